@@ -1,0 +1,51 @@
+"""A job as callers see it: one row of `jobs`, or of `serialized_jobs` while it waits behind others of its key."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from asyncjobs.model.status import FINAL, Status
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as it was when it was read. Instants are aware; `payload` and `result` are plain JSON values."""
+
+    id: int
+    type: str
+    status: Status
+    queue: str
+    lane: str | None = None
+    version: int = 1
+    payload: dict[str, Any] = {}
+    priority: int = 100
+    attempts: int = 0
+    max_attempts: int = 3
+    timeout: timedelta | None = None
+    snoozes: int = 0
+    rescues: int = 0
+    scheduled_at: datetime
+    run_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    error_message: str | None = None
+    last_error: str | None = None
+    last_error_at: datetime | None = None
+    errors: list[dict[str, Any]] = []
+    correlation_id: str | None = None
+    parent_job_id: int | None = None
+    created_by: str | None = None
+    dedup_key: str | None = None
+    serialization_key: str | None = None
+    result: Any = None
+    result_dropped: str | None = None
+    progress: dict[str, Any] | None = None
+    requeued_from: int | None = None
+    trace_context: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job ended: completed, dead or cancelled."""
+        return self.status in FINAL

@@ -1,0 +1,20 @@
+"""The statuses of a job, and the one table of moves between them. SQL and Python are both held against it by tests."""
+
+from typing import Final, Literal
+
+Status = Literal["waiting", "scheduled", "pending", "processing", "failed", "completed", "dead", "cancelled", "paused"]
+
+FINAL: Final[frozenset[Status]] = frozenset({"completed", "dead", "cancelled"})
+
+#: status -> the statuses that may follow it. An operator's retry of a final job is the only way out of a final status.
+TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
+    "waiting": frozenset({"pending", "paused", "scheduled", "cancelled"}),
+    "scheduled": frozenset({"pending", "waiting", "paused", "cancelled"}),
+    "pending": frozenset({"processing", "scheduled", "paused", "waiting", "cancelled", "dead"}),
+    "processing": frozenset({"completed", "failed", "scheduled", "pending", "paused", "dead", "cancelled"}),
+    "failed": frozenset({"pending", "paused", "dead", "cancelled"}),
+    "paused": frozenset({"pending", "waiting", "cancelled", "dead"}),
+    "completed": frozenset(),
+    "dead": frozenset({"pending", "waiting"}),
+    "cancelled": frozenset({"pending", "waiting"}),
+}

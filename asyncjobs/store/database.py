@@ -1,0 +1,149 @@
+"""Connections of asyncjobs' own, and the SQL that runs on them.
+
+A `Link` is one connection with one owner: it is opened when it is first used, thrown away when a statement on it failed in a way
+that may have broken it, and opened anew by the next use. It never waits for a dead peer: a broken connection is aborted, not
+closed, and every statement has a time-out (without one, asyncpg waits for ever in a silent partition).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+import asyncpg
+
+from asyncjobs.store.failures import is_ambiguous
+
+Connection = asyncpg.Connection[asyncpg.Record]
+Record = asyncpg.Record
+
+
+def quote_identifier(name: str) -> str:
+    """The name as an SQL identifier, quoted."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_literal(text: str) -> str:
+    """The text as an SQL literal, quoted."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@cache
+def _read(kind: str, name: str) -> str:
+    return files("asyncjobs.store").joinpath(kind, name).read_text(encoding="utf-8")
+
+
+@cache
+def in_schema(sql: str, schema: str) -> str:
+    """The SQL text with the schema's quoted name in place of `asyncjobs.`, also at the start of a string literal."""
+    quoted = quote_identifier(schema) + "."
+    return sql.replace("'asyncjobs.", "'" + quoted.replace("'", "''")).replace("asyncjobs.", quoted)
+
+
+class Database:
+    """Where the jobs are: a server, a schema on it, and how to get a connection.
+
+    `connect_kwargs` goes to `asyncpg.connect` as it is (ssl, passfile …). `settings` are sent with the connection's start; a
+    pooler that refuses them is served with `settings={}`.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = "asyncjobs",
+        connect_timeout: float = 10.0,
+        command_timeout: float = 10.0,
+        connect_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        self.dsn = dsn
+        self.schema = schema
+        self.connect_timeout = connect_timeout
+        self.command_timeout = command_timeout
+        self._connect_kwargs = connect_kwargs or {}
+        #: NOTIFY's channel for this schema: a fixed 42 bytes, whatever the schema is called.
+        self.channel = "asyncjobs_" + sha256(schema.encode()).hexdigest()[:32]
+
+    def sql(self, name: str) -> str:
+        """The text of `store/sql/<name>.sql` for this schema."""
+        return in_schema(_read("sql", name + ".sql"), self.schema)
+
+    def migration(self, name: str) -> str:
+        """The text of `store/migrations/<name>` for this schema."""
+        return in_schema(_read("migrations", name), self.schema)
+
+    async def connect(self, role: str, *, command_timeout: float | None = None) -> Connection:
+        """A new connection, named `asyncjobs <role>` in pg_stat_activity."""
+        return await asyncpg.connect(
+            self.dsn,
+            timeout=self.connect_timeout,
+            command_timeout=command_timeout or self.command_timeout,
+            server_settings={
+                "application_name": f"asyncjobs {role}",
+                "default_transaction_isolation": "read committed",
+            },
+            **self._connect_kwargs,
+        )
+
+    def link(self, role: str, *, command_timeout: float | None = None) -> "Link":
+        """A connection for one owner, opened when it is first used."""
+        return Link(self, role, command_timeout=command_timeout)
+
+
+class Link:
+    """One connection with one owner: statements wait for each other, a broken connection is replaced by the next use."""
+
+    def __init__(self, database: Database, role: str, *, command_timeout: float | None = None) -> None:
+        self.database = database
+        self.role = role
+        self.opened = 0  # connections opened so far
+        self._command_timeout = command_timeout
+        self._connection: Connection | None = None
+        self._turn = asyncio.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection that is not known to be broken."""
+        return self._connection is not None and not self._connection.is_closed()
+
+    async def connection(self) -> Connection:
+        """The connection, opened if need be. For the owner that needs more than `fetch` (a listener, a transaction)."""
+        if self._connection is None or self._connection.is_closed():
+            self.abort()
+            self._connection = await self.database.connect(self.role, command_timeout=self._command_timeout)
+            self.opened += 1
+        return self._connection
+
+    async def fetch(self, name: str, *args: Any, timeout: float | None = None) -> list[Record]:
+        """The rows of the named statement. After an error that may have broken the connection, it is aborted."""
+        async with self._turn:
+            try:
+                connection = await self.connection()
+                return await connection.fetch(self.database.sql(name), *args, timeout=timeout)
+            except BaseException as error:
+                if not isinstance(error, asyncpg.PostgresError) or is_ambiguous(error):
+                    self.abort()
+                raise
+
+    async def fetch_row(self, name: str, *args: Any, timeout: float | None = None) -> Record | None:
+        """The first row of the named statement, or None."""
+        rows: Sequence[Record] = await self.fetch(name, *args, timeout=timeout)
+        return rows[0] if rows else None
+
+    def abort(self) -> None:
+        """Drop the connection at once, without a word to the server. The next use opens another."""
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            connection.terminate()
+
+    async def close(self, *, timeout: float = 1.0) -> None:
+        """Close the connection, politely for at most `timeout` seconds. The link can be used again."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            await connection.close(timeout=timeout)
+        except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            connection.terminate()

@@ -1,0 +1,194 @@
+-- Tables, sequences and indexes. `asyncjobs.` stands for the schema's quoted name, which is put in when this file is applied.
+
+CREATE SEQUENCE asyncjobs.jobs_id_seq AS bigint;
+CREATE SEQUENCE asyncjobs.place_seq AS bigint;
+
+-- The one place where SQL reads time. It carries no SET clause: with one it could not be inlined.
+CREATE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN pg_catalog.now();
+
+CREATE TABLE asyncjobs.jobs (
+    id                  bigint PRIMARY KEY DEFAULT pg_catalog.nextval('asyncjobs.jobs_id_seq'),
+    queue               text NOT NULL DEFAULT 'default',
+    lane                text,
+    type                text NOT NULL,
+    version             integer NOT NULL DEFAULT 1,
+    payload             jsonb NOT NULL DEFAULT '{}',
+    status              text NOT NULL DEFAULT 'pending',
+    priority            smallint NOT NULL DEFAULT 100,
+    place               bigint NOT NULL DEFAULT pg_catalog.nextval('asyncjobs.place_seq'),
+    attempts            integer NOT NULL DEFAULT 0,
+    max_attempts        integer NOT NULL DEFAULT 3,
+    timeout             interval,
+    snoozes             bigint NOT NULL DEFAULT 0,
+    rescues             integer NOT NULL DEFAULT 0,
+    scheduled_at        timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    run_at              timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    started_at          timestamptz,
+    completed_at        timestamptz,
+    error_message       text,
+    last_error          text,
+    last_error_at       timestamptz,
+    errors              jsonb NOT NULL DEFAULT '[]',
+    correlation_id      text,
+    parent_job_id       bigint,
+    created_by          text,
+    dedup_key           text,
+    serialization_key   text,
+    on_dead             text NOT NULL DEFAULT 'advance',
+    claim_token         bigint,
+    runner_id           bigint,
+    cancel_requested_at timestamptz,
+    requested_outcome   text,
+    request_message     text,
+    enqueue_token       bigint,
+    result              jsonb,
+    result_dropped      text,
+    progress            jsonb,
+    requeued_from       bigint,
+    trace_context       text,
+    created_at          timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    updated_at          timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    CONSTRAINT jobs_status_check CHECK (status IN
+        ('waiting', 'scheduled', 'pending', 'processing', 'failed', 'completed', 'dead', 'cancelled', 'paused')),
+    CONSTRAINT jobs_priority_check CHECK (priority BETWEEN 0 AND 32767),
+    CONSTRAINT jobs_attempts_check CHECK (attempts >= 0 AND max_attempts >= 1),
+    CONSTRAINT jobs_on_dead_check CHECK (on_dead IN ('advance', 'halt')),
+    -- A processing row is always someone's: without owner, token and start no rescue could ever pick it up.
+    CONSTRAINT jobs_processing_check CHECK
+        (status <> 'processing' OR (runner_id IS NOT NULL AND claim_token IS NOT NULL AND started_at IS NOT NULL)),
+    CONSTRAINT jobs_final_check CHECK
+        (status NOT IN ('completed', 'dead', 'cancelled') OR completed_at IS NOT NULL)
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+        autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
+
+-- What a claim reads: the general scan, and one scan per lane. Acks never use them: they go by primary key.
+CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, priority, place) WHERE status = 'pending';
+CREATE INDEX jobs_claim_lane ON asyncjobs.jobs (queue, lane, priority, place) WHERE status = 'pending' AND lane IS NOT NULL;
+-- What a claim of a job that was rescued reads (at most one at a time in a runner).
+CREATE INDEX jobs_claim_rescued ON asyncjobs.jobs (queue, priority, place) WHERE status = 'pending' AND rescues > 0;
+CREATE INDEX jobs_due ON asyncjobs.jobs (run_at) WHERE status IN ('scheduled', 'failed');
+-- Acks clear runner_id, so this index holds what is in flight, and nothing else.
+CREATE INDEX jobs_runner ON asyncjobs.jobs (runner_id) WHERE runner_id IS NOT NULL;
+CREATE INDEX jobs_correlation ON asyncjobs.jobs (correlation_id, created_at) WHERE correlation_id IS NOT NULL;
+CREATE INDEX jobs_parent ON asyncjobs.jobs (parent_job_id) WHERE parent_job_id IS NOT NULL;
+
+CREATE TABLE asyncjobs.serialized_jobs (
+    id                bigint PRIMARY KEY,
+    place             bigint,
+    serialization_key text NOT NULL,
+    queue             text NOT NULL,
+    lane              text,
+    type              text NOT NULL,
+    version           integer NOT NULL DEFAULT 1,
+    payload           jsonb NOT NULL DEFAULT '{}',
+    priority          smallint NOT NULL DEFAULT 100,
+    max_attempts      integer NOT NULL DEFAULT 3,
+    timeout           interval,
+    scheduled_at      timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    correlation_id    text,
+    parent_job_id     bigint,
+    created_by        text,
+    dedup_key         text,
+    on_dead           text NOT NULL DEFAULT 'advance',
+    enqueue_token     bigint,
+    requeued_from     bigint,
+    trace_context     text,
+    job_id            bigint,
+    dispatched_at     timestamptz,
+    halted_at         timestamptz,
+    halt_reason       text,
+    created_at        timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    CONSTRAINT serialized_jobs_key_check CHECK (serialization_key <> ''),
+    CONSTRAINT serialized_jobs_dispatch_check CHECK ((job_id IS NULL) = (dispatched_at IS NULL) AND (job_id IS NULL OR job_id = id)),
+    CONSTRAINT serialized_jobs_halt_check CHECK (halted_at IS NULL OR job_id IS NOT NULL)
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+        autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs (serialization_key, place);
+-- One dispatched job per key, whatever a process believes.
+CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs (serialization_key) WHERE job_id IS NOT NULL;
+CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs (id) WHERE place IS NULL;
+
+-- A key is taken while its job is live, and until expires_at if that is later.
+CREATE TABLE asyncjobs.dedup_keys (
+    type       text NOT NULL,
+    dedup_key  text NOT NULL,
+    job_id     bigint NOT NULL,
+    live       boolean NOT NULL DEFAULT true,
+    expires_at timestamptz,
+    PRIMARY KEY (type, dedup_key),
+    CONSTRAINT dedup_keys_expiry_check CHECK (live OR expires_at IS NOT NULL)
+);
+CREATE INDEX dedup_keys_expired ON asyncjobs.dedup_keys (expires_at) WHERE NOT live;
+
+CREATE TABLE asyncjobs.dead_letter_jobs (
+    id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id          bigint NOT NULL,
+    requeued_as     bigint,
+    requeue_count   integer NOT NULL DEFAULT 0,
+    original_job    jsonb NOT NULL,
+    error_message   text,
+    error_details   jsonb NOT NULL DEFAULT '{}',
+    died_at         timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    acknowledged    boolean NOT NULL DEFAULT false,
+    acknowledged_by text,
+    acknowledged_at timestamptz
+);
+CREATE INDEX dead_letter_jobs_job ON asyncjobs.dead_letter_jobs (job_id);
+CREATE INDEX dead_letter_jobs_open ON asyncjobs.dead_letter_jobs (died_at) WHERE NOT acknowledged;
+
+CREATE TABLE asyncjobs.runners (
+    id         bigint PRIMARY KEY,
+    beat       bigint NOT NULL DEFAULT 0,
+    beat_at    timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    started_at timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    host       text NOT NULL,
+    pid        integer NOT NULL,
+    version    text NOT NULL,
+    queues     text[] NOT NULL,
+    types      text[] NOT NULL
+);
+
+CREATE TABLE asyncjobs.former_runners (
+    id         bigint NOT NULL,
+    started_at timestamptz NOT NULL,
+    ended_at   timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    died_at    timestamptz,
+    host       text NOT NULL,
+    pid        integer NOT NULL,
+    version    text NOT NULL,
+    queues     text[] NOT NULL,
+    types      text[] NOT NULL
+);
+CREATE INDEX former_runners_ended ON asyncjobs.former_runners (ended_at);
+
+CREATE TABLE asyncjobs.pauses (
+    kind      text NOT NULL CHECK (kind IN ('queue', 'type', 'key')),
+    name      text NOT NULL,
+    reason    text,
+    paused_by text,
+    paused_at timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    PRIMARY KEY (kind, name)
+);
+
+CREATE TABLE asyncjobs.circuit_breakers (
+    service_name    text PRIMARY KEY,
+    state           text NOT NULL DEFAULT 'closed' CHECK (state IN ('closed', 'open', 'half-open')),
+    failure_count   integer NOT NULL DEFAULT 0,
+    success_count   integer NOT NULL DEFAULT 0,
+    last_failure_at timestamptz,
+    opened_at       timestamptz,
+    half_opened_at  timestamptz,
+    updated_at      timestamptz NOT NULL DEFAULT asyncjobs.clock()
+);
+
+CREATE TABLE asyncjobs.background_job_leases (
+    job_name          text PRIMARY KEY,
+    held_by_worker_id text NOT NULL DEFAULT 'none',
+    lease_acquired_at timestamptz,
+    heartbeat_at      timestamptz,
+    token             bigint NOT NULL DEFAULT 0,
+    renewals          bigint NOT NULL DEFAULT 0,
+    metadata          jsonb NOT NULL DEFAULT '{}'
+);

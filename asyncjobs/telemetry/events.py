@@ -1,0 +1,197 @@
+"""Typed events: what happened, for whoever listens. Domain code emits them; sinks decide level and words.
+
+An event that nobody subscribed to costs a dictionary look-up: callers of the hot path ask `wants` before they build one.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """The root of all events."""
+
+
+class JobEnqueued(Event):
+    job_id: int
+    type: str
+    queue: str
+    created: bool
+
+
+class AttemptStarted(Event):
+    job_id: int
+    type: str
+    queue: str
+    attempt: int
+    token: int
+    runner_id: int
+    serialization_key: str | None = None
+    queued_seconds: float = 0.0
+
+
+class AttemptEnded(Event):
+    job_id: int
+    type: str
+    queue: str
+    attempt: int
+    token: int
+    runner_id: int
+    outcome: str
+    message: str | None = None
+    serialization_key: str | None = None
+    run_seconds: float = 0.0
+    error: BaseException | None = None
+
+
+class OutcomeWritten(Event):
+    job_id: int
+    token: int
+    runner_id: int
+    status: str
+
+
+class ClaimWasLost(Event):
+    job_id: int
+    token: int
+    runner_id: int
+    during: str
+
+
+class HandlerStuck(Event):
+    job_id: int
+    type: str
+    since_seconds: float
+    reason: str
+
+
+class JobsClaimed(Event):
+    runner_id: int
+    queue: str
+    wanted: int
+    claimed: int
+
+
+class JobsPromoted(Event):
+    count: int
+
+
+class JobsRescued(Event):
+    job_ids: list[int]
+    reason: str
+
+
+class JobsGivenBack(Event):
+    runner_id: int
+    job_ids: list[int]
+    reason: str
+
+
+class RunnerStarted(Event):
+    runner_id: int
+    queues: list[str]
+    types: list[str]
+
+
+class RunnerStopped(Event):
+    runner_id: int
+    abandoned_job_ids: list[int]
+    seconds: float
+
+
+class RunnerDied(Event):
+    runner_id: int
+    unchanged_seconds: float
+
+
+class RunnerRegistered(Event):
+    runner_id: int
+    formerly: int | None = None
+
+
+class RunnerLostItself(Event):
+    runner_id: int
+    reason: str
+
+
+class ListenerConnected(Event):
+    reconnect: bool
+
+
+class ListenerLost(Event):
+    reason: str
+
+
+class ListenerFellBack(Event):
+    reason: str
+
+
+class LoopStalled(Event):
+    seconds: float
+    stack: str
+
+
+class ServicePassFailed(Event):
+    service: str
+    error: BaseException
+    failures: int
+
+
+class DatabaseFailed(Event):
+    during: str
+    error: BaseException
+
+
+class EmbeddedStarted(Event):
+    folder: str
+    port: int
+
+
+class SinkFailed(Event):
+    event: str
+    error: BaseException
+
+
+E_co = TypeVar("E_co", bound=Event)
+Sink = Callable[[Any], None]
+
+
+class Events:
+    """Where events go: sinks by the kind of event they asked for."""
+
+    def __init__(self) -> None:
+        self._sinks: dict[type[Event], list[Sink]] = {}
+        self._all: list[Sink] = []
+
+    def subscribe(self, sink: Sink, *kinds: type[Event]) -> Callable[[], None]:
+        """Call `sink` with each event of these kinds (of all, when none is named); returns what ends it."""
+        lists = [self._sinks.setdefault(kind, []) for kind in kinds] or [self._all]
+        for sinks in lists:
+            sinks.append(sink)
+
+        def unsubscribe() -> None:
+            for sinks in lists:
+                if sink in sinks:
+                    sinks.remove(sink)
+
+        return unsubscribe
+
+    def wants(self, kind: type[Event]) -> bool:
+        """Whether anybody would see an event of this kind."""
+        return bool(self._all or self._sinks.get(kind))
+
+    def emit(self, event: Event) -> None:
+        """Hand the event to its sinks. A sink that raises is reported and never reaches the emitter."""
+        for sink in (*self._sinks.get(type(event), ()), *self._all):
+            try:
+                sink(event)
+            except Exception as error:  # noqa: BLE001 - a sink is the user's code
+                self._report(sink, event, error)
+
+    def _report(self, sink: Sink, event: Event, error: Exception) -> None:
+        if isinstance(event, SinkFailed):
+            sys.stderr.write(f"asyncjobs: sink {sink!r} failed on its own failure: {error!r}\n")
+            return
+        self.emit(SinkFailed(event=type(event).__name__, error=error))
