@@ -1,1 +1,1 @@
-
+"""Pure rules: no await, no SQL, no clock."""

@@ -1,1 +1,1 @@
-
+"""The tasks of a runner: what waits, claims, runs and acks."""

@@ -1,1 +1,1 @@
-
+"""All SQL, and the connections it runs on."""

@@ -4,7 +4,9 @@ import asyncpg
 
 #: SQLSTATEs after which the same statement may succeed: serialization failure, deadlock, lock timeout, read-only primary
 #: (during a fail-over), shutdown, crash and start-up of the server, too many connections, out of resources, query cancelled.
-_PASSING = frozenset({"40001", "40P01", "55P03", "25006", "57P01", "57P02", "57P03", "53000", "53100", "53200", "53300", "53400", "57014"})
+_PASSING = frozenset(
+    {"40001", "40P01", "55P03", "25006", "57P01", "57P02", "57P03", "53000", "53100", "53200", "53300", "53400", "57014"}
+)
 
 #: Of those, the ones that the server reports after it rolled the statement back.
 _ROLLED_BACK = frozenset({"40001", "40P01", "55P03", "25006", "57P03", "53000", "53100", "53200", "53300", "53400", "57014"})
@@ -19,6 +21,6 @@ def is_passing(error: BaseException) -> bool:
 
 def is_ambiguous(error: BaseException) -> bool:
     """Whether the statement may have committed all the same: its answer never came."""
-    if isinstance(error, asyncpg.PostgresError) and error.sqlstate is not None:
+    if isinstance(error, asyncpg.PostgresError):
         return error.sqlstate not in _ROLLED_BACK and is_passing(error)
     return isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError, ConnectionError))

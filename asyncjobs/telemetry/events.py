@@ -5,7 +5,7 @@ An event that nobody subscribed to costs a dictionary look-up: callers of the ho
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -14,14 +14,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """The root of all events."""
 
 
-class JobEnqueued(Event):
+class JobEnqueued(Event, frozen=True, kw_only=True):
     job_id: int
     type: str
     queue: str
     created: bool
 
 
-class AttemptStarted(Event):
+class AttemptStarted(Event, frozen=True, kw_only=True):
     job_id: int
     type: str
     queue: str
@@ -32,7 +32,7 @@ class AttemptStarted(Event):
     queued_seconds: float = 0.0
 
 
-class AttemptEnded(Event):
+class AttemptEnded(Event, frozen=True, kw_only=True):
     job_id: int
     type: str
     queue: str
@@ -46,115 +46,114 @@ class AttemptEnded(Event):
     error: BaseException | None = None
 
 
-class OutcomeWritten(Event):
+class OutcomeWritten(Event, frozen=True, kw_only=True):
     job_id: int
     token: int
     runner_id: int
     status: str
 
 
-class ClaimWasLost(Event):
+class ClaimWasLost(Event, frozen=True, kw_only=True):
     job_id: int
     token: int
     runner_id: int
     during: str
 
 
-class HandlerStuck(Event):
+class HandlerStuck(Event, frozen=True, kw_only=True):
     job_id: int
     type: str
     since_seconds: float
     reason: str
 
 
-class JobsClaimed(Event):
+class JobsClaimed(Event, frozen=True, kw_only=True):
     runner_id: int
     queue: str
     wanted: int
     claimed: int
 
 
-class JobsPromoted(Event):
+class JobsPromoted(Event, frozen=True, kw_only=True):
     count: int
 
 
-class JobsRescued(Event):
+class JobsRescued(Event, frozen=True, kw_only=True):
     job_ids: list[int]
     reason: str
 
 
-class JobsGivenBack(Event):
+class JobsGivenBack(Event, frozen=True, kw_only=True):
     runner_id: int
     job_ids: list[int]
     reason: str
 
 
-class RunnerStarted(Event):
+class RunnerStarted(Event, frozen=True, kw_only=True):
     runner_id: int
     queues: list[str]
     types: list[str]
 
 
-class RunnerStopped(Event):
+class RunnerStopped(Event, frozen=True, kw_only=True):
     runner_id: int
     abandoned_job_ids: list[int]
     seconds: float
 
 
-class RunnerDied(Event):
+class RunnerDied(Event, frozen=True, kw_only=True):
     runner_id: int
     unchanged_seconds: float
 
 
-class RunnerRegistered(Event):
+class RunnerRegistered(Event, frozen=True, kw_only=True):
     runner_id: int
     formerly: int | None = None
 
 
-class RunnerLostItself(Event):
+class RunnerLostItself(Event, frozen=True, kw_only=True):
     runner_id: int
     reason: str
 
 
-class ListenerConnected(Event):
+class ListenerConnected(Event, frozen=True, kw_only=True):
     reconnect: bool
 
 
-class ListenerLost(Event):
+class ListenerLost(Event, frozen=True, kw_only=True):
     reason: str
 
 
-class ListenerFellBack(Event):
+class ListenerFellBack(Event, frozen=True, kw_only=True):
     reason: str
 
 
-class LoopStalled(Event):
+class LoopStalled(Event, frozen=True, kw_only=True):
     seconds: float
     stack: str
 
 
-class ServicePassFailed(Event):
+class ServicePassFailed(Event, frozen=True, kw_only=True):
     service: str
     error: BaseException
     failures: int
 
 
-class DatabaseFailed(Event):
+class DatabaseFailed(Event, frozen=True, kw_only=True):
     during: str
     error: BaseException
 
 
-class EmbeddedStarted(Event):
+class EmbeddedStarted(Event, frozen=True, kw_only=True):
     folder: str
     port: int
 
 
-class SinkFailed(Event):
+class SinkFailed(Event, frozen=True, kw_only=True):
     event: str
     error: BaseException
 
 
-E_co = TypeVar("E_co", bound=Event)
 Sink = Callable[[Any], None]
 
 

@@ -1,0 +1,90 @@
+# `make` lists what there is. Each target makes the virtual environment it needs: Python 3.11 or newer, pip and make are enough.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+.SUFFIXES:
+
+# The environment is made anew when pyproject.toml or the folder's place changed: the stamps' names say for which it was made.
+KEY := $(shell { pwd; cat pyproject.toml; } | cksum | cut -d ' ' -f 1)
+DEMO := .venv/ready-demo-$(KEY)
+DEV := .venv/ready-dev-$(KEY)
+RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" PYRIGHT_PYTHON_CACHE_DIR="$(CURDIR)/.venv/pyright" PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/python
+
+ARGS ?=
+
+.PHONY: help
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo '  PYTHON=python3.13   which Python makes the environment; otherwise the first found that is 3.11 or newer'
+	@echo '  ARGS="-k listener"  more arguments for the tests'
+
+.PHONY: demo
+demo: $(DEMO)  ## run the main job: webhooks taken over HTTP and delivered, on a private PostgreSQL
+	@$(RUN) -m examples.webhooks $(ARGS)
+
+.PHONY: test
+test: $(DEV)  ## run the tests (no installed PostgreSQL, no root needed)
+	@$(RUN) -m pytest -m 'not system and not proof' $(ARGS)
+
+.PHONY: lint
+lint: $(DEV)  ## check style, format and types
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+	@$(RUN) -m pyright
+
+.PHONY: format
+format: $(DEV)  ## put the code in its format
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+
+.PHONY: test-system
+test-system: $(DEV)  ## run the tests that need root and Debian packages, which it installs
+	@$(RUN) -m tests.support.debian
+	@$(RUN) -m pytest -m 'system and not proof' $(ARGS)
+
+.PHONY: bench
+bench: $(DEV)  ## measure, one question after another (minutes)
+	@for file in bench/[a-z]*.py; do echo "== $$file"; $(RUN) "$$file" $(ARGS) || exit 1; done
+
+.PHONY: bench-smoke
+bench-smoke: $(DEV)  ## run each benchmark for a moment, so that none rots
+	@for file in bench/[a-z]*.py; do echo "== $$file"; $(RUN) "$$file" --smoke || exit 1; done
+
+.PHONY: proof
+proof: $(DEV)  ## show the promises at full counts (long; goes on where it was stopped)
+	@$(RUN) -m pytest -m proof --resume $(ARGS)
+
+.PHONY: clean
+clean:  ## remove what the targets made
+	@rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input
+
+# One at a time: two makes may run side by side. A venv whose interpreter went away is made anew; Debian's Python without
+# ensurepip gets its pip from the pip outside. Groups need pip 25.1.
+$(DEMO):
+	@mkdir -p .venv; exec 9>.venv/.lock; if command -v flock >/dev/null; then flock 9; fi; \
+	if [ -e '$@' ]; then exit 0; fi; \
+	if ! .venv/bin/python -c 'import pip' 2>/dev/null; then \
+	    for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	        if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found="$$python"; break; fi; \
+	    done; \
+	    if [ -z "$${found:-}" ]; then echo 'no Python of at least 3.11 found: install one, or say PYTHON=/path/to/it' >&2; exit 1; fi; \
+	    echo "making .venv with $$("$$found" --version)"; \
+	    rm -rf .venv/bin .venv/lib .venv/lib64 .venv/include .venv/ready-*; \
+	    "$$found" -m venv .venv >/dev/null 2>&1 \
+	        || { "$$found" -m venv --without-pip .venv && "$$found" -m pip --python .venv/bin/python install --quiet pip; } \
+	        || { echo 'no virtual environment could be made: install the package python3-venv' >&2; exit 1; }; \
+	fi; \
+	echo 'installing what is needed into .venv'; \
+	$(INSTALL) --upgrade 'pip>=25.1' && $(INSTALL) --editable . --group demo && rm -f .venv/ready-* && : > '$@'
+
+$(DEV): $(DEMO)
+	@exec 9>.venv/.lock; if command -v flock >/dev/null; then flock 9; fi; \
+	if [ -e '$@' ]; then exit 0; fi; \
+	echo 'installing the tools into .venv'; \
+	$(INSTALL) --editable . --group dev && : > '$@'
