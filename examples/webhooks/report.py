@@ -1,0 +1,77 @@
+"""What became of the events: a table per event type, and the one line that says whether any was lost."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from statistics import quantiles
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from asyncjobs import Job
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What is known of one event that was accepted: its type, its job as it ended, and how often it arrived."""
+
+    type: str
+    job: Job
+    deliveries: int
+
+    @property
+    def is_lost(self) -> bool:
+        """Neither delivered, by the receiver's own log, nor among the dead letters."""
+        return not self.deliveries and self.job.status != "dead"
+
+    @property
+    def queue_ms(self) -> float:
+        """How long the job waited for a slot once it was due (before its last attempt, if there were several)."""
+        if self.job.started_at is None:
+            return 0.0
+        return max(0.0, (self.job.started_at - self.job.run_at).total_seconds() * 1_000)
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """The figures of the last line."""
+
+    enqueued: int
+    completed: int
+    dead: int
+    lost: int
+
+    def __str__(self) -> str:
+        return f"demo: enqueued={self.enqueued} completed={self.completed} dead={self.dead} lost={self.lost}"
+
+
+def tally(fates: Sequence[Fate]) -> Tally:
+    """Count what became of the accepted events."""
+    ended = Counter(fate.job.status for fate in fates)
+    return Tally(len(fates), ended["completed"], ended["dead"], sum(fate.is_lost for fate in fates))
+
+
+def show_table(console: Console, fates: Sequence[Fate]) -> None:
+    """Print a row per event type and one for all."""
+    table = Table(title="Webhook deliveries", title_justify="left")
+    table.add_column("event type")
+    for heading in ("enqueued", "completed", "retried", "dead", "p50 ms", "p95 ms", "p99 ms"):
+        table.add_column(heading, justify="right")
+    for kind in sorted({fate.type for fate in fates}):
+        table.add_row(kind, *_figures([fate for fate in fates if fate.type == kind]))
+    table.add_section()
+    table.add_row("all", *_figures(fates), style="bold")
+    console.print(table)
+
+
+def _figures(fates: Sequence[Fate]) -> list[str]:
+    totals = tally(fates)
+    retried = sum(fate.job.attempts > 1 for fate in fates)
+    waits = _percentiles((fate.queue_ms for fate in fates), 50, 95, 99)
+    return [*map(str, (totals.enqueued, totals.completed, retried, totals.dead)), *(f"{wait:,.1f}" for wait in waits)]
+
+
+def _percentiles(values: Iterable[float], *percents: int) -> list[float]:
+    known = sorted(values)
+    if len(known) < 2:  # noqa: PLR2004 - quantiles need two
+        return [*known, 0.0][:1] * len(percents)
+    cuts = quantiles(known, n=100, method="inclusive")
+    return [cuts[percent - 1] for percent in percents]
