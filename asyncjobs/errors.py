@@ -1,0 +1,290 @@
+"""Every error of asyncjobs, in one tree. A message says what was wrong, with which value, and what to do about it.
+
+    AsyncJobsError
+    ├ ConfigurationError(ValueError)    at import or at open
+    │ ├ MissingDSN · InvalidDSN · InvalidHandler · InvalidName · InvalidSchedule · DuplicateName
+    │ └ UnknownQueue · UnknownLane      (also of an enqueue whose options name one: then they are an EnqueueError, too)
+    ├ UsageError(RuntimeError)          the right call at the wrong moment or in the wrong place
+    │ └ NotOpen · NotIncluded · AmbiguousApp · WrongLoop · WouldBlock · AlreadyOpen
+    ├ EnqueueError(ValueError)          nothing was written
+    │ ├ InvalidPayload · PayloadTooLarge · InvalidOption · DuplicateJob · UnknownType
+    │ └ UnsupportedConnection(TypeError)
+    ├ SchemaError
+    │ └ SchemaMissing · SchemaOutdated · SchemaTooNew
+    ├ DatabaseUnavailable(ConnectionError)
+    ├ JobError
+    │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
+    │ └ JobFailed
+    │   └ JobDied · JobCancelled
+    └ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult
+
+Errors survive pickling and copying with their fields.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asyncjobs.model.job import Job
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """` Did you mean "mail"?` when one of the known names is close, else nothing."""
+    close = get_close_matches(name, list(known), n=1)
+    return f' Did you mean "{close[0]}"?' if close else ""
+
+
+def listed(names: Iterable[str], *, at_most: int = 10) -> str:
+    """The names in order with commas between them, the first ten when they are many; `none` when there are none."""
+    ordered = sorted(names)
+    more = f", and {len(ordered) - at_most} more" if len(ordered) > at_most else ""
+    return ", ".join(ordered[:at_most]) + more or "none"
+
+
+def _rebuild(kind: type[BaseException], args: tuple[Any, ...], fields: dict[str, Any]) -> BaseException:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
+class AsyncJobsError(Exception):
+    """The root: whatever asyncjobs itself raises is one of these."""
+
+    def __reduce__(self) -> tuple[Callable[..., BaseException], tuple[Any, ...]]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+class ConfigurationError(AsyncJobsError, ValueError):
+    """A declaration or a setting cannot be meant; raised at import or at open."""
+
+
+class MissingDSN(ConfigurationError):
+    """No DSN was given and the environment has none."""
+
+
+class InvalidDSN(ConfigurationError):
+    """The DSN does not say where the database is. Its password is never part of the message."""
+
+
+class InvalidHandler(ConfigurationError):
+    """A function cannot be a handler as it is written. `.name`: the job's."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = name
+        super().__init__(f'job "{name}": {problem}')
+
+
+class InvalidName(ConfigurationError):
+    """A name is empty, too long, reserved, or not a text. `.name`: what was given."""
+
+    def __init__(self, message: str, *, name: object = None) -> None:
+        self.name = name
+        super().__init__(message)
+
+
+class InvalidSchedule(ConfigurationError):
+    """A schedule or a cron expression has no meaning. `.name`: the schedule's."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = name
+        super().__init__(f'schedule "{name}": {problem}')
+
+
+class DuplicateName(ConfigurationError):
+    """One name, two declarations. `.name`; `.first` and `.second`: where, as file:line."""
+
+    def __init__(self, what: str, name: str, first: str, second: str) -> None:
+        self.name, self.first, self.second = name, first, second
+        super().__init__(f'{what} "{name}" is declared twice: {first} and {second}.')
+
+
+class EnqueueError(AsyncJobsError, ValueError):
+    """An enqueue was refused: nothing was written."""
+
+
+class UnknownQueue(ConfigurationError, EnqueueError):
+    """A queue that the app was not given. `.queue`, `.known`."""
+
+    def __init__(self, queue: str, known: Iterable[str], *, of: str = "") -> None:
+        self.queue, self.known = queue, sorted(known)
+        guess = did_you_mean(queue, self.known)
+        super().__init__(f'{of}queue "{queue}" is not in queues= ({listed(self.known)}).{guess}')
+
+
+class UnknownLane(ConfigurationError, EnqueueError):
+    """A lane that the queue does not have. `.lane`, `.queue`, `.known`."""
+
+    def __init__(self, lane: str, queue: str, known: Iterable[str], *, of: str = "") -> None:
+        self.lane, self.queue, self.known = lane, queue, sorted(known)
+        guess = did_you_mean(lane, self.known)
+        super().__init__(f'{of}lane "{lane}" is not a lane of queue "{queue}" ({listed(self.known)}).{guess}')
+
+
+class UsageError(AsyncJobsError, RuntimeError):
+    """The right call at the wrong moment or in the wrong place."""
+
+
+class NotOpen(UsageError):
+    """An app is needed that is open in this process."""
+
+
+class NotIncluded(UsageError):
+    """A job type was used whose router no app includes."""
+
+
+class AmbiguousApp(UsageError):
+    """Several open apps include the job type: the caller must say which."""
+
+
+class WrongLoop(UsageError):
+    """An app was used from another event loop than the one it was opened in."""
+
+
+class WouldBlock(UsageError):
+    """A blocking call was made in the event loop's own thread."""
+
+
+class AlreadyOpen(UsageError):
+    """A declaration came after the app that it belongs to was opened."""
+
+
+class InvalidPayload(EnqueueError):
+    """The arguments do not fit the handler, or JSON cannot hold them. `.type`; `.path`: where, as `$.to`."""
+
+    def __init__(self, type: str, problem: str, *, path: str = "$") -> None:
+        self.type, self.path = type, path
+        super().__init__(f"{type}: {problem}" + (f" - at {path}" if path != "$" else ""))
+
+
+class PayloadTooLarge(EnqueueError):
+    """The payload has too many bytes as JSON. `.type`, `.size`, `.limit`."""
+
+    def __init__(self, type: str, size: int, limit: int) -> None:
+        self.type, self.size, self.limit = type, size, limit
+        super().__init__(f"{type}: {size:,} bytes, at most {limit:,} (max_payload_bytes).")
+
+
+class InvalidOption(EnqueueError):
+    """An option of an enqueue is out of range or contradicts another. `.option`: its name."""
+
+    def __init__(self, message: str, *, option: str = "") -> None:
+        self.option = option
+        super().__init__(message)
+
+
+class DuplicateJob(EnqueueError):
+    """A live job has the dedup key, and `on_duplicate="raise"` was asked for. `.job_id`: the live job."""
+
+    def __init__(self, type: str, dedup_key: str, job_id: int, status: str) -> None:
+        self.type, self.dedup_key, self.job_id, self.status = type, dedup_key, job_id, status
+        super().__init__(f'{type} "{dedup_key}" is job {job_id}, {status} (on_duplicate="raise").')
+
+
+class UnknownType(EnqueueError):
+    """No job of this name in the app. `.type`, `.known`."""
+
+    def __init__(self, type: str, known: Iterable[str]) -> None:
+        self.type, self.known = type, sorted(known)
+        super().__init__(
+            f'no job "{type}" in this app. Known: {listed(self.known)}.{did_you_mean(type, self.known)} '
+            f'For another service\'s type declare @router.stub("{type}").'
+        )
+
+
+class UnsupportedConnection(EnqueueError, TypeError):
+    """What was given as `connection` cannot carry an enqueue in its transaction."""
+
+
+class SchemaError(AsyncJobsError):
+    """The schema in the database and this program do not fit."""
+
+
+class SchemaMissing(SchemaError):
+    """The schema is not there."""
+
+
+class SchemaOutdated(SchemaError):
+    """The schema lacks migrations that this program needs."""
+
+
+class SchemaTooNew(SchemaError):
+    """A breaking migration was applied that this program does not know."""
+
+
+class DatabaseUnavailable(AsyncJobsError, ConnectionError):
+    """The database did not answer in time."""
+
+
+class JobError(AsyncJobsError):
+    """Something about one job. `.job_id`."""
+
+    def __init__(self, message: str, *, job_id: int) -> None:
+        self.job_id = job_id
+        super().__init__(message)
+
+
+class JobNotFound(JobError):
+    """No job has this id: its enqueue is not committed yet or was rolled back, or the job was pruned."""
+
+
+class JobFailed(JobError):
+    """The job ended without a result. `.job`: its final row."""
+
+    def __init__(self, job: "Job", message: str) -> None:
+        self.job = job
+        super().__init__(message, job_id=job.id)
+
+
+class JobDied(JobFailed):
+    """The job ended dead; its dead letter says why."""
+
+
+class JobCancelled(JobFailed):
+    """The job was cancelled, by its handler or by an operator."""
+
+
+class ResultUnavailable(JobError):
+    """The job completed, but its result was dropped or does not fit the declared type."""
+
+
+class WaitTimeout(JobError, TimeoutError):
+    """The job had not ended in the time that the caller gave it. It goes on."""
+
+
+class AttemptTimeout(AsyncJobsError, TimeoutError):
+    """An attempt took longer than its timeout."""
+
+
+class ClaimLost(AsyncJobsError):
+    """The attempt's claim was taken away: nothing that it does counts any more."""
+
+
+class RunnerLost(AsyncJobsError):
+    """The runner of an attempt went away."""
+
+
+class CircuitOpen(AsyncJobsError):
+    """The circuit breaker of a service is open. `.retry_at`: when it lets a probe through."""
+
+    def __init__(self, message: str, *, retry_at: datetime | None = None) -> None:
+        self.retry_at = retry_at
+        super().__init__(message)
+
+
+class UndecodablePayload(AsyncJobsError, ValueError):
+    """A stored payload does not fit the handler of this program. `.type`, `.path`."""
+
+    def __init__(self, type: str, problem: str, *, path: str = "$") -> None:
+        self.type, self.path = type, path
+        super().__init__(f"{type}: stored payload: {problem}" + (f" - at {path}" if path != "$" else ""))
+
+
+class UnstorableResult(AsyncJobsError, ValueError):
+    """A handler returned what JSON cannot hold. `.type`, `.path`."""
+
+    def __init__(self, type: str, problem: str, *, path: str = "$") -> None:
+        self.type, self.path = type, path
+        super().__init__(f"{type}: result: {problem}" + (f" - at {path}" if path != "$" else ""))
