@@ -1,6 +1,6 @@
 """Jobs inside an aiohttp app: `setup` starts and stops the runner with the app; handlers find the jobs under a typed key.
 
-    python examples/aiohttp_app.py
+Run it with `python examples/aiohttp_app.py`.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """One live job per dedup key: what happens when the same thing is enqueued twice.
 
-    python examples/dedup.py
+Run it with `python examples/dedup.py`.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ jobs = AsyncJobs("embedded://")
 
 
 @jobs.job("dedup.sync")
-async def sync_account(account: str, full: bool = False) -> str:
+async def sync_account(account: str, *, full: bool = False) -> str:
     """Fetch an account's data. To have it waiting twice makes no sense."""
     return f"{account}: {'all of it' if full else 'what changed'}"
 
@@ -26,7 +26,8 @@ async def main() -> None:
         again = await once.enqueue(account)  # the default: the live job's handle
         print("again:", "the same job" if (again.id, again.created) == (first.id, False) else "another job")
 
-        replaced = await once.using(on_duplicate="replace").enqueue(account, full=True)  # new payload and time, if it has not started
+        # A job that has not started can be given the new payload and time.
+        replaced = await once.using(on_duplicate="replace").enqueue(account, full=True)
         assert replaced.id == first.id
         try:
             await once.using(on_duplicate="raise").enqueue(account)
@@ -34,10 +35,11 @@ async def main() -> None:
             print("raise:", "DuplicateJob" if error.job_id == first.id else error)
 
         print("ran:  ", (await first.result(timeout=10)).removeprefix(f"{account}: "))
-        after = await once.enqueue(account)  # the key is free once its job has ended …
+        after = await once.enqueue(account)  # the key is free once its job has ended
         assert after.created
 
-        webhook = sync_account.using(dedup_key=f"{account} delivery 17", dedup_for=3600)  # … or an hour after the enqueue, if later
+        # Taken for an hour from the enqueue, even though the job ends sooner.
+        webhook = sync_account.using(dedup_key=f"{account} delivery 17", dedup_for=3600)
         delivered = await webhook.enqueue(account)
         await delivered.result(timeout=10)
         repeated = await webhook.enqueue(account)

@@ -1,7 +1,6 @@
 """Jobs inside a FastAPI app: the runner starts and stops with the app, endpoints enqueue.
 
-    uvicorn examples.fastapi_app:app        # serve it
-    python examples/fastapi_app.py          # serve it, ask it, stop it
+Serve it with `uvicorn examples.fastapi_app:app`; `python examples/fastapi_app.py` serves it, asks it and stops it.
 """
 
 import asyncio
@@ -57,7 +56,7 @@ async def main() -> None:
     """Be the server and its client."""
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     listener = socket.create_server(("127.0.0.1", 0))
-    url = "http://127.0.0.1:{}".format(listener.getsockname()[1])
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     async with httpx.AsyncClient(base_url=url, timeout=30) as client:
         for path in ("/orders", "/orders/blocking"):

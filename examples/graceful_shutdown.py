@@ -1,6 +1,6 @@
 """What happens to running jobs when a runner stops: short ones finish, long ones are given back and run again elsewhere.
 
-    python examples/graceful_shutdown.py
+Run it with `python examples/graceful_shutdown.py`.
 """
 
 import asyncio

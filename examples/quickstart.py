@@ -1,6 +1,6 @@
 """The shortest use: declare a job, enqueue it, have it run, take its result.
 
-    python examples/quickstart.py
+Run it with `python examples/quickstart.py`.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Results: wait for them, read them later, see how far a job is, and what is raised when there is none.
 
-    python examples/results.py
+Run it with `python examples/results.py`.
 """
 
 import asyncio

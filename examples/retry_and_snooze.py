@@ -1,6 +1,6 @@
 """What a handler can answer besides a result: fail and be retried, come back later, give up, stop.
 
-    python examples/retry_and_snooze.py
+Run it with `python examples/retry_and_snooze.py`.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Jobs that run later: after a delay, or at an instant.
 
-    python examples/scheduled.py
+Run it with `python examples/scheduled.py`.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
 """Handlers in several modules: each declares on a router of its own and knows neither the database nor the app.
 
-    python -m examples.routers
+Run it with `python -m examples.routers`.
 """

@@ -1,9 +1,7 @@
 """The demo: 2,000 events over real HTTP, delivered by jobs, held against the receiver's own log. Run by `make demo`.
 
-    python -m examples.webhooks [--events N] [--seed S] [--kill] [--keep]
-
-With --kill the web process gets a `kill -9` at a random moment (which one follows from the seed) and is started again.
-The exit code is 0 only if every event was delivered or is in the dead letters.
+`python -m examples.webhooks --help` lists the options. With `--kill` the web process gets a `kill -9` at a random moment (which
+one follows from the seed) and is started again. The exit code is 0 only if every event was delivered or is in the dead letters.
 """
 
 import argparse
@@ -55,7 +53,7 @@ def workspace(*, keep: bool) -> Generator[Path]:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m examples.webhooks", description="Deliver webhooks by background jobs.")
-    parser.add_argument("--events", type=int, default=2_000, metavar="N", help="how many events, at most 2000 (default: %(default)s)")
+    parser.add_argument("--events", type=int, default=2_000, metavar="N", help="how many, at most 2000 (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="decides what fails and when (default: %(default)s)")
     parser.add_argument("--kill", action="store_true", help="kill -9 the web process once, at a random moment, and restart it")
     parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="give up after (default: %(default)s)")

@@ -3,7 +3,7 @@
 A 202 means that the event is in the database: it will be delivered, or end in the dead letters, whatever happens to this process.
 An event that is posted twice is delivered once: its id is the job's dedup key.
 
-    ASYNCJOBS_DSN=embedded:// WEBHOOKS_RECEIVER=http://127.0.0.1:9000 uvicorn examples.webhooks.app:app
+On its own: `ASYNCJOBS_DSN=embedded:// WEBHOOKS_RECEIVER=http://127.0.0.1:9000 uvicorn examples.webhooks.app:app`.
 """
 
 import os

@@ -23,7 +23,7 @@ class Child:
         self._environment = os.environ | (environment or {})
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self._process: subprocess.Popen[bytes] | None = None
-        self.url = "http://127.0.0.1:{}".format(self._socket.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def start(self) -> None:
         """Start the process. It ends by itself when its standard input, a pipe from this process, is closed."""

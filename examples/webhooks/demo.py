@@ -36,7 +36,7 @@ class Demo:
 
     def crash_once(self, seed: int) -> None:
         """Have the web process killed and restarted at a random moment of the run."""
-        self._steps_to_crash = Random(seed).randint(1, len(self._events) * 19 // 10)  # noqa: S311 - no secret
+        self._steps_to_crash = Random(seed).randint(1, len(self._events) * 19 // 10)
 
     async def run(self, timeout: float) -> dict[str, Job]:
         """The job of each event that got a 202: as it ended, or as it is after `timeout` seconds."""
@@ -79,7 +79,7 @@ class Demo:
         await self._crash_now.wait()
         await asyncio.to_thread(self._web.kill)
         accepted, ended = (int(task.completed) for task in self._progress.tasks)
-        self._console.print(f"Killed the web process after {accepted} events were accepted and {ended} jobs ended; restarting it.")
+        self._console.print(f"Killed the web process after {accepted} events were accepted and {ended} jobs ended.")
         await asyncio.to_thread(self._web.start)
 
     def _on_accepted(self, job_id: int) -> None:
@@ -94,5 +94,5 @@ class Demo:
 
     async def _job(self, job_id: int) -> Job:
         job = self._ended.get(job_id) or await self._jobs.get(job_id)
-        assert job is not None, f"job {job_id} was accepted and is gone"  # noqa: S101
+        assert job is not None, f"job {job_id} was accepted and is gone"
         return job

@@ -41,6 +41,6 @@ class Driver:
         """The job's id, or None when the answer was not 202 or did not come: then the event may have been accepted or not."""
         try:
             async with session.post(self._url, json=event) as answer:
-                return int((await answer.json())["job_id"]) if answer.status == 202 else None  # noqa: PLR2004
+                return int((await answer.json())["job_id"]) if answer.status == 202 else None
         except (ClientError, TimeoutError, OSError):
             return None

@@ -1,6 +1,6 @@
 """Write `events.jsonl`: two thousand events as a shop's systems would send them. The same file every time.
 
-    python -m examples.webhooks.make_events > examples/webhooks/events.jsonl
+It was made by `python -m examples.webhooks.make_events > examples/webhooks/events.jsonl`.
 """
 
 import json
@@ -20,10 +20,33 @@ DESTINATIONS = {
     "helpdesk": 3, "returns-portal": 3, "price-monitor": 2, "b2b-partner-koç": 2, "chat-alerts": 2, "archive": 2,
     "old-crm": 1, "vault-audit": 1,
 }  # fmt: skip
-PEOPLE = ["Åsa Lindqvist", "José Ñíguez", "李小龍", "Zoë Faßbender", "Oluwaseun Adébáyò", "Анна Ковальчук", "さくら 田中", "Mia O'Neil"]
-CITIES = [("Zürich", "CH"), ("Gdańsk", "PL"), ("São Paulo", "BR"), ("東京", "JP"), ("Reykjavík", "IS"), ("Łódź", "PL"), ("Austin", "US")]
-GOODS = [("BK-104", "Notizbuch „Möwe“"), ("CF-220", "Café crème, 250 g"), ("TS-001", "T-shirt «été»"), ("MG-77", "Mug ☕"), ("PN-9", "Pen, blue")]
-REVIEWS = ["Great 👍", "Zu spät geliefert …", "とても良い", "It \"just works\"\nand ships fast", "¡Perfecto!", "Не подошло", "ok"]
+PEOPLE = [
+    "Åsa Lindqvist",
+    "José Ñíguez",
+    "李小龍",
+    "Zoë Faßbender",
+    "Oluwaseun Adébáyò",
+    "Анна Ковальчук",
+    "さくら 田中",
+    "Mia O'Neil",
+]
+CITIES = [
+    ("Zürich", "CH"),
+    ("Gdańsk", "PL"),
+    ("São Paulo", "BR"),
+    ("東京", "JP"),
+    ("Reykjavík", "IS"),
+    ("Łódź", "PL"),
+    ("Austin", "US"),
+]
+GOODS = [
+    ("BK-104", "Notizbuch „Möwe“"),
+    ("CF-220", "Café crème, 250 g"),
+    ("TS-001", "T-shirt «été»"),
+    ("MG-77", "Mug ☕"),
+    ("PN-9", "Pen, blue"),
+]
+REVIEWS = ["Great 👍", "Zu spät geliefert …", "とても良い", 'It "just works"\nand ships fast', "¡Perfecto!", "Не подошло", "ok"]
 
 Make = Callable[[Random], dict[str, Any]]
 
@@ -35,7 +58,12 @@ def _customer(random: Random) -> dict[str, Any]:
 
 def _lines(random: Random) -> list[dict[str, Any]]:
     return [
-        {"sku": sku, "title": title, "quantity": random.randint(1, 4), "price": {"amount": random.randint(199, 9_999), "currency": "EUR"}}
+        {
+            "sku": sku,
+            "title": title,
+            "quantity": random.randint(1, 4),
+            "price": {"amount": random.randint(199, 9_999), "currency": "EUR"},
+        }
         for sku, title in random.sample(GOODS, random.randint(1, 3))
     ]
 
@@ -46,12 +74,17 @@ def _order_created(random: Random) -> dict[str, Any]:
 
 def _order_paid(random: Random) -> dict[str, Any]:
     method = random.choice(["card", "invoice", "twint", "paypal"])
-    return {"payment": {"method": method, "amount": random.randint(500, 90_000), "currency": "EUR", "risk": round(random.random(), 4)}}
+    risk = round(random.random(), 4)
+    return {"payment": {"method": method, "amount": random.randint(500, 90_000), "currency": "EUR", "risk": risk}}
 
 
 def _order_shipped(random: Random) -> dict[str, Any]:
-    parcels = [{"tracking": f"{random.randrange(16**10):010X}", "grams": random.randint(90, 20_000)} for _ in range(random.randint(1, 2))]
+    parcels = [_parcel(random) for _ in range(random.randint(1, 2))]
     return {"shipment": {"to": _customer(random)["address"], "parcels": parcels}}
+
+
+def _parcel(random: Random) -> dict[str, Any]:
+    return {"tracking": f"{random.randrange(16**10):010X}", "grams": random.randint(90, 20_000)}
 
 
 def _customer_updated(random: Random) -> dict[str, Any]:
@@ -60,7 +93,7 @@ def _customer_updated(random: Random) -> dict[str, Any]:
 
 def _stock_low(random: Random) -> dict[str, Any]:
     sku, title = random.choice(GOODS)
-    return {"item": {"sku": sku, "title": title}, "left": random.randint(0, 9), "sites": {"zh-1": random.randint(0, 5), "gd-2": 0}}
+    return {"item": {"sku": sku, "title": title}, "left": random.randint(0, 9), "sites": {"zh-1": 0, "gd-2": 0}}
 
 
 def _review_posted(random: Random) -> dict[str, Any]:

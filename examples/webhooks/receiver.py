@@ -3,7 +3,7 @@
 What it accepts it writes to a log file of its own, a line per delivery, before it answers. That file is what the demo's report
 believes. Which deliveries are slow or fail follows from the seed, the event and how often the event was seen.
 
-    python -m examples.webhooks.receiver LOG_FILE SEED [SOCKET_FD]
+Arguments: the log file, the seed, and where a parent hands it down the number of a listening socket.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Receiver:
         event_id = str((await request.json())["id"])
         destination = request.match_info["destination"]
         self._seen[event_id] += 1
-        mood = Random(f"{self._seed} {event_id} {self._seen[event_id]}")  # noqa: S311 - a simulation
+        mood = Random(f"{self._seed} {event_id} {self._seen[event_id]}")
         await asyncio.sleep(min(mood.expovariate(1 / TYPICAL_SECONDS), LONGEST_SECONDS))
         if destination in REFUSING:
             return web.Response(status=REFUSING[destination])

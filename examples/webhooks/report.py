@@ -71,7 +71,7 @@ def _figures(fates: Sequence[Fate]) -> list[str]:
 
 def _percentiles(values: Iterable[float], *percents: int) -> list[float]:
     known = sorted(values)
-    if len(known) < 2:  # noqa: PLR2004 - quantiles need two
+    if len(known) < 2:
         return [*known, 0.0][:1] * len(percents)
     cuts = quantiles(known, n=100, method="inclusive")
     return [cuts[percent - 1] for percent in percents]
