@@ -24,3 +24,10 @@ def is_ambiguous(error: BaseException) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         return error.sqlstate not in _ROLLED_BACK and is_passing(error)
     return isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError, ConnectionError))
+
+
+def is_unsendable(error: BaseException) -> bool:
+    """Whether the statement's arguments are at fault (too long, not encodable): it will never succeed."""
+    if isinstance(error, asyncpg.PostgresError):
+        return str(error.sqlstate).startswith("22")
+    return isinstance(error, (asyncpg.DataError, UnicodeError))

@@ -1,0 +1,214 @@
+"""Hear of work at once: the task that keeps a LISTENing connection, and the registry of who is woken by what.
+
+A notification is a hint, never a fact: a missed one costs latency, at most the poll interval (P6). What may happen, in which
+order:
+
+1. Connect, LISTEN, then wake everybody, then they claim. A job committed before the LISTEN is found by that claim, one
+   committed after it is notified. Claiming first would lose a job of the gap until the next poll.
+2. Notifications wake whoever subscribed. Subscriptions belong to the registry (`Wakes`), not to this task: when it dies and
+   is started again, or connects anew, they are all still there.
+3. Each `keepalive_seconds` the connection is asked for a sign of life, with a time-out of 2 s. A closed connection is seen at
+   once. So a silent one is replaced after keepalive + 10 % + 2 s at the latest, 7.5 s by default.
+4. A connection that is lost is dropped without a word to its peer, which may be dead, and replaced after 0.1 s. If that
+   fails, or the new one is lost before its first sign of life, the waits double. Back to 1.
+5. At the first connect a probe is sent through the notifier. A pooler accepts LISTEN and then never delivers anything. If the
+   probe was sent, does not come back within `probe_seconds` and the connection answers all the same, then `notify="auto"`
+   warns once and polls from then on, and `notify="listen"` refuses to start. A probe that could not be sent says nothing: it
+   is repeated.
+6. What this process notified itself is not heard again: it was woken in memory when it was sent. (Heard twice, each enqueue
+   of an embedded runner would cost a claim that finds nothing.)
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+from asyncjobs.errors import ConfigurationError
+from asyncjobs.runtime.notifier import Notifier
+from asyncjobs.runtime.service import Service, backoff_seconds
+from asyncjobs.store.database import Database
+from asyncjobs.store.listener import Listener
+from asyncjobs.telemetry.events import Events, ListenerConnected, ListenerFellBack, ListenerLost
+
+Notify = Literal["auto", "listen", "poll"]
+Mode = Literal["listen", "poll", "probing"]
+Kind = Literal["d", "k", "p", "x"]
+
+_LONGEST_RECONNECT_SECONDS = 5.0
+
+
+class Wakes:
+    """Who is woken by what. Callbacks are plain functions, called in the loop's own thread; after `close` nobody is woken."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, list[Callable[[bool], None]]] = {}
+        self._kinds: dict[str, list[Callable[[], None]]] = {}
+        self._closed = False
+
+    def on_queue(self, queue: str, callback: Callable[[bool], None]) -> Callable[[], None]:
+        """Call back when the queue has work, with True when it may lie before the last scan's start. Returns what ends it."""
+        callbacks = self._queues.setdefault(queue, [])
+        callbacks.append(callback)
+        return lambda: callbacks.remove(callback) if callback in callbacks else None
+
+    def on(self, kind: Kind, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back when something is due soon ("d"), or keys ("k"), pauses ("p"), requests to cancel ("x") changed."""
+        callbacks = self._kinds.setdefault(kind, [])
+        callbacks.append(callback)
+        return lambda: callbacks.remove(callback) if callback in callbacks else None
+
+    def wake_queue(self, queue: str, *, front: bool = False) -> None:
+        """Wake who takes jobs of this queue."""
+        if not self._closed:
+            for callback in tuple(self._queues.get(queue, ())):
+                callback(front)
+
+    def wake(self, kind: str) -> None:
+        """Wake who waits for this kind of change."""
+        if not self._closed:
+            for callback in tuple(self._kinds.get(kind, ())):
+                callback()
+
+    def wake_all(self) -> None:
+        """Wake everybody, from the front: anything may have happened while nobody listened."""
+        for queue in tuple(self._queues):
+            self.wake_queue(queue, front=True)
+        for kind in tuple(self._kinds):
+            self.wake(kind)
+
+    def dispatch(self, payload: str) -> None:
+        """Wake whom this notification is for. One that is not understood (a newer program's) wakes nobody."""
+        kind, _, queue = payload.partition(":")
+        if kind in ("q", "f"):
+            self.wake_queue(queue, front=kind == "f")
+        else:
+            self.wake(kind)
+
+    def close(self) -> None:
+        """Wake nobody any more: notifications may still be on their way when a runner has stopped."""
+        self._closed = True
+
+
+class Listening(Service):
+    """Keeps the listening connection. `mode` tells whether notifications arrive: "probing" until that is known."""
+
+    name: ClassVar[str] = "listening"
+
+    def __init__(
+        self,
+        database: Database,
+        wakes: Wakes,
+        notifier: Notifier,
+        *,
+        events: Events,
+        notify: Notify = "auto",
+        keepalive_seconds: float = 5.0,
+        probe_seconds: float = 2.0,
+        timeout_seconds: float = 2.0,
+    ) -> None:
+        super().__init__(events=events, interval_seconds=keepalive_seconds)
+        self.mode: Mode = "poll" if notify == "poll" else "probing"
+        self.connects = 0
+        self._database = database
+        self._wakes = wakes
+        self._notifier = notifier
+        self._notify = notify
+        self._probe_seconds = probe_seconds
+        self._listener = Listener(database, on_notification=self._heard, on_lost=self._ended, timeout_seconds=timeout_seconds)
+        self._short_lives = 0  # connections in a row that were lost before their first sign of life
+        self._token = ""
+        self._token_heard = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._refusal: ConfigurationError | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether notifications may be coming in, as far as is known."""
+        return self._listener.is_open
+
+    async def wait_settled(self) -> Mode:
+        """Wait until it is known whether notifications arrive. If not, `notify="listen"` raises ConfigurationError."""
+        await self._settled.wait()
+        if self._refusal is not None:
+            raise self._refusal
+        return self.mode
+
+    async def run(self) -> None:
+        """Keep listening until cancelled; ends by itself when there is nothing to be heard."""
+        try:
+            await super().run()
+        finally:
+            self._listener.abort()
+
+    async def pass_(self) -> float | None:
+        """See that the connection lives, or make a new one; find out whether notifications arrive."""
+        if self.mode == "poll":
+            self._settle()
+            return None
+        if self._listener.is_open:
+            await self._keep_alive()
+        else:
+            await self._connect()
+        if self.mode == "probing":
+            await self._probe()
+        return None
+
+    async def _connect(self) -> None:
+        await self._listener.listen()
+        self.connects += 1
+        self.events.emit(ListenerConnected(reconnect=self.connects > 1))
+        self._wakes.wake_all()
+
+    async def _keep_alive(self) -> None:
+        try:
+            await self._listener.ping()
+        except Exception as error:
+            self.events.emit(ListenerLost(reason=f"no sign of life: {type(error).__name__}"))
+            raise
+        self._short_lives = 0
+
+    async def _probe(self) -> None:
+        self._token = secrets.token_hex(8)
+        self._token_heard.clear()
+        self._notifier.notify("t:" + self._token)
+        if not await self._notifier.flush(self._probe_seconds):
+            raise TimeoutError("the probe could not be sent")
+        try:
+            async with asyncio.timeout(self._probe_seconds):
+                await self._token_heard.wait()
+        except TimeoutError:
+            await self._keep_alive()
+        if self._token_heard.is_set():
+            self.mode = "listen"
+            self._settled.set()
+        elif self._listener.is_open:
+            await self._give_up()
+
+    async def _give_up(self) -> None:
+        reason = f"a notification was sent and did not come back within {self._probe_seconds:g} s"
+        if self._notify == "listen":
+            self._refusal = ConfigurationError(
+                f'notify="listen": {reason}, as behind a pooler in transaction mode. '
+                'Give a listen_dsn= that goes around it, or use notify="auto" or "poll".'
+            )
+        else:
+            self.events.emit(ListenerFellBack(reason=reason))
+        self.mode = "poll"
+        await self._listener.close()
+        self._settle()
+
+    def _settle(self) -> None:
+        self._settled.set()
+        self.stop()
+
+    def _heard(self, payload: str, pid: int) -> None:
+        if payload == "t:" + self._token:
+            self._token_heard.set()
+        elif pid != self._notifier.backend_pid:
+            self._wakes.dispatch(payload)
+
+    def _ended(self) -> None:
+        self._short_lives += 1
+        self.events.emit(ListenerLost(reason="the connection was closed"))
+        self.wake_within(backoff_seconds(self._short_lives, _LONGEST_RECONNECT_SECONDS, self._chance()))

@@ -1,0 +1,139 @@
+"""The one loop of every service: interval, jitter, back-off after errors, wake-ups, a signal for tests, and health.
+
+A service does the same small thing again and again. What may happen, in this order:
+
+1. A pass runs. It returns the seconds until the next one, or None for the service's interval (with ±10 % jitter, so that the
+   runners of a fleet drift apart). A delay that the pass names is kept to the millisecond: due times depend on it.
+2. A `wake()` while the pass runs is not lost: the next pass follows at once. The loop compares a counter that it read
+   *before* the pass; a flag that is cleared after the pass would forget what came in between (P6).
+3. A pass that raises is reported as `ServicePassFailed` and tried again after 0.1 s, 0.2 s, 0.4 s … up to the smaller of 30 s
+   and the interval. Wake-ups do not shorten that wait (a database that is down would be asked once per enqueue), they are
+   served after it. No Exception ends the loop: a service that died would be missed only when its work is (D-01 of every
+   system of this kind).
+4. Cancellation ends the loop at the await where it arrives, and nothing else does, unless the pass says `stop()`.
+
+Health: `turned_at` is when the loop last ended a pass, well or badly; `failures` counts the bad ones since the last good one.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from asyncjobs.telemetry.events import Events, ServicePassFailed
+
+_FIRST_BACKOFF_SECONDS = 0.1
+_LAST_BACKOFF_SECONDS = 30.0
+
+
+def backoff_seconds(failures: int, maximum_seconds: float, chance: float) -> float:
+    """The wait after the nth failure in a row: doubling from 0.1 s up to the maximum; `chance` (0…1) takes up to a half off."""
+    doubled = _FIRST_BACKOFF_SECONDS * 2.0 ** min(failures - 1, 16)
+    return min(doubled, maximum_seconds) * (1.0 - chance / 2)
+
+
+class Service:
+    """A loop around `pass_`. Run it in a task group; cancel that task to end it."""
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        events: Events,
+        interval_seconds: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.events = events
+        self.interval_seconds = interval_seconds
+        self.started_passes = 0
+        self.passes = 0  # passes that ended, well or badly
+        self.failures = 0  # in a row
+        self.turned_at: float | None = None
+        self._monotonic = monotonic
+        self._chance = chance
+        self._version = 0
+        self._wake_at = float("inf")
+        self._changed = asyncio.Event()
+        self._turned = asyncio.Event()
+        self._stopped = False
+
+    async def pass_(self) -> float | None:
+        """One pass. The answer is the seconds until the next one; None means the interval."""
+        raise NotImplementedError
+
+    def wake(self) -> None:
+        """Start a pass now, or right after the one that runs. A plain function for the loop's own thread; many calls are one."""
+        self._version += 1
+        self._changed.set()
+
+    def wake_within(self, seconds: float) -> None:
+        """Start a pass in `seconds` at the latest. Costs nothing when one is planned before."""
+        at = self._monotonic() + max(seconds, 0.0)
+        if at < self._wake_at:
+            self._wake_at = at
+            self._changed.set()
+
+    def stop(self) -> None:
+        """Let the loop end instead of waiting for its next pass. For a pass that found its service has nothing left to do."""
+        self._stopped = True
+        self._changed.set()
+
+    @property
+    def turn_age_seconds(self) -> float | None:
+        """Seconds since a pass ended; None before the first."""
+        return None if self.turned_at is None else self._monotonic() - self.turned_at
+
+    async def wait_passed(self) -> None:
+        """Wait until a pass that started after this call has ended. What tests await instead of sleeping."""
+        wanted = self.started_passes + 1
+        while self.passes < wanted:
+            await self._turned.wait()
+
+    async def run(self) -> None:
+        """Do passes until cancelled."""
+        while not self._stopped:
+            seen = self._version
+            now = self._monotonic()
+            if self._wake_at <= now:
+                self._wake_at = float("inf")
+            delay = await self._turn()
+            await self._wait(self._monotonic() + delay, seen)
+
+    async def _turn(self) -> float:
+        self.started_passes += 1
+        try:
+            answer = await self.pass_()
+        except Exception as error:  # noqa: BLE001 - one pass of a service must not end the service
+            self.failures += 1
+            self.events.emit(ServicePassFailed(service=self.name, error=error, failures=self.failures))
+            delay = backoff_seconds(self.failures, min(_LAST_BACKOFF_SECONDS, self.interval_seconds), self._chance())
+        else:
+            self.failures = 0
+            delay = self.interval_seconds * (0.9 + 0.2 * self._chance()) if answer is None else answer
+        self._end_turn()
+        return delay
+
+    def _end_turn(self) -> None:
+        self.passes += 1
+        self.turned_at = self._monotonic()
+        turned, self._turned = self._turned, asyncio.Event()
+        turned.set()
+
+    async def _wait(self, at: float, seen: int) -> None:
+        backing_off = self.failures > 0
+        while not self._stopped:
+            if self._version != seen and not backing_off:
+                break
+            remaining = (at if backing_off else min(at, self._wake_at)) - self._monotonic()
+            if remaining <= 0:
+                break
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(remaining):
+                    await self._changed.wait()
+        # A pass that never really waits and a loop that never pauses would starve the other tasks.
+        await asyncio.sleep(0)

@@ -1,0 +1,61 @@
+"""Who is alive: registering, beating, leaving, and what a rescuer sees of it.
+
+A runner's id is a random number that its process chose and that is never used again: a runner that was declared dead
+registers under a new one, so a row that is gone stays gone. Every statement may be repeated after an answer that was lost.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from asyncjobs.store.database import Link
+
+
+class BeatAnswer(msgspec.Struct, frozen=True):
+    """What a confirmed beat says: its number, and how many runners there are, this one among them."""
+
+    beat: int
+    runners: int
+
+
+class RunnersLook(msgspec.Struct, frozen=True):
+    """One look at all runners: the beat of each, and whether a job is processed by a runner that does not exist."""
+
+    beats: Mapping[int, int]
+    orphans: bool
+
+
+def new_runner_id() -> int:
+    """A random 62-bit number, never 0."""
+    return secrets.randbits(62) or 1
+
+
+async def register(
+    link: Link, id: int, *, host: str, pid: int, version: str, queues: Sequence[str], types: Sequence[str]
+) -> None:
+    """Make the runner known. Claims need it: they hold its row while they claim."""
+    await link.fetch("register_runner", id, host, pid, version, sorted(queues), sorted(types))
+
+
+async def beat(link: Link, id: int, *, timeout: float | None = None) -> BeatAnswer | None:
+    """Count the runner's beat up. None: its row is gone, it was declared dead (or left)."""
+    row = await link.fetch_row("beat", id, timeout=timeout)
+    return None if row is None else BeatAnswer(row["beat"], row["runners"])
+
+
+async def leave(link: Link, id: int, *, timeout: float | None = None) -> None:
+    """Move the runner to the former ones. What it still processes is an orphan from now on, taken back by the next rescue."""
+    await link.fetch("leave_runner", id, timeout=timeout)
+
+
+async def look(link: Link, *, timeout: float | None = None) -> RunnersLook:
+    """Every runner's beat, and whether there are orphans."""
+    (row,) = await link.fetch("look_at_runners", timeout=timeout)
+    return RunnersLook(dict(zip(row["ids"], row["beats"], strict=True)), row["orphans"])
+
+
+async def bury(link: Link, beats: Mapping[int, int]) -> list[int]:
+    """Delete the runners whose beat is still the one given, and keep them among the former ones; returns their ids."""
+    rows = await link.fetch("bury_runners", list(beats), list(beats.values()))
+    return [row["id"] for row in rows]
