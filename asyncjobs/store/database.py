@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 
 import asyncpg
 
 from asyncjobs.store.failures import is_ambiguous
 
-Connection = asyncpg.Connection[asyncpg.Record]
-Record = asyncpg.Record
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+Record: TypeAlias = asyncpg.Record
 
 
 def quote_identifier(name: str) -> str:

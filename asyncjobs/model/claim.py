@@ -1,0 +1,88 @@
+"""What a runner asks for, what it gets, and what it writes back: the values that cross between runtime and store."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.status import Status
+
+#: Where a scan starts when it starts at the front: before every (priority, place).
+FRONT: Final = (-1, -1)
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """One walk of the claim's index: at most `limit` jobs of a queue, of one lane or (None) of any, from behind `start`."""
+
+    queue: str
+    lane: str | None
+    limit: int
+    start: tuple[int, int] = FRONT
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """A job that is ours for one attempt. The order of the fields is that of the columns that `finish` returns."""
+
+    scan: int
+    queue: str
+    id: int
+    token: int
+    lane: str | None
+    type: str
+    version: int
+    payload: str
+    priority: int
+    place: int
+    attempt: int
+    max_attempts: int
+    timeout: timedelta | None
+    snoozes: int
+    rescues: int
+    scheduled_at: datetime
+    run_at: datetime
+    started_at: datetime
+    correlation_id: str | None
+    parent_job_id: int | None
+    created_by: str | None
+    dedup_key: str | None
+    serialization_key: str | None
+    requeued_from: int | None
+    trace_context: str | None
+    progress: str | None
+    last_error: str | None
+    created_at: datetime
+
+
+class Ack(msgspec.Struct, frozen=True):
+    """The outcome of an attempt, addressed by job and claim token."""
+
+    id: int
+    token: int
+    outcome: Outcome
+
+    @property
+    def status(self) -> Status:
+        """What the job becomes. An interrupted job that is to wait a moment is scheduled, not pending."""
+        if self.outcome.kind == "interrupted" and self.outcome.delay_seconds > 0:
+            return "scheduled"
+        return _STATUS[self.outcome.kind]
+
+
+_STATUS: Final[dict[str, Status]] = {
+    "completed": "completed",
+    "retry": "failed",
+    "snooze": "scheduled",
+    "cancel": "cancelled",
+    "dead": "dead",
+    "interrupted": "pending",
+}
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """What a call of `finish` answered."""
+
+    claimed: list[Claimed]
+    lost: list[int]  # ids of acks whose claim was not ours any more
+    heads: list[str]  # queues in which a key's next head became pending and was not claimed by this call
+    gone: bool  # the runner's own row is missing: it was declared dead

@@ -1,0 +1,153 @@
+"""The statements of a job's life: enqueue, finish (ack, advance, claim), read back, give back, read."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from asyncjobs.model.claim import Ack, Claimed, Finished, Scan
+from asyncjobs.model.job import Job
+from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.store.database import Link, Record
+
+_COLUMNS: Final = (
+    "lane", "version", "payload", "priority", "max_attempts", "timeout_seconds", "run_at", "delay_seconds", "correlation_id",
+    "parent_job_id", "created_by", "dedup_key", "dedup_for_seconds", "on_duplicate", "serialization_key", "on_dead", "trace_context",
+)  # fmt: skip
+_DEFAULTS: Final = {"version": 1, "priority": 100, "max_attempts": 3, "on_duplicate": "return", "on_dead": "advance"}
+
+
+class EnqueueAnswer(msgspec.Struct, frozen=True):
+    """What became of a batch. When `duplicates` or `taken` name ordinals (from 0), the caller has to act on these."""
+
+    enqueued: list[Enqueued]
+    duplicates: list[int]  # asked to be refused if a live job has the dedup key: nothing was written at all
+    taken: list[int]  # their reserved ids belong to other rows: these rows were not written
+    reserved: list[int]
+
+
+async def reserve_ids(link: Link, count: int) -> list[int]:
+    """Fresh ids, for the rows of an enqueue that can be made again."""
+    return [row["id"] for row in await link.fetch("reserve_ids", count)]
+
+
+async def enqueue(
+    link: Link, rows: Sequence[NewRow], ids: Sequence[int], tokens: Sequence[int], *, reserve: int = 0, lock_timeout: str | None = None
+) -> EnqueueAnswer:
+    """Write the rows in one transaction; `tokens` identify them if the call has to be made again with the same ids."""
+    record = await link.fetch_row(
+        "enqueue", ids, tokens, [row.type for row in rows], [row.queue for row in rows],
+        *(_column(rows, name) for name in _COLUMNS), reserve, lock_timeout,
+    )  # fmt: skip
+    assert record is not None  # noqa: S101 - a function with OUT parameters returns exactly one row
+    return enqueue_answer(record, len(rows))
+
+
+def enqueue_answer(record: Record, count: int) -> EnqueueAnswer:
+    """The answer from the row that `enqueue` returned."""
+    existing = frozenset(record["existing"] or ())
+    ids = record["ids"]
+    return EnqueueAnswer(
+        enqueued=[Enqueued(ids[at], at + 1 not in existing) for at in range(count)] if existing else [Enqueued(i, True) for i in ids],  # noqa: FBT003
+        duplicates=[ordinal - 1 for ordinal in record["duplicates"] or ()],
+        taken=[ordinal - 1 for ordinal in record["taken"] or ()],
+        reserved=record["reserved"] or [],
+    )
+
+
+def _column(rows: Sequence[NewRow], name: str) -> list[Any] | None:
+    values = [getattr(row, name) for row in rows]
+    default = _DEFAULTS.get(name)
+    return None if all(value == default for value in values) else values
+
+
+async def finish(
+    link: Link,
+    runner_id: int,
+    acks: Sequence[Ack],
+    scans: Sequence[Scan],
+    types: Sequence[str],
+    *,
+    rescued: bool,
+    token_base: int,
+    token_seq: int,
+    max_errors: int,
+) -> Finished:
+    """Write the acks, let their keys go on, and claim, in one commit. Acks are locked in the order of their ids."""
+    acks = sorted(acks, key=_by_id)
+    outcomes = [ack.outcome for ack in acks]
+    rows = await link.fetch(
+        "finish", runner_id, [ack.id for ack in acks], [ack.token for ack in acks], [ack.status for ack in acks],
+        _some(outcomes, lambda o: o.delay_seconds or None), _some(outcomes, lambda o: o.kind in {"snooze", "interrupted"} or None),
+        _some(outcomes, lambda o: o.kind == "snooze" or None), _some(outcomes, lambda o: o.result),
+        _some(outcomes, lambda o: o.result_dropped), _some(outcomes, lambda o: o.message), _some(outcomes, _error_text), max_errors,
+        [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
+        [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, rescued, token_base, token_seq,
+    )  # fmt: skip
+    claimed: list[Claimed] = []
+    lost: list[int] = []
+    heads: list[str] = []
+    gone = False
+    for row in rows:
+        match row["kind"]:
+            case "job":
+                claimed.append(Claimed(*row[1:]))
+            case "lost":
+                lost.append(row["id"])
+            case "head":
+                heads.append(row["queue"])
+            case _:
+                gone = True
+    return Finished(claimed, lost, heads, gone)
+
+
+def _by_id(ack: Ack) -> int:
+    return ack.id
+
+
+def _some(outcomes: Sequence[Any], value: Callable[[Any], Any]) -> list[Any] | None:
+    """The column of values, or None when all are None."""
+    values = [value(outcome) for outcome in outcomes]
+    return values if any(item is not None for item in values) else None
+
+
+def _error_text(outcome: Any) -> str | None:
+    return None if outcome.error is None else msgspec.json.encode(outcome.error).decode()
+
+
+async def still_processing(link: Link, acks: Sequence[Ack]) -> dict[int, bool]:
+    """By id, whether an ack is still to be written (True) or was written (False). A missing id: the claim is lost."""
+    rows = await link.fetch("still_processing", [ack.id for ack in acks], [ack.token for ack in acks])
+    return {row["id"]: row["is_ours"] for row in rows}
+
+
+async def give_back(link: Link, runner_id: int, running: Sequence[int]) -> list[tuple[int, str]]:
+    """Give back the runner's processing jobs that are not among `running`; returns (id, queue) of each."""
+    return [(row["id"], row["queue"]) for row in await link.fetch("give_back", runner_id, running)]
+
+
+async def settle_completed(link: Link, job_id: int, token: int) -> bool:
+    """Whether the job was completed inside its handler's transaction; if so its key and dedup key are free now."""
+    row = await link.fetch_row("settle_completed", job_id, token)
+    return bool(row and row["completed"])
+
+
+async def status(link: Link, job_id: int) -> str | None:
+    """The job's status, or None when there is no such job."""
+    row = await link.fetch_row("final_status", job_id)
+    return None if row is None else row["status"]
+
+
+async def get(link: Link, job_id: int) -> Job | None:
+    """The job, or None when there is none with this id (not committed yet, rolled back, or pruned)."""
+    row = await link.fetch_row("job", job_id)
+    return None if row is None else to_job(row)
+
+
+def to_job(row: Record) -> Job:
+    """A Job from a row with the columns of `job.sql`."""
+    values = dict(row)
+    for name in ("payload", "errors", "result", "progress"):
+        if values[name] is not None:
+            values[name] = msgspec.json.decode(values[name])
+    return Job(**values)

@@ -1,0 +1,139 @@
+"""Bring the schema up to date, or say in what state it is.
+
+Migrations are the numbered SQL files of `store/migrations/`. Each is applied in a transaction of its own, together with its row in
+the ledger `migrations`, under a transaction-scoped advisory lock: any number of processes may start together, one does the work,
+the others find it done; a process that dies halfway leaves nothing behind. A schema that is current costs two SELECTs and no DDL.
+Statements give up waiting for a table's lock after `lock_timeout` and are tried again, so that a migration that waits for a long
+transaction does not make every other statement queue up behind it.
+
+A file whose first line is `-- breaking: <why>` makes older programs refuse the schema. Others may run beside it.
+"""
+
+import asyncio
+import random
+from functools import cache
+from importlib.resources import files
+
+import asyncpg
+import msgspec
+
+from asyncjobs.errors import SchemaMissing, SchemaOutdated, SchemaTooNew
+from asyncjobs.store.database import Connection, Database, quote_identifier
+from asyncjobs.store.failures import is_passing
+
+_ATTEMPTS = 12
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """One numbered file."""
+
+    number: int
+    name: str
+    breaking: bool
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The migrations in the schema, those this program would add, and those it has never heard of."""
+
+    schema_exists: bool
+    applied: list[str]
+    pending: list[str]
+    unknown: list[str]
+    unknown_breaking: list[str]
+
+
+@cache
+def known() -> tuple[Migration, ...]:
+    """The migrations of this version of asyncjobs, in order."""
+    found: list[Migration] = []
+    for file in files("asyncjobs.store").joinpath("migrations").iterdir():
+        if file.name.endswith(".sql"):
+            first = file.read_text(encoding="utf-8").partition("\n")[0]
+            found.append(Migration(int(file.name[:4]), file.name, first.startswith("-- breaking")))
+    return tuple(sorted(found, key=lambda migration: migration.number))
+
+
+async def status(database: Database) -> Status:
+    """What is applied and what is not. Reads only."""
+    connection = await database.connect("migrate")
+    try:
+        return await _status(database, connection)
+    finally:
+        await connection.close(timeout=1)
+
+
+async def check(database: Database) -> None:
+    """Return when this program can work with the schema.
+
+    Raises SchemaMissing, SchemaOutdated (migrations are pending) or SchemaTooNew (a newer asyncjobs changed it in a way that this
+    one would misread).
+    """
+    found = await status(database)
+    if not found.applied:
+        raise SchemaMissing(database.schema)
+    if found.unknown_breaking:
+        raise SchemaTooNew(database.schema, found.unknown_breaking)
+    if found.pending:
+        raise SchemaOutdated(database.schema, found.pending)
+
+
+async def migrate(database: Database, *, allow_breaking: bool = True) -> list[str]:
+    """Apply what is missing; returns the names of what this call applied (empty when the schema was current).
+
+    With `allow_breaking=False` it stops with SchemaOutdated before the first migration that is marked breaking, unless the schema
+    is new. Raises SchemaTooNew for a schema that a newer asyncjobs changed incompatibly.
+    """
+    connection = await database.connect("migrate", command_timeout=300)
+    try:
+        found = await _status(database, connection)
+        if found.unknown_breaking:
+            raise SchemaTooNew(database.schema, found.unknown_breaking)
+        breaking = [m.name for m in known() if m.breaking and m.name in found.pending]
+        if breaking and found.applied and not allow_breaking:
+            raise SchemaOutdated(database.schema, breaking)
+        if not found.pending:
+            return []
+        return [m.name for m in known() if m.name in found.pending and await _apply(database, connection, m)]
+    finally:
+        connection.terminate() if connection.is_in_transaction() else await connection.close(timeout=1)
+
+
+async def _status(database: Database, connection: Connection) -> Status:
+    exists = await connection.fetchrow(database.sql("migrations_exists"), database.schema)
+    rows = await connection.fetch(database.sql("migrations_applied")) if exists and exists["ledger"] else []
+    numbers = {row["number"] for row in rows}
+    unknown = [row for row in rows if row["number"] not in {m.number for m in known()}]
+    return Status(
+        schema_exists=bool(exists and exists["schema"]),
+        applied=[row["name"] for row in rows],
+        pending=[m.name for m in known() if m.number not in numbers],
+        unknown=[row["name"] for row in unknown],
+        unknown_breaking=[row["name"] for row in unknown if row["breaking"]],
+    )
+
+
+async def _apply(database: Database, connection: Connection, migration: Migration) -> bool:
+    for attempt in range(_ATTEMPTS):
+        try:
+            async with connection.transaction(isolation="read_committed"):
+                return await _apply_once(database, connection, migration)
+        except asyncpg.PostgresError as error:
+            if attempt == _ATTEMPTS - 1 or connection.is_closed() or not is_passing(error):
+                raise
+            await asyncio.sleep(random.uniform(0.05, 0.1) * 2 ** min(attempt, 6))  # noqa: S311 - not a secret
+    raise AssertionError("unreachable")
+
+
+async def _apply_once(database: Database, connection: Connection, migration: Migration) -> bool:
+    await connection.execute("SET LOCAL lock_timeout = '60s'")
+    await connection.execute(database.sql("migrations_lock"))
+    await connection.execute("SET LOCAL lock_timeout = '3s'; SET LOCAL client_min_messages = warning; SET LOCAL check_function_bodies = off")
+    found = await _status(database, connection)
+    if migration.name not in found.pending:
+        return False
+    if not found.schema_exists:
+        await connection.execute(f"CREATE SCHEMA {quote_identifier(database.schema)}")
+    await connection.execute(database.sql("migrations_table"))
+    await connection.execute(database.migration(migration.name))
+    await connection.execute(database.sql("migrations_record"), migration.number, migration.name, migration.breaking)
+    return True

@@ -1,0 +1,91 @@
+-- Serialization keys: the lock of a key, the dispatch of heads, and the join at the commit of a caller's transaction.
+
+-- Lock the keys until the end of the transaction. Keys share 4,096 slots, taken in ascending order: a lock per key would run
+-- out of shared memory at some 50,000 keys in one transaction, and two orders would deadlock.
+CREATE FUNCTION asyncjobs.lock_keys(_keys text[]) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('asyncjobs.serialization_key'), slots.slot)
+    FROM (SELECT DISTINCT hashtext(k.key) & 4095 AS slot FROM unnest(_keys) AS k(key) ORDER BY 1) AS slots;
+END $$;
+
+-- Whether an operator holds jobs of this queue, type or key back.
+CREATE FUNCTION asyncjobs.is_paused(_queue text, _type text, _key text) RETURNS boolean LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM asyncjobs.pauses AS p
+    WHERE (p.kind = 'queue' AND p.name = _queue) OR (p.kind = 'type' AND p.name = _type) OR (p.kind = 'key' AND p.name = _key));
+
+-- Dispatch the head of every one of these keys that has none dispatched. Callers hold the keys' locks, or have just deleted the
+-- dispatched row in this transaction. Idle keys are filtered before any row is locked: otherwise this deadlocks with acks.
+CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[]) RETURNS TABLE (id bigint, serialization_key text) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH idle AS MATERIALIZED (
+        SELECT k.key FROM (SELECT DISTINCT u.key FROM unnest(_keys) AS u(key)) AS k
+        WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = k.key AND d.job_id IS NOT NULL)
+          AND NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = k.key)),
+    head AS MATERIALIZED (
+        SELECT h.id FROM idle CROSS JOIN LATERAL (
+            SELECT s.id FROM asyncjobs.serialized_jobs AS s
+            WHERE s.serialization_key = idle.key AND s.job_id IS NULL AND s.place IS NOT NULL
+            ORDER BY s.place LIMIT 1 FOR UPDATE) AS h),
+    dispatched AS (
+        UPDATE asyncjobs.serialized_jobs AS s SET job_id = s.id, dispatched_at = asyncjobs.clock()
+        FROM head WHERE s.id = head.id
+        RETURNING s.id, s.queue, s.lane, s.type, s.version, s.payload, s.priority, s.max_attempts, s.timeout, s.scheduled_at,
+            s.correlation_id, s.parent_job_id, s.created_by, s.dedup_key, s.serialization_key, s.on_dead, s.enqueue_token,
+            s.requeued_from, s.trace_context, s.created_at)
+    -- A job that was delayed or retried already has its row in `jobs`, as `waiting`.
+    INSERT INTO asyncjobs.jobs AS j (id, queue, lane, type, version, payload, priority, max_attempts, timeout, scheduled_at,
+        correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, enqueue_token, requeued_from,
+        trace_context, created_at, status)
+    SELECT d.id, d.queue, d.lane, d.type, d.version, d.payload, d.priority, d.max_attempts, d.timeout, d.scheduled_at,
+        d.correlation_id, d.parent_job_id, d.created_by, d.dedup_key, d.serialization_key, d.on_dead, d.enqueue_token,
+        d.requeued_from, d.trace_context, d.created_at,
+        CASE WHEN asyncjobs.is_paused(d.queue, d.type, NULL) THEN 'paused' ELSE 'pending' END
+    FROM dispatched AS d
+    ON CONFLICT (id) DO UPDATE SET status = excluded.status, place = nextval('asyncjobs.place_seq'), updated_at = asyncjobs.clock()
+        WHERE j.status = 'waiting'
+    RETURNING j.id, j.serialization_key;
+END $$;
+
+-- At the commit of a caller's transaction: its keyed rows join their lines, in commit order. An open transaction thus blocks nobody.
+CREATE FUNCTION asyncjobs.join_keys() RETURNS trigger LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _keys text[];
+BEGIN
+    SELECT array_agg(DISTINCT s.serialization_key) INTO _keys FROM asyncjobs.serialized_jobs AS s WHERE s.place IS NULL;
+    IF _keys IS NULL THEN
+        RETURN NULL;  -- an earlier row of this transaction brought them all in
+    END IF;
+    PERFORM asyncjobs.lock_keys(_keys);
+    UPDATE asyncjobs.serialized_jobs AS s SET place = q.place
+    FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
+          FROM (SELECT x.id FROM asyncjobs.serialized_jobs AS x WHERE x.place IS NULL ORDER BY x.id) AS o) AS q
+    WHERE s.id = q.id;
+    -- Under a snapshot older than the lock this could not see what others dispatched: the serializers do it then.
+    IF current_setting('transaction_isolation') = 'read committed' THEN
+        PERFORM asyncjobs.dispatch_keys(_keys);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.place IS NULL) EXECUTE FUNCTION asyncjobs.join_keys();
+
+-- Free the dedup keys of jobs that ended; a key with a later expiry stays taken until then.
+CREATE FUNCTION asyncjobs.end_dedup(_ids bigint[]) RETURNS void LANGUAGE sql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    WITH ended AS MATERIALIZED (
+        SELECT j.id, j.type, j.dedup_key FROM asyncjobs.jobs AS j
+        WHERE j.id = ANY (_ids) AND j.dedup_key IS NOT NULL ORDER BY j.type, j.dedup_key),
+    kept AS (
+        UPDATE asyncjobs.dedup_keys AS d SET live = false FROM ended AS e
+        WHERE d.type = e.type AND d.dedup_key = e.dedup_key AND d.job_id = e.id AND d.expires_at > asyncjobs.clock())
+    DELETE FROM asyncjobs.dedup_keys AS d USING ended AS e
+    WHERE d.type = e.type AND d.dedup_key = e.dedup_key AND d.job_id = e.id
+      AND (d.expires_at IS NULL OR d.expires_at <= asyncjobs.clock());
+END;

@@ -1,0 +1,275 @@
+-- finish: the acks of attempts that ended, the next heads of their keys, and new claims, in one round trip and one commit.
+
+-- Write outcomes. Each names its job and the token of its claim: an attempt whose claim is lost touches no row. Arrays are sorted
+-- by id, so that rows are locked in that order. Returns the ids that were written, and dispatches the keys that were released.
+CREATE FUNCTION asyncjobs.ack(
+    _ids bigint[], _tokens bigint[], _statuses text[], _delays float8[], _refunds boolean[], _snoozes boolean[], _results text[],
+    _dropped text[], _messages text[], _errors text[], _max_errors integer, OUT written bigint[], OUT heads bigint[])
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
+    _dead bigint[];
+    _ended_keyed bigint[];
+    _ended_dedup bigint[];
+BEGIN
+    WITH acked AS (
+        UPDATE asyncjobs.jobs AS j
+        SET status = CASE WHEN o.status = 'pending' AND _any_paused AND asyncjobs.is_paused(j.queue, j.type, j.serialization_key)
+                          THEN 'paused' ELSE o.status END,
+            run_at = CASE WHEN o.status IN ('failed', 'scheduled') THEN _now + make_interval(secs => coalesce(o.delay, 0))
+                          ELSE j.run_at END,
+            place = CASE WHEN o.status = 'pending' THEN nextval('asyncjobs.place_seq') ELSE j.place END,
+            attempts = CASE WHEN o.refund THEN greatest(j.attempts - 1, 0) ELSE j.attempts END,
+            snoozes = CASE WHEN o.snooze THEN j.snoozes + 1 ELSE j.snoozes END,
+            completed_at = CASE WHEN o.status IN ('completed', 'dead', 'cancelled') THEN _now END,
+            result = o.result::jsonb, result_dropped = o.dropped, error_message = o.message,
+            last_error = coalesce(o.error::jsonb ->> 'message', j.last_error),
+            last_error_at = CASE WHEN o.error IS NULL THEN j.last_error_at ELSE _now END,
+            errors = CASE WHEN o.error IS NULL THEN j.errors
+                          WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || o.error::jsonb
+                          ELSE j.errors || o.error::jsonb END,
+            runner_id = NULL, updated_at = _now
+        FROM unnest(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors)
+            AS o(id, token, status, delay, refund, snooze, result, dropped, message, error)
+        WHERE j.id = o.id AND j.claim_token = o.token AND j.status = 'processing'
+        RETURNING j.id, j.status, j.serialization_key, j.dedup_key)
+    SELECT array_agg(a.id), array_agg(a.id) FILTER (WHERE a.status = 'dead'),
+        array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL AND a.status IN ('completed', 'dead', 'cancelled')),
+        array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL AND a.status IN ('completed', 'dead', 'cancelled'))
+    INTO written, _dead, _ended_keyed, _ended_dedup FROM acked AS a;
+
+    IF _dead IS NOT NULL THEN
+        PERFORM asyncjobs.bury(_dead);
+    END IF;
+    IF _ended_dedup IS NOT NULL THEN
+        PERFORM asyncjobs.end_dedup(_ended_dedup);
+    END IF;
+    IF _ended_keyed IS NOT NULL THEN
+        heads := asyncjobs.release_keys(_ended_keyed);
+    END IF;
+END $$;
+
+-- Write the dead letters of jobs that just died.
+CREATE FUNCTION asyncjobs.bury(_ids bigint[]) RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, error_details, died_at)
+    SELECT j.id, to_jsonb(j) - 'errors' - 'claim_token' - 'enqueue_token' - 'runner_id', j.error_message,
+        jsonb_build_object('errors', j.errors, 'attempts', j.attempts), j.completed_at
+    FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' ORDER BY j.id;
+END $$;
+
+-- Let the keys of jobs that ended go on, in the transaction that ended them; returns the heads that became pending. A dead job of
+-- a type that halts keeps its row, and with it the key. The next head is looked for without a lock first: this transaction deleted
+-- the dispatched row, so nobody else can dispatch. Only a key that seems empty is locked and looked at again, in a new statement:
+-- an enqueue that saw the old head may have just committed.
+CREATE FUNCTION asyncjobs.release_keys(_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _keys text[];
+    _found text[];
+    _heads bigint[];
+    _more bigint[];
+BEGIN
+    UPDATE asyncjobs.serialized_jobs AS s SET halted_at = asyncjobs.clock(), halt_reason = j.error_message
+    FROM asyncjobs.jobs AS j
+    WHERE s.id = ANY (_ids) AND j.id = s.id AND j.status = 'dead' AND j.on_dead = 'halt' AND s.halted_at IS NULL;
+    WITH released AS (
+        DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids) AND s.halted_at IS NULL RETURNING s.serialization_key)
+    SELECT array_agg(DISTINCT r.serialization_key) INTO _keys FROM released AS r;
+    IF _keys IS NULL THEN
+        RETURN NULL;
+    END IF;
+    SELECT array_agg(d.id), array_agg(d.serialization_key) INTO _heads, _found FROM asyncjobs.dispatch_keys(_keys) AS d;
+    IF coalesce(cardinality(_found), 0) < cardinality(_keys) THEN
+        SELECT array_agg(k.key) INTO _keys FROM unnest(_keys) AS k(key) WHERE _found IS NULL OR k.key <> ALL (_found);
+        PERFORM asyncjobs.lock_keys(_keys);
+        SELECT array_agg(d.id) INTO _more FROM asyncjobs.dispatch_keys(_keys) AS d;
+    END IF;
+    RETURN _heads || _more;
+END $$;
+
+-- Claim at most `_limit` pending jobs of a queue: of one lane, or of any when `_lane` is null; from the front, or from behind
+-- (`_priority`, `_place`). `_rescued` asks for jobs that were taken back from a dead runner, else only others are taken.
+-- It locks exactly the rows it takes.
+CREATE FUNCTION asyncjobs.claim(
+    _runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[],
+    _rescued boolean, _token_base bigint, _token_seq bigint)
+RETURNS TABLE (id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint,
+    attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamptz,
+    run_at timestamptz, started_at timestamptz, correlation_id text, parent_job_id bigint, created_by text, dedup_key text,
+    serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamptz)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _ids bigint[];
+BEGIN
+    IF _rescued THEN
+        _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.status = 'pending' AND j.rescues > 0 AND j.type = ANY (_types)
+              AND (_lane IS NULL OR j.lane = _lane)
+            ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+    ELSIF _lane IS NULL THEN
+        _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
+              AND j.rescues = 0 AND j.type = ANY (_types)
+            ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+    ELSE
+        _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending'
+              AND (j.priority, j.place) > (_from_priority, _from_place) AND j.rescues = 0 AND j.type = ANY (_types)
+            ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+    END IF;
+    RETURN QUERY
+    UPDATE asyncjobs.jobs AS j
+    SET status = 'processing', attempts = j.attempts + 1, started_at = asyncjobs.clock(), runner_id = _runner, error_message = NULL,
+        claim_token = (_token_base << 32) | ((_token_seq + picked.number) & 4294967295), updated_at = asyncjobs.clock()
+    FROM unnest(_ids) WITH ORDINALITY AS picked(id, number)
+    WHERE j.id = picked.id
+    RETURNING j.id, j.claim_token, j.lane, j.type, j.version, j.payload, j.priority, j.place, j.attempts, j.max_attempts, j.timeout,
+        j.snoozes, j.rescues, j.scheduled_at, j.run_at, j.started_at, j.correlation_id, j.parent_job_id, j.created_by, j.dedup_key,
+        j.serialization_key, j.requeued_from, j.trace_context, j.progress, j.last_error, j.created_at;
+END $$;
+
+-- One call of a runner: outcomes in, lost claims and new claims out. Row kinds of the answer:
+--   'lost'  an outcome whose claim was not ours any more (id)
+--   'head'  a job of `queue` became pending here and was not claimed here: that queue is to be notified
+--   'gone'  the runner's own row is missing: it was declared dead, nothing was claimed
+--   'job'   a claimed job, by scan (its number among the wants, from 1)
+CREATE FUNCTION asyncjobs.finish(
+    _runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays float8[], _refunds boolean[], _snoozes boolean[],
+    _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer,
+    _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[],
+    _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
+RETURNS TABLE (kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb,
+    priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer,
+    scheduled_at timestamptz, run_at timestamptz, started_at timestamptz, correlation_id text, parent_job_id bigint, created_by text,
+    dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text,
+    created_at timestamptz)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _written bigint[];
+    _heads bigint[];
+    _seq bigint := _token_seq;
+    _limit integer;
+    _count integer;
+BEGIN
+    IF cardinality(_ids) > 0 THEN
+        SELECT a.written, a.heads INTO _written, _heads
+        FROM asyncjobs.ack(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors, _max_errors) AS a;
+        IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
+            RETURN QUERY SELECT 'lost', NULL::integer, NULL::text, o.id, o.token, NULL::text, NULL::text, NULL::integer, NULL::jsonb,
+                NULL::smallint, NULL::bigint, NULL::integer, NULL::integer, NULL::interval, NULL::bigint, NULL::integer,
+                NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::text, NULL::bigint, NULL::text, NULL::text, NULL::text,
+                NULL::bigint, NULL::text, NULL::jsonb, NULL::text, NULL::timestamptz
+            FROM unnest(_ids, _tokens) AS o(id, token) WHERE _written IS NULL OR o.id <> ALL (_written);
+        END IF;
+    END IF;
+
+    IF cardinality(_scan_queues) > 0 THEN
+        -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
+        PERFORM FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
+        IF NOT FOUND THEN
+            kind := 'gone';
+            RETURN NEXT;
+            RETURN;
+        END IF;
+        IF EXISTS (SELECT FROM asyncjobs.pauses) THEN
+            _types := ARRAY(SELECT t.type FROM unnest(_types) AS t(type)
+                EXCEPT SELECT p.name FROM asyncjobs.pauses AS p WHERE p.kind = 'type');
+        END IF;
+        FOR _scan IN 1 .. cardinality(_scan_queues) LOOP
+            _limit := _scan_limits[_scan];
+            CONTINUE WHEN EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = _scan_queues[_scan]);
+            IF _rescued AND _limit > 0 THEN
+                RETURN QUERY SELECT 'job', _scan, _scan_queues[_scan], c.id, c.token, c.lane, c.type, c.version, c.payload, c.priority,
+                    c.place, c.attempts, c.max_attempts, c.timeout, c.snoozes, c.rescues, c.scheduled_at, c.run_at, c.started_at,
+                    c.correlation_id, c.parent_job_id, c.created_by, c.dedup_key, c.serialization_key, c.requeued_from,
+                    c.trace_context, c.progress, c.last_error, c.created_at
+                FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], 1, -1, -1, _types, true, _token_base, _seq) AS c;
+                GET DIAGNOSTICS _count = ROW_COUNT;
+                _seq := _seq + _count;
+                _limit := _limit - _count;
+                _rescued := _count = 0;  -- one at a time in a runner: such a job may have killed the last one
+            END IF;
+            IF _limit > 0 THEN
+                RETURN QUERY SELECT 'job', _scan, _scan_queues[_scan], c.id, c.token, c.lane, c.type, c.version, c.payload, c.priority,
+                    c.place, c.attempts, c.max_attempts, c.timeout, c.snoozes, c.rescues, c.scheduled_at, c.run_at, c.started_at,
+                    c.correlation_id, c.parent_job_id, c.created_by, c.dedup_key, c.serialization_key, c.requeued_from,
+                    c.trace_context, c.progress, c.last_error, c.created_at
+                FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], _limit, _scan_priorities[_scan],
+                    _scan_places[_scan], _types, false, _token_base, _seq) AS c;
+                GET DIAGNOSTICS _count = ROW_COUNT;
+                _seq := _seq + _count;
+            END IF;
+        END LOOP;
+    END IF;
+
+    IF _heads IS NOT NULL THEN
+        FOR kind, queue IN SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending' LOOP
+            RETURN NEXT;
+        END LOOP;
+    END IF;
+END $$;
+
+-- What became of outcomes whose answer was lost: the claims that are still ours to write.
+CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[]) RETURNS TABLE (id bigint, is_ours boolean) LANGUAGE sql STABLE
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT o.id, j.status = 'processing'
+    FROM unnest(_ids, _tokens) AS o(id, token) JOIN asyncjobs.jobs AS j ON j.id = o.id AND j.claim_token = o.token;
+END;
+
+-- Give back what is processing under this runner's name but not running there (a claim whose answer was lost), with the attempt.
+-- The token changes: whatever still believes to own it is fenced. Also: release the keys of jobs that ended without a release
+-- (completed inside a handler's own transaction by an attempt that is gone).
+CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[]) RETURNS TABLE (id bigint, queue text) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH stray AS MATERIALIZED (
+        SELECT j.id FROM asyncjobs.jobs AS j
+        WHERE j.runner_id = _runner AND j.status = 'processing' AND j.id <> ALL (_running) ORDER BY j.id FOR UPDATE)
+    UPDATE asyncjobs.jobs AS j
+    SET status = CASE WHEN asyncjobs.is_paused(j.queue, j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END,
+        attempts = greatest(j.attempts - 1, 0), claim_token = NULL, runner_id = NULL, started_at = NULL,
+        place = nextval('asyncjobs.place_seq'), updated_at = asyncjobs.clock()
+    FROM stray WHERE j.id = stray.id
+    RETURNING j.id, j.queue;
+END $$;
+
+-- ctx.complete: the job's completion inside the handler's own transaction. Only the jobs row is written: the key is released and
+-- the runner's name taken off when the handler has ended, so an open transaction of a handler blocks nobody.
+CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text) RETURNS boolean LANGUAGE plpgsql
+SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE asyncjobs.jobs AS j
+    SET status = 'completed', completed_at = asyncjobs.clock(), result = _result::jsonb, result_dropped = _dropped, updated_at = asyncjobs.clock()
+    WHERE j.id = _id AND j.claim_token = _token AND j.status = 'processing';
+    RETURN FOUND;
+END $$;
+
+-- After the handler of such a job ended: true when its completion was committed, and the job is settled; false when it was not.
+CREATE FUNCTION asyncjobs.settle_completed(_id bigint, _token bigint) RETURNS boolean LANGUAGE plpgsql
+SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE asyncjobs.jobs AS j SET runner_id = NULL
+    WHERE j.id = _id AND j.claim_token = _token AND j.status = 'completed';
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM asyncjobs.end_dedup(ARRAY[_id]);
+    PERFORM asyncjobs.release_keys(ARRAY[_id]);
+    RETURN true;
+END $$;

@@ -1,0 +1,4 @@
+-- Whether the ledger exists. ($1: the schema's name)
+SELECT EXISTS (SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND c.relname = 'migrations') AS ledger,
+    EXISTS (SELECT FROM pg_catalog.pg_namespace AS n WHERE n.nspname = $1) AS schema;
