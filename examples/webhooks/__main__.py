@@ -11,20 +11,21 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from rich.console import Console
 
+from asyncjobs.embedded import start_sync
 from examples.webhooks.children import Child
 from examples.webhooks.demo import Demo
 from examples.webhooks.receiver import delivered_events
 from examples.webhooks.report import Fate, show_table, tally
 
 EVENTS = Path(__file__).with_name("events.jsonl")
+MOST_EVENTS = 2_000
 
 
 def read_events(count: int) -> list[dict[str, Any]]:
@@ -35,11 +36,13 @@ def read_events(count: int) -> list[dict[str, Any]]:
 
 @contextmanager
 def workspace(*, keep: bool) -> Generator[Path]:
-    """A folder for the database and the logs, removed at the end unless it is to be kept or something went wrong."""
+    """A folder with a private PostgreSQL in `database`, which is up meanwhile. Removed at the end unless it is to be kept."""
     folder = Path(tempfile.mkdtemp(prefix="asyncjobs-demo-"))
     folder.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get through
     try:
-        yield folder
+        with closing(start_sync(folder / "database", linger=0)) as server:
+            yield folder
+        server.wait_stopped()
     except BaseException:
         keep = True
         raise
@@ -53,12 +56,15 @@ def workspace(*, keep: bool) -> Generator[Path]:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m examples.webhooks", description="Deliver webhooks by background jobs.")
-    parser.add_argument("--events", type=int, default=2_000, metavar="N", help="how many, at most 2000 (default: %(default)s)")
+    parser.add_argument("--events", type=int, default=MOST_EVENTS, metavar="N", help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="decides what fails and when (default: %(default)s)")
     parser.add_argument("--kill", action="store_true", help="kill -9 the web process once, at a random moment, and restart it")
     parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="give up after (default: %(default)s)")
     parser.add_argument("--keep", action="store_true", help="keep the folder with the database and the logs")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if not 1 <= options.events <= MOST_EVENTS:
+        parser.error(f"--events {options.events}: there are {MOST_EVENTS}")
+    return options
 
 
 def main() -> int:
@@ -67,7 +73,7 @@ def main() -> int:
     console = Console()
     events = read_events(options.events)
     with workspace(keep=options.keep) as folder:
-        delivered, dsn = folder / "delivered.jsonl", f"embedded://{quote(str(folder / 'database'))}"
+        delivered, dsn = folder / "delivered.jsonl", f"embedded://{folder / 'database'}"
         receiver = Child("examples.webhooks.receiver", str(delivered), str(options.seed), log=folder / "receiver.log")
         settings = {"ASYNCJOBS_DSN": dsn, "WEBHOOKS_RECEIVER": receiver.url}
         web = Child("examples.webhooks.app", log=folder / "web.log", environment=settings)

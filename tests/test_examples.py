@@ -1,0 +1,97 @@
+"""Every example runs as a user runs it, and prints what it promises."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from asyncjobs.embedded import start_sync
+from examples.webhooks.make_events import make_events
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+
+OUTPUT = {
+    "quickstart.py": ["Hello, Ada!", "Cześć, Żaneta!"],
+    "fastapi_app.py": [
+        "/orders {'status': 'completed', 'result': 42}",
+        "/orders/blocking {'status': 'completed', 'result': 42}",
+    ],
+    "aiohttp_app.py": ["[{'left': 7}, {'left': 3}]"],
+    "routers": [
+        "welcomed ada@example.com from queue mail",
+        "6 words",
+        "newsletter: issue 11 for ann@example.com - report-2026-11",
+    ],
+    "transactional_enqueue.py": [
+        "SQLAlchemy: order 1 confirmed to Ada",
+        "rolled back: None",
+        "asyncpg: order 3 confirmed to Eve",
+    ],
+    "retry_and_snooze.py": [
+        "retry.flaky     completed attempts=3 snoozes=0 went through at attempt 3",
+        "retry.hopeless  dead      attempts=2 snoozes=0 ValueError: no way",
+        "retry.throttled completed attempts=2 snoozes=0 accepted",
+        "retry.polls     completed attempts=1 snoozes=2 ready",
+        "retry.unwanted  dead      attempts=1 snoozes=0 no such mailbox",
+        "retry.unwanted  cancelled attempts=1 snoozes=0 unsubscribed",
+    ],
+    "dedup.py": ["again: the same job", "raise: DuplicateJob", "ran:   all of it", "later: known for an hour"],
+    "scheduled.py": [
+        "run_at is scheduled until its time comes",
+        "now: do not forget the tea, on time",
+        "delay: do not forget the cake, on time",
+        "run_at: do not forget the milk, on time",
+    ],
+    "results.py": [
+        "result:   Invoice(number='2026-17', total=Decimal('20.00'))",
+        "later:    Invoice(number='2026-17', total=Decimal('20.00'))",
+        "as a row: {'number': '2026-17', 'total': '20.00'}",
+        "died:     nothing to add up",
+        "not yet:  still running",
+        "done:     1000",
+    ],
+    "graceful_shutdown.py": [
+        "at the stop: short finished",
+        "at the stop: long cleaned up",
+        "long is pending with 0 attempts spent",
+        "next runner: finished in attempt 1",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[dict[str, str]]:
+    """An environment whose `embedded://` is new, and is up for as long as the examples run."""
+    with tempfile.TemporaryDirectory(prefix="asyncjobs-examples-") as folder:
+        state = Path(folder)
+        state.chmod(0o755)  # root's PostgreSQL runs as nobody
+        with closing(start_sync(state / "asyncjobs", linger=0)) as server:
+            yield os.environ | {"XDG_STATE_HOME": str(state), "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+        server.wait_stopped()
+
+
+@pytest.mark.parametrize("name", OUTPUT)
+def test_example_prints_what_it_promises(name: str, environment: dict[str, str]) -> None:
+    command = [f"examples/{name}"] if name.endswith(".py") else ["-m", f"examples.{name}"]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line for line in done.stdout.splitlines() if line in OUTPUT[name]] == OUTPUT[name], done.stdout + done.stderr
+
+
+def test_no_example_is_left_out() -> None:
+    there = {path.name for path in EXAMPLES.iterdir() if not path.name.startswith("__")}
+    assert there == OUTPUT.keys() | {"webhooks"}  # the webhooks have tests/e2e/test_demo.py
+
+
+def test_events_of_the_demo_are_what_their_generator_makes() -> None:
+    lines = (EXAMPLES / "webhooks" / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == list(make_events())

@@ -1,0 +1,230 @@
+"""The README tells the truth: its Python runs as it is printed, in order, and its commands do what they say.
+
+Blocks share one namespace, as in a session. A block that awaits runs while the `jobs` declared so far are open and run, which is
+what the README says of such snippets; functions named `test_…` are called. `print(…)  # → text` must print that text.
+"""
+
+import ast
+import asyncio
+import inspect
+import io
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, closing, redirect_stdout
+from importlib.metadata import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import asyncpg
+import msgspec
+import pytest
+
+from asyncjobs import AsyncJobs
+from asyncjobs.embedded import Server, start_sync
+from tests.support.eventually import eventually
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A fenced block: its language, its text, the line of its first line, and the file that the README calls it."""
+
+    language: str
+    text: str
+    line: int
+    file: str | None
+
+
+def blocks(language: str) -> list[Block]:
+    found: list[Block] = []
+    for match in re.finditer(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
+        before = README[: match.start()]
+        named = re.search(r"`(\w+\.py)`:\s*\Z", before)
+        found.append(Block(match[1], match[2], before.count("\n") + 2, named[1] if named else None))
+    return [block for block in found if block.language == language]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """What `embedded://` means while the README is run."""
+    with tempfile.TemporaryDirectory(prefix="asyncjobs-readme-") as folder:
+        Path(folder).chmod(0o755)  # root's PostgreSQL runs as nobody
+        with closing(start_sync(Path(folder) / "asyncjobs", linger=0)) as server:
+            yield server
+        server.wait_stopped()
+
+
+@pytest.fixture
+def environment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(server.folder.parent))
+
+
+class Session:
+    """A namespace that blocks run in, one after another."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._names = module.__dict__
+
+    def run(self, block: Block) -> str:
+        """Run the block; what it printed."""
+        known = set(self._names)
+        tree = ast.parse("\n" * (block.line - 1) + block.text)
+        code = compile(tree, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        with redirect_stdout(io.StringIO()) as printed:
+            if code.co_flags & inspect.CO_COROUTINE:
+                asyncio.run(self._opened(code))
+            else:
+                exec(code, self._names)
+            for name in self._names.keys() - known:
+                if name.startswith("test_") and (test := self._names[name]()) is not None:
+                    asyncio.run(test)
+        return printed.getvalue()
+
+    async def _opened(self, code: Any) -> None:
+        async with self._names["jobs"].runner():
+            await eval(code, self._names)
+
+
+@pytest.mark.usefixtures("environment")
+def test_python_blocks_run_as_printed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("readme")
+    monkeypatch.setitem(sys.modules, "readme", module)
+    # What stands for the reader's own: a database with a table.
+    module.__dict__.update(database_dsn=server.dsn, database_url=server.dsn.replace("postgresql://", "postgresql+asyncpg://"))
+    asyncio.run(execute(server, "CREATE TABLE bookings (cents integer NOT NULL)"))
+    session = Session(module)
+    for block in blocks("python"):
+        try:
+            printed = session.run(block)
+        except BaseException as error:
+            error.add_note(f"in the block at README.md:{block.line}")
+            raise
+        assert expected_lines(block) == [line for line in printed.splitlines() if line in expected_lines(block)], block
+
+
+def expected_lines(block: Block) -> list[str]:
+    return re.findall(r"# → (.+)$", block.text, re.MULTILINE)
+
+
+async def execute(server: Server, sql: str) -> None:
+    connection = await asyncpg.connect(server.dsn)
+    await connection.execute(sql)
+    await connection.close()
+
+
+def test_every_command_is_one_that_is_checked_here() -> None:
+    commands = [line.split("#")[0].strip() for block in blocks("sh") for line in block.text.splitlines()]
+    unknown = [
+        command for command in commands if not re.match(r"make |pip install|uvicorn app:app$|curl |python worker.py$", command)
+    ]
+    assert not unknown
+
+
+def commands(first_words: str) -> list[list[str]]:
+    lines = [line for block in blocks("sh") for line in block.text.splitlines()]
+    return [shlex.split(line, comments=True) for line in lines if line.startswith(first_words)]
+
+
+def test_make_targets_exist() -> None:
+    for command in commands("make"):
+        subprocess.run([*command, "-n"], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_extras_to_install_exist() -> None:
+    known = set(metadata("asyncjobs").get_all("Provides-Extra") or ())
+    asked = [extra for _, _, target, *_ in commands("pip install") for extra in target.strip(".[]").split(",")]
+    assert asked
+    assert set(asked) <= known
+
+
+def write_file(name: str, folder: Path) -> None:
+    (block,) = [block for block in blocks("python") if block.file == name]
+    (folder / name).write_text(block.text, encoding="utf-8")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def ask(url: str, *, method: str = "GET") -> Any:
+    with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=10) as answer:
+        return json.load(answer)
+
+
+@asynccontextmanager
+async def running(*command: str, folder: Path) -> AsyncGenerator[None]:
+    """`python *command` in the folder, which has to end in good order after SIGTERM."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=folder, env=environment)
+    try:
+        yield
+        process.terminate()
+        # uvicorn raises the signal that it got once more when it has shut down.
+        assert await asyncio.wait_for(process.wait(), 15) in (0, -signal.SIGTERM)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.mark.usefixtures("environment")
+async def test_quickstart_answers_its_curls(tmp_path: Path) -> None:
+    write_file("app.py", tmp_path)
+    port = free_port()
+    (serve,) = commands("uvicorn")
+    post, get = ([part.replace(":8000/", f":{port}/") for part in command] for command in commands("curl"))
+
+    async def is_up() -> bool:
+        return await asyncio.to_thread(answers, f"http://127.0.0.1:{port}/openapi.json")
+
+    async with running("-m", *serve, "--port", str(port), folder=tmp_path):
+        await eventually(is_up, description="the app serves", timeout=30)
+        accepted = await asyncio.to_thread(ask, post[-1], method=post[post.index("-X") + 1])
+        job_url = re.sub(r"\d+$", str(accepted["job_id"]), get[-1])
+
+        async def is_done() -> bool:
+            done = {"status": "completed", "result": "sent welcome to ada@example.com"}
+            return bool(await asyncio.to_thread(ask, job_url) == done)
+
+        await eventually(is_done, description="the mail was sent", timeout=10)
+
+
+@pytest.mark.usefixtures("environment")
+async def test_worker_runs_jobs_until_it_gets_a_signal(tmp_path: Path) -> None:
+    write_file("worker.py", tmp_path)
+    jobs = AsyncJobs("embedded://")
+
+    @jobs.stub("email")
+    async def send_email(to: str) -> None: ...
+
+    (work,) = commands("python worker")
+    async with running(*work[1:], folder=tmp_path), jobs:
+        job = await (await send_email.enqueue("ada@example.com")).wait(timeout=30)
+        assert job.status == "completed"
+
+
+def answers(url: str) -> bool:
+    try:
+        return bool(ask(url))
+    except OSError:
+        return False
+
+
+def test_links_lead_somewhere() -> None:
+    anchors = {
+        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.+)$", README, re.MULTILINE)
+    }
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        assert target[1:] in anchors if target.startswith("#") else (ROOT / target).exists(), target
