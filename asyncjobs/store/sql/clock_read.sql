@@ -1,0 +1,2 @@
+-- What the schema's clock says.
+SELECT asyncjobs.clock() AS now;

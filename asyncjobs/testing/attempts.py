@@ -1,0 +1,174 @@
+"""The history of attempts, put together from recorded events, and what the promises say about it (P2, P3, P7)."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from asyncjobs.telemetry.events import (
+    AttemptEnded,
+    AttemptStarted,
+    ClaimWasLost,
+    Event,
+    JobsGivenBack,
+    JobsRescued,
+    RunnerDied,
+    RunnerLostItself,
+)
+
+T = TypeVar("T")
+
+#: Outcomes after which the attempt does not count.
+_REFUNDED = frozenset({"snooze", "interrupted"})
+#: Outcomes after which only an operator's retry starts the job again, and its count.
+_FINAL = frozenset({"completed", "dead", "cancel"})
+
+
+class Recorded(NamedTuple):
+    """An event and the moment it was emitted (seconds of `time.monotonic`)."""
+
+    at: float
+    event: Event
+
+
+class Attempt(msgspec.Struct, kw_only=True):
+    """One execution of a job, as it was seen."""
+
+    job_id: int
+    type: str
+    queue: str
+    number: int
+    token: int
+    runner_id: int
+    serialization_key: str | None
+    started_at: float
+    ended_at: float | None = None  # None: not ended, or its process died
+    outcome: str | None = None
+    claim_lost: bool = False  # its effects on asyncjobs are fenced: it may overlap with its successor
+    given_back: bool = False  # it does not count; a crash does
+
+
+class Place(NamedTuple):
+    """A job's place in its key's line; `times`: how often it joined the line."""
+
+    serialization_key: str
+    job_id: int
+    place: int
+    times: int = 1
+
+
+class Violation(NamedTuple):
+    """A promise that did not hold, and for which job."""
+
+    promise: str
+    job_id: int | None
+    problem: str
+
+    def __str__(self) -> str:
+        about = f"job {self.job_id} " if self.job_id is not None else ""
+        return f"{self.promise}: {about}{self.problem}"
+
+
+def attempts_in(recorded: Iterable[Recorded]) -> list[Attempt]:
+    """The attempts that these events tell of, in the order they started."""
+    attempts: list[Attempt] = []
+    for at, event in recorded:
+        match event:
+            case AttemptStarted():
+                attempts.append(_started(at, event))
+            case _:
+                for attempt in attempts:
+                    if attempt.ended_at is None or isinstance(event, ClaimWasLost):
+                        _follow(attempt, at, event)
+    return sorted(attempts, key=lambda attempt: attempt.started_at)
+
+
+def _started(at: float, event: AttemptStarted) -> Attempt:
+    return Attempt(
+        job_id=event.job_id,
+        type=event.type,
+        queue=event.queue,
+        number=event.attempt,
+        token=event.token,
+        runner_id=event.runner_id,
+        serialization_key=event.serialization_key,
+        started_at=at,
+    )
+
+
+def _follow(attempt: Attempt, at: float, event: Event) -> None:
+    match event:
+        case AttemptEnded(token=attempt.token):
+            attempt.ended_at, attempt.outcome = at, event.outcome
+            attempt.given_back |= event.outcome in _REFUNDED
+        case ClaimWasLost(token=attempt.token):
+            attempt.claim_lost = True
+        case JobsRescued():
+            attempt.claim_lost |= attempt.job_id in event.job_ids
+        case JobsGivenBack():
+            attempt.given_back |= attempt.job_id in event.job_ids
+        case RunnerDied(runner_id=attempt.runner_id) | RunnerLostItself(runner_id=attempt.runner_id):
+            attempt.claim_lost = True
+        case _:
+            pass
+
+
+def overlapping(attempts: Sequence[Attempt]) -> list[Violation]:
+    """Attempts of one job, or of one serialization key, that ran at the same time with both claims valid; tokens used twice."""
+    found = [
+        Violation("P2", second.job_id, f"got token {second.token}, which job {first.job_id} had")
+        for first, second in _neighbours(attempts, lambda attempt: attempt.token)
+    ]
+    for first, second in _neighbours(attempts, lambda attempt: attempt.job_id):
+        if _overlap(first, second):
+            found.append(Violation("P2", second.job_id, f"started attempt {second.number} while attempt {first.number} ran"))
+    keyed = [attempt for attempt in attempts if attempt.serialization_key is not None]
+    for first, second in _neighbours(keyed, lambda attempt: attempt.serialization_key):
+        if first.job_id != second.job_id and _overlap(first, second):
+            found.append(Violation("P3", second.job_id, f"ran beside job {first.job_id} on key {second.serialization_key}"))
+    return found
+
+
+def out_of_order(attempts: Sequence[Attempt], line: Iterable[Place]) -> list[Violation]:
+    """Jobs that started before one that stood in front of them in their key's line, or between two attempts of it."""
+    first: dict[int, float] = {}
+    last: dict[int, float] = {}
+    for attempt in sorted(attempts, key=lambda attempt: attempt.started_at):
+        first.setdefault(attempt.job_id, attempt.started_at)
+        last[attempt.job_id] = attempt.started_at
+    # Who joined more than once (an operator's retry) went to the end of the line on purpose.
+    seen = [place for place in line if place.job_id in first and place.times == 1]
+    found: list[Violation] = []
+    for before, after in _neighbours(sorted(seen, key=lambda place: place.place), lambda place: place.serialization_key):
+        if first[after.job_id] < last[before.job_id]:
+            key = after.serialization_key
+            found.append(Violation("P3", after.job_id, f"of key {key} started before job {before.job_id}, which joined first"))
+    return found
+
+
+def uncounted(attempts: Sequence[Attempt], counted: Mapping[int, int]) -> list[Violation]:
+    """Attempts that did not count although they should: by their ordinals, and by the counts in the table (`counted`, by job)."""
+    found = [Violation("P7", a.job_id, f"ran as attempt {a.number}") for a in attempts if a.number < 1]
+    for first, second in _neighbours(attempts, lambda attempt: attempt.job_id):
+        spent = not first.given_back and first.outcome not in _FINAL
+        if spent and second.number <= first.number:
+            found.append(Violation("P7", second.job_id, f"ran attempt {second.number} again after it was spent"))
+    return found + [
+        Violation("P7", last.job_id, f"counts {counted[last.job_id]} attempts after attempt {last.number}")
+        for last in {attempt.job_id: attempt for attempt in attempts}.values()
+        if not last.given_back and counted.get(last.job_id, last.number) < last.number
+    ]
+
+
+def _overlap(first: Attempt, second: Attempt) -> bool:
+    return not first.claim_lost and first.ended_at is not None and second.started_at < first.ended_at
+
+
+def _neighbours(items: Iterable[T], group: Callable[[T], Hashable]) -> Iterable[tuple[T, T]]:
+    groups: defaultdict[Hashable, list[T]] = defaultdict(list)
+    for item in items:
+        groups[group(item)].append(item)
+    for members in groups.values():
+        yield from pairwise(members)

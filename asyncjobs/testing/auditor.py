@@ -1,0 +1,121 @@
+"""The auditor: do the promises hold for what just ran?
+
+| promise | from | what is looked for |
+|---|---|---|
+| P1 | tables | limbo: rows that no claim, promote, dispatch, rescue or operator's verb would pick up; a death without letter |
+| P2 | tables, events | a claim token twice; two valid attempts of one job at the same time |
+| P3 | events, notes | two attempts of one key at the same time; a start out of the line's order |
+| P7 | tables, events | attempts that were not counted, or more than allowed |
+| P13 | process, server | tasks, threads, connections, transactions and attempts left behind |
+
+Order needs notes that are kept while jobs join their lines: `install_line` once per schema, before the jobs. The checks take a
+few queries; all of them are reads.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Collection
+
+from asyncjobs.store.database import Database, Link
+from asyncjobs.testing.attempts import Attempt, Place, Violation, out_of_order, overlapping, uncounted
+from asyncjobs.testing.recorder import Recorder
+
+_PATIENCE_SECONDS = 2.0
+
+
+class PromiseBroken(AssertionError):
+    """At least one promise does not hold. `.violations` has all that were found."""
+
+    def __init__(self, violations: list[Violation]) -> None:
+        self.violations = violations
+        super().__init__("\n".join(map(str, violations)))
+
+
+async def install_line(database: Database) -> None:
+    """Have the order noted in which jobs join the lines of their keys. Idempotent; the role needs to own the schema."""
+    link = database.link("auditor")
+    try:
+        for statement in ("audit_line_table", "audit_line_function", "audit_line_trigger"):
+            await link.fetch(statement)
+    finally:
+        await link.close()
+
+
+class Auditor:
+    """Audits one schema and what a recorder saw. Make it before the jobs run: tasks that exist then are not its business."""
+
+    def __init__(self, database: Database, recorder: Recorder) -> None:
+        self.database = database
+        self.recorder = recorder
+        self._tasks = _tasks()
+
+    async def check(self, *, except_for: Collection[str] = ()) -> None:
+        """Return when every promise holds, but for those named (`{"P13"}`); raises PromiseBroken."""
+        violations = [found for found in await self.violations() if found.promise not in except_for]
+        if violations:
+            raise PromiseBroken(violations)
+
+    async def violations(self) -> list[Violation]:
+        """What is wrong now. Runners should have stopped; what is just ending gets two seconds."""
+        link = self.database.link("auditor", command_timeout=30)
+        try:
+            return [
+                *await self._of_process(),
+                *await self._of_server(link),
+                *await self._of_tables(link),
+                *await self._of_events(link),
+            ]
+        finally:
+            await link.close()
+
+    async def _of_tables(self, link: Link) -> list[Violation]:
+        rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
+        return [Violation(row["promise"], row["job_id"], row["problem"]) for row in rows]
+
+    async def _of_events(self, link: Link) -> list[Violation]:
+        attempts = self.recorder.attempts()
+        if not attempts:
+            return []
+        rows = await link.fetch("audit_attempts", sorted({attempt.job_id for attempt in attempts}))
+        counted = {row["id"]: row["attempts"] for row in rows}
+        return [*overlapping(attempts), *out_of_order(attempts, await self._line(link)), *uncounted(attempts, counted)]
+
+    async def _line(self, link: Link) -> list[Place]:
+        found = await link.fetch_row("audit_has_line", self.database.schema)
+        if found is None or not found["found"]:
+            return []
+        rows = await link.fetch("audit_line")
+        return [Place(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in rows]
+
+    async def _of_process(self) -> list[Violation]:
+        ends = time.monotonic() + _PATIENCE_SECONDS
+        while (_tasks() - self._tasks or _threads()) and time.monotonic() < ends:
+            await asyncio.sleep(0.01)
+        tasks = [Violation("P13", None, f"task left behind: {task!r}") for task in _tasks() - self._tasks]
+        threads = [Violation("P13", None, f"thread left behind: {name}") for name in _threads()]
+        return [*tasks, *threads, *unended(self.recorder.attempts())]
+
+    async def _of_server(self, link: Link) -> list[Violation]:
+        ends = time.monotonic() + _PATIENCE_SECONDS
+        while (rows := await link.fetch("audit_connections")) and time.monotonic() < ends:
+            await asyncio.sleep(0.02)
+        return [Violation("P13", None, f"connection left behind: {row['application_name']}, {row['state']}") for row in rows]
+
+
+def unended(attempts: Collection[Attempt]) -> list[Violation]:
+    """Attempts that have neither ended nor lost their claim."""
+    return [
+        Violation("P13", attempt.job_id, f"is still running attempt {attempt.number}")
+        for attempt in attempts
+        if attempt.ended_at is None and not attempt.claim_lost
+    ]
+
+
+def _tasks() -> set[asyncio.Task[object]]:
+    current = asyncio.current_task()
+    return {task for task in asyncio.all_tasks() if task is not current}
+
+
+def _threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("asyncjobs")]

@@ -1,0 +1,162 @@
+"""Fixtures of every test: a server, a database of the test's own, a recorder, and the auditor at the end.
+
+A test marked `matrix("loop", "notify", "schema")` runs once as it is and once more for each axis it names. `--loop`, `--notify`
+and `--schema` choose the variant for a whole run.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from typing import Any, Literal
+
+import asyncpg
+import pytest
+import uvloop
+
+from asyncjobs.store.database import Connection, Database
+from asyncjobs.telemetry.events import Events
+from asyncjobs.testing import Auditor, Recorder
+from tests.support.databases import Databases, databases
+from tests.support.server import running_server
+
+pytest_plugins = ["tests.support.resume"]
+
+ANOTHER_SCHEMA = 'jobs "ä" x'
+LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("asyncjobs")
+    group.addoption("--loop", choices=list(LOOPS), default="asyncio", help="the event loop of tests that do not run on both")
+    group.addoption("--notify", choices=["auto", "listen", "poll"], default="auto", help="how runners learn of jobs")
+    group.addoption("--schema", default="asyncjobs", help="the name of the schema")
+
+
+def _axes(item: Any) -> frozenset[str]:
+    return frozenset(axis for mark in item.iter_markers("matrix") for axis in mark.args)
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    chosen = str(config.getoption("--loop"))
+    return LOOPS if "loop" in _axes(item) else {chosen: LOOPS[chosen]}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    others = sorted({"notify", "schema"} & _axes(metafunc.definition))
+    if others:
+        metafunc.fixturenames.append("variant")
+        metafunc.parametrize("variant", ["plain", *others], indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """One axis at a time: uvloop goes with the plain variant only."""
+    extra = [item for item in items if "uvloop-notify" in item.name or "uvloop-schema" in item.name
+             or "notify-uvloop" in item.name or "schema-uvloop" in item.name]  # fmt: skip
+    config.hook.pytest_deselected(items=extra)
+    items[:] = [item for item in items if item not in extra]
+
+
+@pytest.fixture
+def variant(request: pytest.FixtureRequest) -> str:
+    """The axis of the matrix that this run is about; `plain` for none."""
+    return str(getattr(request, "param", "plain"))
+
+
+@pytest.fixture
+def schema(request: pytest.FixtureRequest, variant: str) -> str:
+    """The schema's name."""
+    return ANOTHER_SCHEMA if variant == "schema" else str(request.config.getoption("--schema"))
+
+
+@pytest.fixture
+def notify(request: pytest.FixtureRequest, variant: str) -> Literal["auto", "listen", "poll"]:
+    """How runners are to learn of jobs: for `notify=`."""
+    option: Any = request.config.getoption("--notify")
+    return "poll" if variant == "notify" else option
+
+
+@pytest.fixture(scope="session")
+def server_dsn() -> Generator[str]:
+    """A superuser's DSN of the tests' server. It is shared: make databases with `database` or `empty_dsn`."""
+    with running_server() as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="session")
+def _databases(server_dsn: str) -> Generator[Databases]:
+    with databases(server_dsn) as made:
+        yield made
+
+
+@pytest.fixture
+def dsn(_databases: Databases, schema: str) -> Generator[str]:
+    """The DSN of the test's own database, in which `schema` is migrated."""
+    made = _databases.create(schema)
+    yield made
+    _databases.drop(made)
+
+
+@pytest.fixture
+def jobs_dsn(dsn: str) -> str:
+    """The same."""
+    return dsn
+
+
+@pytest.fixture
+def empty_dsn(_databases: Databases) -> Generator[str]:
+    """The DSN of a database of the test's own with nothing in it."""
+    made = _databases.create(None)
+    yield made
+    _databases.drop(made)
+
+
+@pytest.fixture
+def database(dsn: str, schema: str) -> Database:
+    """The test's own database, migrated."""
+    return Database(dsn, schema=schema)
+
+
+@pytest.fixture
+async def connection(dsn: str) -> AsyncGenerator[Connection]:
+    """A connection of the test's, which the auditor does not take for one of asyncjobs."""
+    made = await asyncpg.connect(dsn, timeout=10, command_timeout=30, server_settings={"application_name": "test"})
+    yield made
+    if not made.is_closed():
+        await made.close(timeout=5)
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """What happened in the test's process so far: it watches every app that is made from now on."""
+    made = Recorder()
+    original = Events.__init__
+
+    def init(self: Events) -> None:
+        original(self)
+        made.watch(self)
+
+    monkeypatch.setattr(Events, "__init__", init)
+    return made
+
+
+@pytest.fixture
+async def auditor(database: Database, recorder: Recorder) -> Auditor:
+    """Audits the test's database. It does so by itself when the test is over."""
+    return Auditor(database, recorder)
+
+
+@pytest.fixture
+async def _audited(auditor: Auditor) -> AsyncGenerator[None]:
+    yield
+    await auditor.check()
+
+
+@pytest.fixture(autouse=True)
+def _audit(request: pytest.FixtureRequest) -> None:
+    """Every test that has a database is audited when all that it started has been closed."""
+    if {"database", "dsn"} & set(request.fixturenames) and request.node.get_closest_marker("unaudited") is None:
+        request.getfixturevalue("_audited")
