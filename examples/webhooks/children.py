@@ -78,7 +78,8 @@ def end_with_parent() -> None:
     """Have this process get SIGTERM when its standard input ends, which it does when the parent is gone."""
 
     def watch() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 1024):  # not sys.stdin: its lock would be held at exit
+            pass
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True, name="end-with-parent").start()
