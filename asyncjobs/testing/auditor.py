@@ -43,12 +43,13 @@ async def install_line(database: Database) -> None:
 
 
 class Auditor:
-    """Audits one schema and what a recorder saw. Make it before the jobs run: tasks that exist then are not its business."""
+    """Audits one schema and what a recorder saw. Make it before the jobs run: tasks and threads that exist then are not its business."""
 
     def __init__(self, database: Database, recorder: Recorder) -> None:
         self.database = database
         self.recorder = recorder
         self._tasks = _tasks()
+        self._threads = _threads()
 
     async def check(self, *, except_for: Collection[str] = ()) -> None:
         """Return when every promise holds, but for those named (`{"P13"}`); raises PromiseBroken."""
@@ -90,10 +91,10 @@ class Auditor:
 
     async def _of_process(self) -> list[Violation]:
         ends = time.monotonic() + _PATIENCE_SECONDS
-        while (_tasks() - self._tasks or _threads()) and time.monotonic() < ends:
+        while (_tasks() - self._tasks or _threads() - self._threads) and time.monotonic() < ends:
             await asyncio.sleep(0.01)
         tasks = [Violation("P13", None, f"task left behind: {task!r}") for task in _tasks() - self._tasks]
-        threads = [Violation("P13", None, f"thread left behind: {name}") for name in _threads()]
+        threads = [Violation("P13", None, f"thread left behind: {thread.name}") for thread in _threads() - self._threads]
         return [*tasks, *threads, *unended(self.recorder.attempts())]
 
     async def _of_server(self, link: Link) -> list[Violation]:
@@ -117,5 +118,5 @@ def _tasks() -> set[asyncio.Task[object]]:
     return {task for task in asyncio.all_tasks() if task is not current}
 
 
-def _threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("asyncjobs")]
+def _threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("asyncjobs")}
