@@ -14,7 +14,8 @@ from pathlib import Path
 
 from asyncjobs.embedded.errors import DiskFull, FolderUnusable, OtherMajorVersion, ServerFailed
 from asyncjobs.embedded.layout import DATABASE, ROLE, Layout
-from asyncjobs.embedded.process import Identity, clean_environment, die_with_parent
+from asyncjobs.embedded.process import clean_environment, die_with_parent
+from asyncjobs.embedded.user import Identity
 
 #: The databases that initdb makes, as folders below base/.
 _INITIAL_DATABASES = frozenset({"1", "4", "5"})
@@ -64,7 +65,7 @@ def _check_major(layout: Layout, binaries: Path, major: int) -> None:
             f"{layout.data} was written by PostgreSQL {there}; the binaries in {binaries} are {major}. Set $ASYNCJOBS_PG_BIN to "
             f"binaries of {there}, or convert the folder with pg_upgrade, or name another folder. Nothing was changed."
         )
-    if not layout.password.exists():
+    if not layout.password.is_file():
         raise FolderUnusable(f"{layout.data} was not made by asyncjobs: {layout.password.name} is missing. Name another folder.")
 
 
@@ -83,7 +84,9 @@ def _set_aside_unfinished(layout: Layout) -> None:
     base = layout.data / "base"
     databases = {place.name for place in base.iterdir()} if base.is_dir() else set[str]()
     if (layout.data / "global" / "pg_control").exists() or databases - _INITIAL_DATABASES:
-        raise FolderUnusable(f"{layout.data} is damaged, yet may hold a database: restore it, or move it away. Nothing was changed.")
+        raise FolderUnusable(
+            f"{layout.data} is damaged, but may hold a database: restore it or move it away. Nothing was changed."
+        )
     layout.data.rename(layout.folder / f"data.incomplete-{secrets.token_hex(4)}")
 
 
@@ -105,10 +108,6 @@ def _create(layout: Layout, binaries: Path, identity: Identity, *, durable: bool
         if durable:
             _sync_folder(layout.data)
             _sync_folder(layout.folder)
-    except OSError as error:
-        if disk_is_full(str(error)):
-            raise disk_full(layout) from error
-        raise ServerFailed(f"{layout.data} could not be made: {error}") from error
     finally:
         _remove_unfinished(layout)
 
@@ -127,7 +126,7 @@ def _create_database(layout: Layout, fresh: Path, binaries: Path, identity: Iden
 
 def _run(layout: Layout, command: list[str | Path], identity: Identity, *, statement: str = "") -> None:
     environment: Mapping[str, str] = clean_environment()
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         command,
         input=statement,
         stdout=subprocess.PIPE,
@@ -137,7 +136,7 @@ def _run(layout: Layout, command: list[str | Path], identity: Identity, *, state
         check=False,
         cwd="/",
         env=environment,
-        preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - the supervisor has one thread
+        preexec_fn=die_with_parent(signal.SIGKILL),
         **identity.run_as(),
     )
     if done.returncode != 0 or "ERROR:" in done.stdout or "FATAL:" in done.stdout:

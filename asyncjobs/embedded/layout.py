@@ -1,7 +1,6 @@
-"""The files of one private PostgreSQL, and what they are called."""
+"""The files of one private PostgreSQL, what they are called, and what client and supervisor tell each other."""
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,6 +30,11 @@ class Layout:
     def log(self) -> Path:
         """What supervisor and PostgreSQL had to say."""
         return self.folder / "server.log"
+
+    @property
+    def old_log(self) -> Path:
+        """The log before it grew too long."""
+        return self.folder / "server.log.1"
 
     @property
     def state(self) -> Path:
@@ -82,11 +86,31 @@ class State:
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a client asks a new supervisor to run."""
+
+    folder: str
+    binaries: str
+    linger: float
+    durable: bool
+    settings: Mapping[str, str]
+
+    def encode(self) -> str:
+        """As the program's one argument."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def decode(cls, text: str) -> "Order":
+        """From the program's one argument."""
+        return cls(**json.loads(text))
+
+
 def replace_text(path: Path, text: str) -> None:
     """Write the file under another name and rename it."""
     fresh = path.with_name(path.name + ".new")
     try:
         fresh.write_text(text, encoding="utf-8")
-        os.replace(fresh, path)
+        fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
