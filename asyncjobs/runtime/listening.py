@@ -1,12 +1,12 @@
-"""Hear of work at once: the task that keeps a LISTENing connection, and the registry of who is woken by what.
+"""Hear of work at once: the task that keeps a LISTENing connection.
 
 A notification is a hint, never a fact: a missed one costs latency, at most the poll interval (P6). What may happen, in which
 order:
 
 1. Connect, LISTEN, then wake everybody, then they claim. A job committed before the LISTEN is found by that claim, one
    committed after it is notified. Claiming first would lose a job of the gap until the next poll.
-2. Notifications wake whoever subscribed. Subscriptions belong to the registry (`Wakes`), not to this task: when it dies and
-   is started again, or connects anew, they are all still there.
+2. Notifications wake whoever subscribed. Subscriptions belong to the registry (`runtime/wakes.py`), not to this task: when it
+   dies and is started again, or connects anew, they are all still there.
 3. Each `keepalive_seconds` the connection is asked for a sign of life, with a time-out of 2 s. A closed connection is seen at
    once. So a silent one is replaced after keepalive + 10 % + 2 s at the latest, 7.5 s by default.
 4. A connection that is lost is dropped without a word to its peer, which may be dead, and replaced after 0.1 s. If that
@@ -21,73 +21,20 @@ order:
 
 import asyncio
 import secrets
-from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.runtime.notifier import Notifier
 from asyncjobs.runtime.service import Service, backoff_seconds
+from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Database
 from asyncjobs.store.listener import Listener
 from asyncjobs.telemetry.events import Events, ListenerConnected, ListenerFellBack, ListenerLost
 
 Notify = Literal["auto", "listen", "poll"]
 Mode = Literal["listen", "poll", "probing"]
-Kind = Literal["d", "k", "p", "x"]
 
 _LONGEST_RECONNECT_SECONDS = 5.0
-
-
-class Wakes:
-    """Who is woken by what. Callbacks are plain functions, called in the loop's own thread; after `close` nobody is woken."""
-
-    def __init__(self) -> None:
-        self._queues: dict[str, list[Callable[[bool], None]]] = {}
-        self._kinds: dict[str, list[Callable[[], None]]] = {}
-        self._closed = False
-
-    def on_queue(self, queue: str, callback: Callable[[bool], None]) -> Callable[[], None]:
-        """Call back when the queue has work, with True when it may lie before the last scan's start. Returns what ends it."""
-        callbacks = self._queues.setdefault(queue, [])
-        callbacks.append(callback)
-        return lambda: callbacks.remove(callback) if callback in callbacks else None
-
-    def on(self, kind: Kind, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back when something is due soon ("d"), or keys ("k"), pauses ("p"), requests to cancel ("x") changed."""
-        callbacks = self._kinds.setdefault(kind, [])
-        callbacks.append(callback)
-        return lambda: callbacks.remove(callback) if callback in callbacks else None
-
-    def wake_queue(self, queue: str, *, front: bool = False) -> None:
-        """Wake who takes jobs of this queue."""
-        if not self._closed:
-            for callback in tuple(self._queues.get(queue, ())):
-                callback(front)
-
-    def wake(self, kind: str) -> None:
-        """Wake who waits for this kind of change."""
-        if not self._closed:
-            for callback in tuple(self._kinds.get(kind, ())):
-                callback()
-
-    def wake_all(self) -> None:
-        """Wake everybody, from the front: anything may have happened while nobody listened."""
-        for queue in tuple(self._queues):
-            self.wake_queue(queue, front=True)
-        for kind in tuple(self._kinds):
-            self.wake(kind)
-
-    def dispatch(self, payload: str) -> None:
-        """Wake whom this notification is for. One that is not understood (a newer program's) wakes nobody."""
-        kind, _, queue = payload.partition(":")
-        if kind in ("q", "f"):
-            self.wake_queue(queue, front=kind == "f")
-        else:
-            self.wake(kind)
-
-    def close(self) -> None:
-        """Wake nobody any more: notifications may still be on their way when a runner has stopped."""
-        self._closed = True
 
 
 class Listening(Service):
@@ -158,7 +105,7 @@ class Listening(Service):
         await self._listener.listen()
         self.connects += 1
         self.events.emit(ListenerConnected(reconnect=self.connects > 1))
-        self._wakes.wake_all()
+        self._wakes.missed()
 
     async def _keep_alive(self) -> None:
         try:
@@ -206,7 +153,7 @@ class Listening(Service):
         if payload == "t:" + self._token:
             self._token_heard.set()
         elif pid != self._notifier.backend_pid:
-            self._wakes.dispatch(payload)
+            self._wakes.heard(payload)
 
     def _ended(self) -> None:
         self._short_lives += 1

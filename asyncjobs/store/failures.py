@@ -16,18 +16,28 @@ def is_passing(error: BaseException) -> bool:
     """Whether to try again: a lost or refused connection, a time-out, or a conflict that the server resolved against us."""
     if isinstance(error, asyncpg.PostgresError):
         return error.sqlstate in _PASSING or isinstance(error, asyncpg.PostgresConnectionError)
-    return isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError, ConnectionError))
+    return _is_broken(error)
 
 
 def is_ambiguous(error: BaseException) -> bool:
     """Whether the statement may have committed all the same: its answer never came."""
     if isinstance(error, asyncpg.PostgresError):
         return error.sqlstate not in _ROLLED_BACK and is_passing(error)
-    return isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError, ConnectionError))
+    return _is_broken(error)
+
+
+def is_lock_timeout(error: BaseException) -> bool:
+    """Whether the statement gave up waiting for somebody else's lock."""
+    return isinstance(error, asyncpg.PostgresError) and error.sqlstate == "55P03"
+
+
+def _is_broken(error: BaseException) -> bool:
+    # asyncpg's own complaints about an argument are InterfaceErrors, too, but ValueErrors as well.
+    return isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError)) and not isinstance(error, ValueError)
 
 
 def is_unsendable(error: BaseException) -> bool:
     """Whether the statement's arguments are at fault (too long, not encodable): it will never succeed."""
     if isinstance(error, asyncpg.PostgresError):
-        return str(error.sqlstate).startswith("22")
-    return isinstance(error, (asyncpg.DataError, UnicodeError))
+        return str(error.sqlstate)[:2] in {"22", "23", "54"}
+    return isinstance(error, (ValueError, TypeError, OverflowError))

@@ -26,6 +26,16 @@ class RunnersLook(msgspec.Struct, frozen=True):
     orphans: bool
 
 
+class Rescued(msgspec.Struct, frozen=True):
+    """What one rescue did: jobs that were taken back, those among them that ended, and the queues where jobs became pending."""
+
+    ids: list[int]
+    dead: list[int]
+    cancelled: list[int]
+    queues: list[str]
+    more: bool  # the batch was full
+
+
 def new_runner_id() -> int:
     """A random 62-bit number, never 0."""
     return secrets.randbits(62) or 1
@@ -59,3 +69,9 @@ async def bury(link: Link, beats: Mapping[int, int]) -> list[int]:
     """Delete the runners whose beat is still the one given, and keep them among the former ones; returns their ids."""
     rows = await link.fetch("bury_runners", list(beats), list(beats.values()))
     return [row["id"] for row in rows]
+
+
+async def rescue(link: Link, batch: int, *, max_errors: int) -> Rescued:
+    """Take back at most `batch` jobs from runners that do not exist. Not in the transaction that deleted the runners."""
+    (row,) = await link.fetch("rescue", batch, max_errors)
+    return Rescued(row["rescued"], row["dead"], row["cancelled"], row["queues"], row["more"])

@@ -131,6 +131,7 @@ class ListenerFellBack(Event, frozen=True, kw_only=True):
 class LoopStalled(Event, frozen=True, kw_only=True):
     seconds: float
     stack: str
+    task: str | None = None
 
 
 class ServicePassFailed(Event, frozen=True, kw_only=True):

@@ -1,0 +1,273 @@
+"""Say that this runner lives, from a thread, a loop and a connection of its own, and watch the main loop from there.
+
+A handler that blocks the main loop must not get its runner declared dead. The rules:
+
+1. A beat per `heartbeat_seconds`, each with a time-out of that length. A beat that fails is tried again with back-off.
+2. No row for our id: others declared this runner dead, and its jobs are theirs. `on_declared_dead` is called, once; beats go
+   on when `follow` names the id under which the runner registered anew.
+3. Confirmed is a beat as of when it was *sent*. Without one for 5/6 of `runner_timeout` on our own CLOCK_BOOTTIME
+   `on_unconfirmed` is called, once until the next confirmed beat: others may declare us dead from then on, so attempts have
+   to stop now. It takes two observers' clocks of equal speed, and no agreement about the time of day.
+4. A main loop that has not turned for `stall_after_seconds` is reported with the task that blocks it and the stack of its
+   thread, and again each time the stall has doubled. The report is emitted from the heartbeat's thread: the main loop could
+   not.
+5. A main loop that has not turned for `stall_limit_seconds` is as good as dead: the beat stops on purpose, and the jobs are
+   taken back by others. If the loop turns again, beats go on, and rule 2 or 3 says what became of it.
+
+C code that holds the interpreter's lock stops this thread as well. A crash of the process leaves the row to the rescuers.
+"""
+
+import asyncio
+import contextlib
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import ClassVar
+
+from asyncjobs.runtime.clock import boottime
+from asyncjobs.runtime.service import Service
+from asyncjobs.store import runners
+from asyncjobs.store.database import Database, Link
+from asyncjobs.telemetry.events import Event, Events, LoopStalled, RunnerLostItself
+
+_TRUST = 5 / 6
+_STACK_FRAMES = 12
+
+
+class MainLoop:
+    """The main loop as seen from another thread: since when it has not turned, and what stands in its way."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, events: Events, *, stall_after_seconds: float) -> None:
+        self._loop = loop
+        self._events = events
+        self._thread = threading.get_ident()
+        self._stall_after_seconds = stall_after_seconds
+        self._asked_at: float | None = None  # None: it answered
+        self._report_at = stall_after_seconds
+
+    @property
+    def stalled_seconds(self) -> float:
+        """For how long it has owed us an answer."""
+        asked_at = self._asked_at
+        return 0.0 if asked_at is None else time.monotonic() - asked_at
+
+    def call(self, callback: Callable[..., None], *args: object) -> None:
+        """Call back in the main loop. One that is closed has nobody left who could want it."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback, *args)
+
+    def watch(self) -> None:
+        """Ask for a sign of life, or report that the last one is still awaited."""
+        if self._asked_at is None:
+            self._report_at = self._stall_after_seconds
+            self._asked_at = time.monotonic()
+            self.call(self._answer)
+        elif self.stalled_seconds >= self._report_at:
+            self._report_at = 2 * self.stalled_seconds
+            self._events.emit(LoopStalled(seconds=self.stalled_seconds, task=self._task(), stack=self._stack()))
+
+    def _answer(self) -> None:
+        self._asked_at = None
+
+    def _task(self) -> str | None:
+        task = asyncio.current_task(self._loop)
+        return None if task is None else task.get_name()
+
+    def _stack(self) -> str:
+        frame = sys._current_frames().get(self._thread)  # noqa: SLF001 - the documented way to another thread's stack
+        return "".join(traceback.format_stack(frame, limit=None)[-_STACK_FRAMES:]) if frame is not None else ""
+
+
+class Heartbeat:
+    """Beats for one runner. Made and used in the main loop; `on_…` are called there, with the runner's id."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        events: Events,
+        on_declared_dead: Callable[[int], None],
+        on_unconfirmed: Callable[[int], None],
+        heartbeat_seconds: float = 5.0,
+        runner_timeout_seconds: float = 30.0,
+        stall_after_seconds: float = 1.0,
+        stall_limit_seconds: float = 60.0,
+        clock: Callable[[], float] = boottime,
+    ) -> None:
+        self.events = events
+        self.on_declared_dead = on_declared_dead
+        self.on_unconfirmed = on_unconfirmed
+        self.heartbeat_seconds = heartbeat_seconds
+        self.trust_seconds = runner_timeout_seconds * _TRUST
+        self.stall_after_seconds = stall_after_seconds
+        self.stall_limit_seconds = stall_limit_seconds
+        self.clock = clock
+        self.runner_id: int | None = None
+        self.other_runners = 0  # at the last confirmed beat
+        self.confirmed_at = clock()
+        self.beats = 0  # confirmed ones
+        self._link = database.link("heartbeat", command_timeout=heartbeat_seconds)
+        self._thread: _Thread | None = None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether nobody can have declared this runner dead yet."""
+        return self.runner_id is not None and self.clock() - self.confirmed_at < self.trust_seconds
+
+    def follow(self, runner_id: int, *, sent_at: float | None = None) -> None:
+        """Beat for this runner from now on. It is registered already; `sent_at` is when that statement was sent, by `clock`."""
+        self.confirmed_at = self.clock() if sent_at is None else sent_at
+        self.runner_id = runner_id
+        if self._thread is not None:
+            self._thread.beat_now()
+
+    def start(self) -> None:
+        """Start the thread. In the main loop."""
+        if self._thread is None:
+            self._thread = _Thread(self, self._link)
+            self._thread.start()
+
+    async def stop(self, *, timeout_seconds: float = 1.0) -> None:
+        """End the thread and its connection. Beats end with it; twice is the same as once."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await thread.stop(timeout_seconds)
+
+    @property
+    def turn_age_seconds(self) -> float | None:
+        """Seconds since the loop of beats last turned; None before the first time."""
+        return None if self._thread is None else self._thread.turn_age_seconds
+
+
+class _Beating(Service):
+    name: ClassVar[str] = "heartbeat"
+
+    def __init__(self, heartbeat: Heartbeat, link: Link, main: MainLoop, *, events: Events) -> None:
+        super().__init__(events=events, interval_seconds=heartbeat.heartbeat_seconds)
+        self._heartbeat = heartbeat
+        self._link = link
+        self._main = main
+        self._stopped_on_purpose = False
+
+    async def pass_(self) -> float | None:
+        """One beat."""
+        runner_id = self._heartbeat.runner_id
+        if runner_id is None or self._must_stop(runner_id):
+            return None
+        sent_at = self._heartbeat.clock()
+        async with asyncio.timeout(self.interval_seconds):
+            answer = await runners.beat(self._link, runner_id)
+        if runner_id != self._heartbeat.runner_id:
+            return 0.0
+        if answer is None:
+            self._heartbeat.runner_id = None
+            self._main.call(self._heartbeat.on_declared_dead, runner_id)
+        else:
+            self._heartbeat.confirmed_at = sent_at
+            self._heartbeat.other_runners = answer.runners - 1
+            self._heartbeat.beats += 1
+        return None
+
+    def _must_stop(self, runner_id: int) -> bool:
+        must = self._main.stalled_seconds >= self._heartbeat.stall_limit_seconds
+        if must and not self._stopped_on_purpose:
+            reason = f"the event loop has not turned for {self._main.stalled_seconds:.1f} s (stall_limit)"
+            self._heartbeat.events.emit(RunnerLostItself(runner_id=runner_id, reason=reason))
+        self._stopped_on_purpose = must
+        return must
+
+
+class _Watching(Service):
+    name: ClassVar[str] = "watch"
+
+    def __init__(self, heartbeat: Heartbeat, main: MainLoop, *, events: Events) -> None:
+        tick = min(heartbeat.stall_after_seconds / 2, heartbeat.trust_seconds / 10, 0.5)
+        super().__init__(events=events, interval_seconds=tick)
+        self._heartbeat = heartbeat
+        self._main = main
+        self._told: float | None = None  # the last confirmation that was not followed by another in time
+
+    async def pass_(self) -> float | None:
+        """Watch the main loop, and the age of the last confirmed beat."""
+        self._main.watch()
+        runner_id, confirmed_at = self._heartbeat.runner_id, self._heartbeat.confirmed_at
+        age = self._heartbeat.clock() - confirmed_at
+        if runner_id is not None and age >= self._heartbeat.trust_seconds and self._told != confirmed_at:
+            self._told = confirmed_at
+            self._main.call(self._lose, runner_id, age)
+        return None
+
+    def _lose(self, runner_id: int, age: float) -> None:
+        reason = f"no beat was confirmed for {age:.1f} s"
+        self._heartbeat.events.emit(RunnerLostItself(runner_id=runner_id, reason=reason))
+        self._heartbeat.on_unconfirmed(runner_id)
+
+
+class _Thread:
+    """The thread: a loop with the two services."""
+
+    def __init__(self, heartbeat: Heartbeat, link: Link) -> None:
+        main_loop = asyncio.get_running_loop()
+        self._main = MainLoop(main_loop, heartbeat.events, stall_after_seconds=heartbeat.stall_after_seconds)
+        relay = Events()
+        relay.subscribe(self._relay)
+        self._events = heartbeat.events
+        self._beating = _Beating(heartbeat, link, self._main, events=relay)
+        self._watching = _Watching(heartbeat, self._main, events=relay)
+        self._link = link
+        self._loop = asyncio.new_event_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._work, name="asyncjobs heartbeat", daemon=True)
+
+    @property
+    def turn_age_seconds(self) -> float | None:
+        return self._beating.turn_age_seconds
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def beat_now(self) -> None:
+        self._call(self._beating.wake)
+
+    async def stop(self, timeout_seconds: float) -> None:
+        self._call(self._cancel)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self._ended.wait()
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(callback)
+
+    def _relay(self, event: Event) -> None:
+        self._main.call(self._events.emit, event)
+
+    def _cancel(self) -> None:
+        self._stopping = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _work(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._run())
+        finally:
+            self._main.call(self._ended.set)
+
+    async def _run(self) -> None:
+        self._task = asyncio.current_task()
+        if self._stopping:
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._beating.run(), name="heartbeat")
+                group.create_task(self._watching.run(), name="watch")
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+        finally:
+            await self._link.close(timeout=0.5)

@@ -1,0 +1,84 @@
+"""Make jobs pending when their time has come: scheduled ones, snoozed ones, and failed ones that are tried again.
+
+Every runner does it (SKIP LOCKED shares the work). What may happen, in this order:
+
+1. One statement promotes a batch and tells when the next job is due, by the server's clock. The loop sleeps until then, or
+   for the interval if that comes first; so a job starts within milliseconds of its time, without asking each second.
+2. Whoever schedules a job that is due before the next pass says so: `hint` in this process, a NOTIFY in the others. A hint
+   that gets lost costs at most the interval.
+3. Jobs with a serialization key that are not the head of their key's line join it, in statements of their own, under the
+   locks of their keys. A key whose lock is held by a stranger's transaction is left for the next pass, and delays no other
+   key.
+4. After the commit the queues are woken, here and by NOTIFY. A crash in between leaves pending jobs that nobody was told of:
+   the poll finds them.
+
+A pass that promoted a full batch is followed by another at once. With nothing due a pass is one statement.
+"""
+
+from typing import ClassVar
+
+from asyncjobs.runtime.service import Service
+from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.store import due
+from asyncjobs.store.database import Link
+from asyncjobs.telemetry.events import Events, JobsPromoted
+
+#: A timer that fires a moment early would find nothing and cost a second statement.
+_MARGIN_SECONDS = 0.001
+
+
+class Promoter(Service):
+    """Promotes. The link may be shared with other duties."""
+
+    name: ClassVar[str] = "promoter"
+
+    def __init__(self, link: Link, wakes: Wakes, *, events: Events, interval_seconds: float = 5.0, batch: int = 100) -> None:
+        super().__init__(events=events, interval_seconds=interval_seconds)
+        self._link = link
+        self._wakes = wakes
+        self._batch = batch
+
+    def hint(self, seconds: float) -> None:
+        """A job becomes due in so many seconds. Costs nothing when a pass is planned before that."""
+        self.wake_within(seconds + _MARGIN_SECONDS)
+
+    async def pass_(self) -> float | None:
+        """Promote what is due; returns the seconds until something is due again."""
+        promoted = await due.promote(self._link, self._batch)
+        self._tell(promoted)
+        if promoted.keys:
+            await self._promote_keyed(promoted.keys)
+        if promoted.count >= self._batch:
+            return 0.0
+        if promoted.next_due_seconds is None or promoted.next_due_seconds >= self.interval_seconds:
+            return None
+        return promoted.next_due_seconds + _MARGIN_SECONDS
+
+    async def _promote_keyed(self, keys: list[str]) -> None:
+        blocked: list[str] = []
+        while keys:
+            joined = await due.promote_keyed(self._link, keys, self._batch)
+            if joined is None:
+                blocked += await self._one_by_one(keys)
+            else:
+                self._tell(joined)
+            more = await due.promote(self._link, self._batch, blocked=blocked)
+            self._tell(more)
+            keys = more.keys
+
+    async def _one_by_one(self, keys: list[str]) -> list[str]:
+        """The keys whose lock could not be had."""
+        blocked: list[str] = []
+        for key in keys:
+            joined = await due.promote_keyed(self._link, [key], self._batch)
+            if joined is None:
+                blocked.append(key)
+            else:
+                self._tell(joined)
+        return blocked
+
+    def _tell(self, promoted: due.Promoted) -> None:
+        if promoted.count:
+            self.events.emit(JobsPromoted(count=promoted.count))
+        for queue, front in promoted.queues.items():
+            self._wakes.pending(queue, front=front)

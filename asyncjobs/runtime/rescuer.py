@@ -1,0 +1,84 @@
+"""Take back the jobs of runners that died.
+
+Every runner observes all others. What may happen, in this order:
+
+1. A look, one statement: every runner's beat, and whether a job names a runner that does not exist. With nothing to do that
+   is all.
+2. A runner whose beat stayed the same for `runner_timeout` of our own clock (the rules are in `model/liveness.py`) is
+   deleted, if its beat is still the one we saw, and kept among the former runners. Of several rescuers one deletes it. A
+   claim of it that is in flight holds its row: then it is left alone until the next pass.
+3. In a *new* statement, after that commit: the jobs whose runner does not exist fail with RunnerLost and are due at once, or
+   die with their last attempt. A claim either committed before the delete, and is seen here, or finds its runner gone and
+   claims nothing. With both in one statement, claims in flight were never seen: orphans for ever.
+4. The queues are woken, here and by NOTIFY.
+
+A rescuer that dies between 2 and 3 leaves orphans, which every look of the others reports (so do runners that stopped without
+ending their attempts in time). One that dies between 3 and 4 leaves pending jobs to the poll.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from asyncjobs.model.liveness import Liveness
+from asyncjobs.runtime.clock import boottime
+from asyncjobs.runtime.service import Service
+from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.store import runners
+from asyncjobs.store.database import Link
+from asyncjobs.telemetry.events import Events, JobsRescued, RunnerDied
+
+
+class Rescuer(Service):
+    """Observes runners and takes back the jobs of dead ones. The link may be shared with other duties."""
+
+    name: ClassVar[str] = "rescuer"
+
+    def __init__(
+        self,
+        link: Link,
+        wakes: Wakes,
+        *,
+        events: Events,
+        interval_seconds: float = 5.0,
+        runner_timeout_seconds: float = 30.0,
+        batch: int = 100,
+        max_errors: int = 10,
+        clock: Callable[[], float] = boottime,
+    ) -> None:
+        super().__init__(events=events, interval_seconds=interval_seconds)
+        self._link = link
+        self._wakes = wakes
+        self._batch = batch
+        self._max_errors = max_errors
+        self._clock = clock
+        # Looks are an interval apart. One that comes after more than half the timeout may have slept through the others' beats.
+        longest_gap = max(runner_timeout_seconds / 2, 2 * interval_seconds)
+        self._liveness = Liveness(timeout_seconds=runner_timeout_seconds, longest_gap_seconds=longest_gap)
+
+    async def pass_(self) -> float | None:
+        """Look, and rescue if there is anything to rescue."""
+        buried, orphans = await self._look()
+        if not buried and not orphans:
+            return None
+        rescued = await runners.rescue(self._link, self._batch, max_errors=self._max_errors)
+        if rescued.ids:
+            self.events.emit(JobsRescued(job_ids=rescued.ids, reason="RunnerLost"))
+        for queue in rescued.queues:
+            self._wakes.pending(queue)
+        return 0.0 if rescued.more else None
+
+    async def _look(self) -> tuple[bool, bool]:
+        sent_at = self._clock()
+        try:
+            seen = await runners.look(self._link)
+        except BaseException:
+            self._liveness.fail()
+            raise
+        dead = self._liveness.look(seen.beats, sent_at=sent_at, answered_at=self._clock())
+        if not dead:
+            return False, seen.orphans
+        unchanged = {runner.id: runner.unchanged_seconds for runner in dead}
+        buried = await runners.bury(self._link, {runner.id: runner.beat for runner in dead})
+        for id in buried:
+            self.events.emit(RunnerDied(runner_id=id, unchanged_seconds=unchanged[id]))
+        return bool(buried), seen.orphans

@@ -1,0 +1,81 @@
+"""Who is to be woken in this process when something changed, and whom to tell in the others.
+
+The runners and waiters of a process register here; whatever makes a job pending (an enqueue, a promotion, an ack) calls here once,
+and the parts in this process are woken in memory, the other processes by one NOTIFY.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Woken(Protocol):
+    """What a runner does about changes."""
+
+    def wake_queue(self, queue: str, *, front: bool) -> None:
+        """Jobs of the queue became pending; `front`: perhaps before those that were claimed last."""
+
+    def wake_due(self, seconds: float) -> None:
+        """Something becomes due in so many seconds."""
+
+    def wake_all(self) -> None:
+        """Anything may have changed: nobody listened for a while."""
+
+
+class Wakes:
+    """The parts of this process that want to know, and the way to the other processes."""
+
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self._notify = notify
+        self._woken: list[Woken] = []
+        self._waiters: dict[int, list[Callable[[], None]]] = {}
+
+    def add(self, woken: Woken) -> Callable[[], None]:
+        """Tell `woken` about changes, until the returned function is called."""
+        self._woken.append(woken)
+        return lambda: self._woken.remove(woken)
+
+    def pending(self, queue: str, *, front: bool = False, here_only: bool = False) -> None:
+        """Jobs of `queue` became pending."""
+        for woken in self._woken:
+            woken.wake_queue(queue, front=front)
+        if not here_only:
+            self._notify(("f:" if front else "q:") + queue)
+
+    def due_in(self, seconds: float, *, here_only: bool = False) -> None:
+        """A job becomes due in so many seconds."""
+        for woken in self._woken:
+            woken.wake_due(seconds)
+        if not here_only:
+            self._notify("d")
+
+    def heard(self, payload: str) -> None:
+        """Another process notified this. What is not understood (a newer program's) wakes nobody."""
+        kind, _, queue = payload.partition(":")
+        if kind in {"q", "f"}:
+            self.pending(queue, front=kind == "f", here_only=True)
+        elif kind == "d":
+            self.due_in(0.0, here_only=True)
+
+    def missed(self) -> None:
+        """Notifications may have been missed until now."""
+        for woken in tuple(self._woken):
+            woken.wake_all()
+
+    def wait_for(self, job_id: int, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back when the job ended in this process, until the returned function is called."""
+        self._waiters.setdefault(job_id, []).append(callback)
+
+        def forget() -> None:
+            callbacks = self._waiters.get(job_id, [])
+            if callback in callbacks:
+                callbacks.remove(callback)
+            if not callbacks:
+                self._waiters.pop(job_id, None)
+
+        return forget
+
+    def ended(self, job_id: int) -> None:
+        """The job ended."""
+        if self._waiters:
+            for callback in tuple(self._waiters.get(job_id, ())):
+                callback()

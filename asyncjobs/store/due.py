@@ -1,0 +1,41 @@
+"""Jobs whose time has come: promoting them, and learning when the next one is due."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from asyncjobs.store.database import Link
+from asyncjobs.store.failures import is_lock_timeout
+
+
+class Promoted(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call did. Queues map to whether a better priority than most is among their jobs."""
+
+    count: int = 0
+    queues: dict[str, bool] = {}
+    keys: list[str] = []  # with due jobs that have to join their key's line
+    next_due_seconds: float | None = None  # from now on; None: nothing is scheduled
+
+
+async def promote(link: Link, batch: int, *, blocked: Sequence[str] = ()) -> Promoted:
+    """Make at most `batch` due jobs pending. `blocked` keys are left out of the answer's `keys`."""
+    (row,) = await link.fetch("promote", batch, list(blocked))
+    urgent = set(row["urgent_queues"] or ())
+    return Promoted(
+        count=row["promoted"] or 0,
+        queues={queue: queue in urgent for queue in row["queues"] or ()},
+        keys=row["keys"],
+        next_due_seconds=row["next_due_seconds"],
+    )
+
+
+async def promote_keyed(link: Link, keys: Sequence[str], batch: int) -> Promoted | None:
+    """Let at most `batch` due jobs of these keys join their lines. None: a stranger's transaction holds one of the keys."""
+    try:
+        (row,) = await link.fetch("promote_keyed", list(keys), batch)
+    except Exception as error:
+        if is_lock_timeout(error):
+            return None
+        raise
+    urgent = set(row["urgent_queues"] or ())
+    return Promoted(count=row["promoted"], queues={queue: queue in urgent for queue in row["queues"] or ()})

@@ -1,0 +1,85 @@
+-- Promote: jobs that are scheduled, or failed and to be retried, become pending when their time has come.
+
+-- Promote at most `_batch` jobs, those that are due for longest first; rows that others hold are left to them. A job with a key
+-- that is not the head of its key's line is not promoted here: it has to join the line, under the lock of its key, which may take
+-- long. `keys` are those keys, without the ones in `_blocked`, whose lock could not be had a moment ago. Both conditions stand
+-- before the limits: else a batch full of the one kind would starve the other.
+CREATE FUNCTION asyncjobs.promote(
+    _batch integer, _blocked text[],
+    OUT promoted integer,
+    OUT queues text[],           -- where jobs became pending
+    OUT urgent_queues text[],    -- of these, where one has a better priority than most
+    OUT keys text[],
+    OUT next_due_seconds float8) -- from now on; null when nothing is scheduled
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
+    _ids bigint[];
+BEGIN
+    _ids := ARRAY(
+        SELECT j.id FROM asyncjobs.jobs AS j
+        WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= _now
+          AND (j.serialization_key IS NULL
+               OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id AND s.job_id IS NOT NULL))
+        ORDER BY j.run_at LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
+    IF cardinality(_ids) > 0 THEN
+        WITH due AS (
+            UPDATE asyncjobs.jobs AS j
+            SET status = CASE WHEN _any_paused AND asyncjobs.is_paused(j.queue, j.type, j.serialization_key) THEN 'paused'
+                              ELSE 'pending' END,
+                place = placed.place, updated_at = _now
+            FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
+                  FROM (SELECT u.id FROM unnest(_ids) WITH ORDINALITY AS u(id, ordinal) ORDER BY u.ordinal) AS o) AS placed
+            WHERE j.id = placed.id
+            RETURNING j.queue, j.priority, j.status)
+        SELECT count(*), array_agg(DISTINCT d.queue) FILTER (WHERE d.status = 'pending'),
+               array_agg(DISTINCT d.queue) FILTER (WHERE d.status = 'pending' AND d.priority < 100)
+        INTO promoted, queues, urgent_queues FROM due AS d;
+    END IF;
+    keys := ARRAY(
+        SELECT DISTINCT d.serialization_key FROM (
+            SELECT j.serialization_key FROM asyncjobs.jobs AS j
+            WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= _now AND j.serialization_key IS NOT NULL
+              AND (_blocked IS NULL OR j.serialization_key <> ALL (_blocked))
+              AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id AND s.job_id IS NOT NULL)
+            ORDER BY j.run_at LIMIT _batch) AS d);
+    SELECT extract(epoch FROM j.run_at - _now) INTO next_due_seconds FROM asyncjobs.jobs AS j
+    WHERE j.status IN ('scheduled', 'failed') AND j.run_at > _now ORDER BY j.run_at LIMIT 1;
+END $$;
+
+-- Let the due jobs of these keys join their lines, in the order in which they were due: the head of an idle key becomes pending,
+-- whoever has others before it waits. The key's lock comes first and the rows after it, in new statements. A lock that is not had
+-- at once is held by a stranger's transaction: error 55P03, and the caller tries the keys one by one.
+CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[])
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '50ms' SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _ids bigint[];
+    _heads bigint[];
+BEGIN
+    PERFORM asyncjobs.lock_keys(_keys);
+    _ids := ARRAY(
+        SELECT j.id FROM asyncjobs.jobs AS j
+        WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= _now AND j.serialization_key = ANY (_keys)
+          AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id AND s.job_id IS NOT NULL)
+        ORDER BY j.run_at, j.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
+    INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
+        timeout, scheduled_at, correlation_id, parent_job_id, created_by, dedup_key, on_dead, enqueue_token, requeued_from,
+        trace_context, created_at)
+    SELECT j.id, nextval('asyncjobs.place_seq'), j.serialization_key, j.queue, j.lane, j.type, j.version, j.payload, j.priority,
+        j.max_attempts, j.timeout, j.scheduled_at, j.correlation_id, j.parent_job_id, j.created_by, j.dedup_key, j.on_dead,
+        j.enqueue_token, j.requeued_from, j.trace_context, j.created_at
+    FROM (SELECT u.id FROM unnest(_ids) WITH ORDINALITY AS u(id, ordinal) ORDER BY u.ordinal) AS o
+    JOIN asyncjobs.jobs AS j ON j.id = o.id
+    ON CONFLICT (id) DO NOTHING;
+    UPDATE asyncjobs.jobs AS j SET status = 'waiting', updated_at = _now WHERE j.id = ANY (_ids);
+    promoted := cardinality(_ids);
+    SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(_keys) AS d;
+    SELECT array_agg(DISTINCT j.queue), array_agg(DISTINCT j.queue) FILTER (WHERE j.priority < 100)
+    INTO queues, urgent_queues FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending';
+END $$;

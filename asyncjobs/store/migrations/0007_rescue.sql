@@ -1,0 +1,161 @@
+-- Rescue: what runners that are gone still held is taken back.
+
+-- Every runner's beat, and whether a job names a runner that does not exist: all that a rescuer has to know, in one statement. The
+-- jobs are looked for in the gaps between the ids of the runners, so that neither jobs in flight are read nor the dead entries
+-- that acks leave in the index under the ids of living runners: the cost is one descent per runner.
+CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    SELECT coalesce(array_agg(r.id ORDER BY r.id), '{}'), coalesce(array_agg(r.beat ORDER BY r.id), '{}') INTO ids, beats
+    FROM asyncjobs.runners AS r;
+    orphans := EXISTS (SELECT FROM asyncjobs.orphans(1));
+END $$;
+
+-- At most `_limit` jobs that name a runner that does not exist. One snapshot sees both: a claim is visible only with its runner.
+CREATE FUNCTION asyncjobs.orphans(_limit integer) RETURNS TABLE (id bigint, runner_id bigint, claim_token bigint, status text)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH alive AS MATERIALIZED (SELECT r.id FROM asyncjobs.runners AS r),
+    gaps AS (
+        SELECT lag(a.id, 1, -9223372036854775808) OVER (ORDER BY a.id) AS below, a.id AS above FROM alive AS a
+        UNION ALL
+        SELECT coalesce(max(a.id), -9223372036854775808), 9223372036854775807 FROM alive AS a)
+    SELECT o.id, o.runner_id, o.claim_token, o.status FROM gaps AS g CROSS JOIN LATERAL (
+        SELECT j.id, j.runner_id, j.claim_token, j.status FROM asyncjobs.jobs AS j
+        WHERE j.runner_id > g.below AND j.runner_id < g.above LIMIT _limit) AS o
+    LIMIT _limit;
+END $$;
+
+-- Take back at most `_batch` jobs from runners that are gone. Each is a failed attempt that is due at once; after the last attempt,
+-- or when that was asked for, it ends instead. Run it in a transaction of its own, *after* the one that deleted the runners.
+--
+-- The candidates' ids and tokens are read first and compared again under the row's lock, in a new statement: a job that was rescued
+-- and claimed anew meanwhile, by a runner that is younger than our first snapshot, has another token by then.
+CREATE FUNCTION asyncjobs.rescue(
+    _batch integer, _max_errors integer,
+    OUT rescued bigint[],
+    OUT dead bigint[],       -- of these, ended for good
+    OUT cancelled bigint[],
+    OUT queues text[],       -- where jobs became pending
+    OUT more boolean)        -- the batch was full
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '50ms' SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _candidates bigint[];
+    _tokens bigint[];
+    _others bigint[];
+    _ids bigint[];
+    _ending bigint[];
+    _pending bigint[];
+    _id bigint;
+BEGIN
+    SELECT array_agg(o.id) FILTER (WHERE o.status = 'processing'), array_agg(o.claim_token) FILTER (WHERE o.status = 'processing'),
+           array_agg(o.id) FILTER (WHERE o.status <> 'processing')
+    INTO _candidates, _tokens, _others FROM asyncjobs.orphans(_batch * 10) AS o;
+
+    _ids := ARRAY(
+        SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = c.id AND j.claim_token = c.token
+        WHERE j.status = 'processing' ORDER BY j.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
+    -- Jobs that end and thereby free a key may have to wait for whoever holds it: each by itself, after all others.
+    _ending := ARRAY(
+        SELECT j.id FROM asyncjobs.jobs AS j
+        WHERE j.id = ANY (_ids) AND (j.serialization_key IS NOT NULL OR j.dedup_key IS NOT NULL)
+          AND (j.attempts >= j.max_attempts OR j.requested_outcome IN ('cancel', 'dead')) ORDER BY j.id);
+    rescued := ARRAY(SELECT u.id FROM unnest(_ids) AS u(id) WHERE u.id <> ALL (_ending));
+    _pending := asyncjobs.fail_lost(rescued, _max_errors);
+    FOREACH _id IN ARRAY _ending LOOP
+        BEGIN
+            _pending := _pending || asyncjobs.fail_lost(ARRAY[_id], _max_errors);
+            rescued := rescued || _id;
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;  -- a stranger's transaction holds the key: the job is as before, and an orphan of the next pass
+        END;
+    END LOOP;
+    FOREACH _id IN ARRAY coalesce(_others, '{}') LOOP
+        BEGIN
+            _pending := _pending || asyncjobs.settle_orphan(_id);
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;
+        END;
+    END LOOP;
+
+    dead := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'dead');
+    cancelled := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'cancelled');
+    queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending');
+    more := cardinality(rescued) >= _batch;
+END $$;
+
+-- Write that the attempts of these jobs (processing, and locked) failed because their runner was lost. The token goes: a late ack of
+-- the lost runner, if it lives after all, touches no row. Returns the jobs that became pending, the next heads of keys among them.
+CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer) RETURNS bigint[] LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _pending bigint[];
+    _dead bigint[];
+    _ended bigint[];
+BEGIN
+    WITH lost AS (
+        SELECT j.id, e.message, jsonb_build_object('attempt', j.attempts, 'at', _now, 'type', 'RunnerLost', 'message', e.message) AS error,
+            CASE WHEN j.requested_outcome = 'cancel' THEN 'cancelled'
+                 WHEN j.requested_outcome = 'dead' OR j.attempts >= j.max_attempts THEN 'dead'
+                 WHEN asyncjobs.is_paused(j.queue, j.type, j.serialization_key) THEN 'paused'
+                 ELSE 'pending' END AS status
+        FROM asyncjobs.jobs AS j
+        CROSS JOIN LATERAL (SELECT format('runner %s was lost during attempt %s of %s', j.runner_id, j.attempts, j.max_attempts)) AS e(message)
+        WHERE j.id = ANY (_ids)),
+    written AS (
+        UPDATE asyncjobs.jobs AS j
+        SET status = l.status, rescues = j.rescues + 1, claim_token = NULL, runner_id = NULL, started_at =
+                CASE WHEN l.status IN ('dead', 'cancelled') THEN j.started_at END,
+            place = CASE WHEN l.status IN ('dead', 'cancelled') THEN j.place ELSE nextval('asyncjobs.place_seq') END,
+            run_at = CASE WHEN l.status IN ('dead', 'cancelled') THEN j.run_at ELSE _now END,
+            completed_at = CASE WHEN l.status IN ('dead', 'cancelled') THEN _now END,
+            error_message = CASE WHEN l.status IN ('dead', 'cancelled') THEN coalesce(j.request_message, l.message) END,
+            last_error = l.message, last_error_at = _now,
+            errors = CASE WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || l.error ELSE j.errors || l.error END,
+            requested_outcome = NULL, request_message = NULL, cancel_requested_at = NULL, updated_at = _now
+        FROM lost AS l WHERE j.id = l.id
+        RETURNING j.id, j.status)
+    SELECT array_agg(w.id) FILTER (WHERE w.status = 'pending'), array_agg(w.id) FILTER (WHERE w.status = 'dead'),
+           array_agg(w.id) FILTER (WHERE w.status IN ('dead', 'cancelled'))
+    INTO _pending, _dead, _ended FROM written AS w;
+    IF _dead IS NOT NULL THEN
+        PERFORM asyncjobs.bury(_dead);
+    END IF;
+    IF _ended IS NOT NULL THEN
+        PERFORM asyncjobs.end_dedup(_ended);
+        _pending := _pending || asyncjobs.release_keys(_ended);
+    END IF;
+    RETURN _pending;
+END $$;
+
+-- A row that is not processing but names a runner that is gone. It ended inside its handler's transaction, and the runner died
+-- before it settled the job: that is done here. Or an operator's SQL took it back and left the name, which is taken off.
+CREATE FUNCTION asyncjobs.settle_orphan(_id bigint) RETURNS bigint[] LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _status text;
+BEGIN
+    SELECT j.status INTO _status FROM asyncjobs.jobs AS j
+    WHERE j.id = _id AND j.status <> 'processing' AND j.runner_id IS NOT NULL
+      AND NOT EXISTS (SELECT FROM asyncjobs.runners AS r WHERE r.id = j.runner_id)
+    FOR UPDATE OF j SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    UPDATE asyncjobs.jobs AS j SET runner_id = NULL WHERE j.id = _id;
+    IF _status IN ('completed', 'dead', 'cancelled') THEN
+        PERFORM asyncjobs.end_dedup(ARRAY[_id]);
+        RETURN asyncjobs.release_keys(ARRAY[_id]);
+    END IF;
+    RETURN NULL;
+END $$;

@@ -1,0 +1,2 @@
+-- Make a batch of due jobs pending, and say what is due next.
+SELECT p.promoted, p.queues, p.urgent_queues, p.keys, p.next_due_seconds FROM asyncjobs.promote($1::integer, $2::text[]) AS p
