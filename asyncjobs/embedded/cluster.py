@@ -4,17 +4,19 @@ initdb works in a sibling of its own name; only a finished one is renamed to `da
 never has the name `data`, and is the only thing that is ever removed here.
 """
 
+import errno
 import os
 import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
-from asyncjobs.embedded.errors import DiskFull, FolderUnusable, OtherMajorVersion, ServerFailed
+from asyncjobs.embedded.errors import DiskFull, EmbeddedError, FolderUnusable, OtherMajorVersion, ServerFailed
 from asyncjobs.embedded.layout import DATABASE, ROLE, Layout
-from asyncjobs.embedded.process import clean_environment, die_with_parent
+from asyncjobs.embedded.process import as_options, clean_environment, die_with_parent
 from asyncjobs.embedded.user import Identity
 
 #: The databases that initdb makes, as folders below base/.
@@ -52,6 +54,19 @@ def disk_full(layout: Layout) -> DiskFull:
     """The error to raise for it."""
     free = shutil.disk_usage(layout.folder).free
     return DiskFull(f"no space left on the file system of {layout.folder} ({free // 1_000_000} MB free; a new one takes 80 MB).")
+
+
+@contextmanager
+def told_clearly(layout: Layout) -> Generator[None]:
+    """Errors of the file system become `DiskFull` and `FolderUnusable`."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, EmbeddedError):
+            raise
+        if error.errno == errno.ENOSPC:
+            raise disk_full(layout) from error
+        raise FolderUnusable(f"{layout.folder} cannot be used: {error.strerror} ({error.filename}).") from error
 
 
 def _is_complete(layout: Layout) -> bool:
@@ -96,20 +111,26 @@ def _create(layout: Layout, binaries: Path, identity: Identity, *, durable: bool
     try:
         fresh.mkdir(mode=0o700)
         identity.give(fresh)
-        password.touch(mode=0o600)
-        password.write_text(secrets.token_urlsafe(24), encoding="ascii")
-        identity.give(password)
+        _write_password(password, identity)
         _initdb(layout, fresh, password, binaries, identity, durable=durable)
         password.rename(fresh / layout.password.name)
-        _create_database(layout, fresh, binaries, identity)
+        _create_database(layout, fresh, binaries, identity, durable=durable)
         if layout.data.exists():
             layout.data.rmdir()
         fresh.rename(layout.data)
         if durable:
-            _sync_folder(layout.data)
-            _sync_folder(layout.folder)
+            _sync(layout.data)
+            _sync(layout.folder)
     finally:
         _remove_unfinished(layout)
+
+
+def _write_password(path: Path, identity: Identity) -> None:
+    """A real file that the server's user owns: initdb reads it as that user, and no pipe."""
+    path.touch(mode=0o600)
+    path.write_text(secrets.token_urlsafe(24), encoding="ascii")
+    identity.give(path)
+    _sync(path)
 
 
 def _initdb(layout: Layout, fresh: Path, password: Path, binaries: Path, identity: Identity, *, durable: bool) -> None:
@@ -118,14 +139,14 @@ def _initdb(layout: Layout, fresh: Path, password: Path, binaries: Path, identit
     _run(layout, command, identity)
 
 
-def _create_database(layout: Layout, fresh: Path, binaries: Path, identity: Identity) -> None:
-    """In single-user mode: no server, no connection, and part of the whole-or-nothing."""
-    command: list[str | Path] = [binaries / "postgres", "--single", "-D", fresh, "postgres"]
+def _create_database(layout: Layout, fresh: Path, binaries: Path, identity: Identity, *, durable: bool) -> None:
+    """In single-user mode (0.1 s): no server, no connection, and part of the whole-or-nothing."""
+    fsync = as_options({"fsync": "on" if durable else "off"})
+    command: list[str | Path] = [binaries / "postgres", "--single", "-D", fresh, *fsync, "postgres"]
     _run(layout, command, identity, statement=f"CREATE DATABASE {DATABASE} TEMPLATE template0\n")
 
 
 def _run(layout: Layout, command: list[str | Path], identity: Identity, *, statement: str = "") -> None:
-    environment: Mapping[str, str] = clean_environment()
     done = subprocess.run(
         command,
         input=statement,
@@ -135,7 +156,7 @@ def _run(layout: Layout, command: list[str | Path], identity: Identity, *, state
         errors="replace",
         check=False,
         cwd="/",
-        env=environment,
+        env=clean_environment(),
         preexec_fn=die_with_parent(signal.SIGKILL),
         **identity.run_as(),
     )
@@ -145,8 +166,8 @@ def _run(layout: Layout, command: list[str | Path], identity: Identity, *, state
         raise ServerFailed(f"{Path(command[0]).name} failed ({done.returncode}): {done.stdout.strip()[-2000:]}")
 
 
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
     finally:

@@ -6,12 +6,12 @@ postmaster end when they notice. Both take their time, and while one of them run
 
 import os
 import signal
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 from asyncjobs.embedded.locks import wait_for
 
+_PROC = Path("/proc")
 _PID_FILE = "postmaster.pid"
 #: SIGINT: a postmaster shuts down, a child cancels its query and looks around. Recovery at the next start makes SIGKILL safe.
 _ENDS = ((signal.SIGINT, 30.0), (signal.SIGKILL, 10.0))
@@ -22,7 +22,7 @@ def end_leftovers(data: Path) -> None:
 
     Does nothing where there is no /proc: there PostgreSQL's own look at the pid file has to do.
     """
-    if sys.platform != "linux" or not (data / _PID_FILE).exists():
+    if not _PROC.joinpath("self").exists() or not (data / _PID_FILE).exists():
         return
     for number, seconds in _ENDS:
         for pid in processes_on(data):
@@ -36,7 +36,7 @@ def end_leftovers(data: Path) -> None:
 def processes_on(data: Path) -> list[int]:
     """The postgres processes whose working folder this is; they all have that of their server."""
     there = str(data.resolve())
-    return [int(place.name) for place in Path("/proc").iterdir() if place.name.isdigit() and _is_postgres_in(place, there)]
+    return [int(place.name) for place in _PROC.iterdir() if place.name.isdigit() and _is_postgres_in(place, there)]
 
 
 def _is_postgres_in(place: Path, there: str) -> bool:
@@ -54,5 +54,5 @@ def _remove_strangers_pid(data: Path) -> None:
     """
     with suppress(FileNotFoundError, ValueError, IndexError):
         pid = int((data / _PID_FILE).read_text(encoding="utf-8").splitlines()[0])
-        if Path("/proc", str(pid)).exists() and pid not in processes_on(data):
+        if _PROC.joinpath(str(pid)).exists() and pid not in processes_on(data):
             (data / _PID_FILE).unlink()

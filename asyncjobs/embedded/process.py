@@ -3,7 +3,6 @@
 import ctypes
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping
 
 _PR_SET_PDEATHSIG = 1
@@ -21,18 +20,15 @@ def die_with_parent(number: signal.Signals) -> Callable[[], None]:
     It must be called after the change of user, which clears the setting: as `preexec_fn` it is.
     """
     parent = os.getpid()
-    prctl: Callable[..., int] = ctypes.CDLL(None).prctl if sys.platform == "linux" else _do_nothing
+    prctl: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
 
     def arrange() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+        if prctl is not None:
+            prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
 
     return arrange
-
-
-def _do_nothing(*_: int) -> int:
-    return 0
 
 
 def as_options(settings: Mapping[str, str]) -> list[str]:

@@ -1,6 +1,5 @@
 """One client's way to a server that is up: join the one that is there, or start it, with the start lock in hand."""
 
-import errno
 import json
 import os
 import select
@@ -14,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asyncjobs.embedded import errors
-from asyncjobs.embedded.cluster import data_major, disk_full
-from asyncjobs.embedded.errors import FolderUnusable, OtherSettings, ServerFailed
+from asyncjobs.embedded.cluster import data_major, told_clearly
+from asyncjobs.embedded.errors import OtherSettings, ServerFailed
 from asyncjobs.embedded.finder import find_binaries
 from asyncjobs.embedded.layout import Layout, Order, State
 from asyncjobs.embedded.locks import Lock, is_held
@@ -53,7 +52,7 @@ class Starter:
     def join(self, given_up: threading.Event) -> tuple[State, str, Lock]:
         """The server, its password, and the lock that keeps it up."""
         patience = self._patience(given_up)
-        with _told_clearly(self.layout), self._door(patience):
+        with told_clearly(self.layout), self._door(patience):
             client = self._take(self.layout.clients_lock, Lock.try_shared, patience)
             try:
                 state = self._running(patience) or self._spawn(patience)
@@ -66,7 +65,7 @@ class Starter:
     def again(self) -> State:
         """The server, for a client that has its lock already."""
         patience = self._patience(threading.Event())
-        with _told_clearly(self.layout), self._door(patience):
+        with told_clearly(self.layout), self._door(patience):
             return self._running(patience) or self._spawn(patience)
 
     def _patience(self, given_up: threading.Event) -> _Patience:
@@ -163,16 +162,3 @@ def _read_line(process: "subprocess.Popen[bytes]", patience: _Patience) -> bytes
             return b""
         answer += part
     return answer
-
-
-@contextmanager
-def _told_clearly(layout: Layout) -> Generator[None]:
-    """Errors of the file system as ours."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, errors.EmbeddedError):
-            raise
-        if error.errno == errno.ENOSPC:
-            raise disk_full(layout) from error
-        raise FolderUnusable(f"{layout.folder} cannot be used: {error.strerror} ({error.filename}).") from error

@@ -4,7 +4,6 @@ It has one thread: postgres is to end with the thread that started it. It import
 `launch.py`, because with all of asyncjobs it took 0.4 s more to start, and 40 MB.
 """
 
-import errno
 import json
 import os
 import select
@@ -18,7 +17,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from asyncjobs.embedded.cluster import disk_full, ensure_cluster
+from asyncjobs.embedded.cluster import ensure_cluster, told_clearly
 from asyncjobs.embedded.copies import executable_binaries
 from asyncjobs.embedded.errors import EmbeddedError, ServerFailed
 from asyncjobs.embedded.finder import major_version
@@ -33,8 +32,6 @@ _LOOK_SECONDS = 0.25
 _TAKE_SECONDS = 1.0
 #: A postmaster that dies more often than this within a minute is given up.
 _RESTARTS_A_MINUTE = 5
-
-ALREADY = "already"
 
 
 class Supervisor:
@@ -58,15 +55,9 @@ class Supervisor:
 
     def start(self) -> None:
         """Bring the server up and say so in the state file. Raises what the client is to raise."""
-        try:
+        with told_clearly(self._layout):
             self._make()
             self._up()
-        except OSError as error:
-            if isinstance(error, EmbeddedError):
-                raise
-            if error.errno == errno.ENOSPC:
-                raise disk_full(self._layout) from error
-            raise ServerFailed(f"{self._layout.folder}: {error}") from error
 
     def _make(self) -> None:
         order, identity = self._order, server_identity()
@@ -110,7 +101,8 @@ class Supervisor:
             raise ServerFailed(f"postgres died {_RESTARTS_A_MINUTE + 1} times within a minute")
         self._restarts.append(now)
         _log("postgres died; starting it again")
-        self._up()
+        with told_clearly(self._layout):
+            self._up()
 
     def _is_unwanted(self) -> bool:
         """Whether there was no client for the linger time, and none gets in any more."""
@@ -180,17 +172,15 @@ def main() -> None:
     _detach()
     supervisor = Supervisor(Order.decode(sys.argv[-1]))
     if not supervisor.take():
-        _answer({"error": ALREADY, "message": ""})
+        _answer({})  # the client looks for the one that is there
         return
     try:
-        try:
-            supervisor.start()
-        except EmbeddedError as error:
-            _log(str(error))
-            _answer({"error": type(error).__name__, "message": str(error)})
-        else:
-            _answer({})
-            supervisor.watch()
+        supervisor.start()
+        _answer({})
+        supervisor.watch()
+    except EmbeddedError as error:
+        _log(str(error))
+        _answer({"error": type(error).__name__, "message": str(error)})
     finally:
         supervisor.stop()
 
