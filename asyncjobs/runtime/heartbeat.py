@@ -141,6 +141,18 @@ class Heartbeat:
         return None if self._thread is None else self._thread.turn_age_seconds
 
 
+class _Relay(Events):
+    """Emits in the main loop."""
+
+    def __init__(self, main: MainLoop, events: Events) -> None:
+        super().__init__()
+        self._main = main
+        self._events = events
+
+    def emit(self, event: Event) -> None:
+        self._main.call(self._events.emit, event)
+
+
 class _Beating(Service):
     name: ClassVar[str] = "heartbeat"
 
@@ -211,9 +223,7 @@ class _Thread:
     def __init__(self, heartbeat: Heartbeat, link: Link) -> None:
         main_loop = asyncio.get_running_loop()
         self._main = MainLoop(main_loop, heartbeat.events, stall_after_seconds=heartbeat.stall_after_seconds)
-        relay = Events()
-        relay.subscribe(self._relay)
-        self._events = heartbeat.events
+        relay = _Relay(self._main, heartbeat.events)
         self._beating = _Beating(heartbeat, link, self._main, events=relay)
         self._watching = _Watching(heartbeat, self._main, events=relay)
         self._link = link
@@ -242,9 +252,6 @@ class _Thread:
     def _call(self, callback: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # it has ended
             self._loop.call_soon_threadsafe(callback)
-
-    def _relay(self, event: Event) -> None:
-        self._main.call(self._events.emit, event)
 
     def _cancel(self) -> None:
         self._stopping = True

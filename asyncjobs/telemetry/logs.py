@@ -1,0 +1,129 @@
+"""Events as lines of a log: the one place that decides their names and levels.
+
+Names are dotted and in the past tense, keys are the fields of the event. Payloads, results and DSNs are in no event, so in no
+line. Lines go through structlog when the app has configured it, else to the logger `asyncjobs` of the standard library, so
+that an app that configured neither sees warnings on stderr, and nothing on stdout.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+import structlog
+
+from asyncjobs.telemetry import events as e
+
+Level = Literal["debug", "info", "warning", "error"]
+
+_LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error")
+
+#: kind of event -> level and name of its line.
+_LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
+    e.JobEnqueued: ("debug", "asyncjobs.job.enqueued"),
+    e.AttemptStarted: ("debug", "asyncjobs.job.started"),
+    e.OutcomeWritten: ("debug", "asyncjobs.job.acked"),
+    e.ClaimWasLost: ("warning", "asyncjobs.claim.lost"),
+    e.HandlerStuck: ("warning", "asyncjobs.handler.stuck"),
+    e.JobsClaimed: ("debug", "asyncjobs.jobs.claimed"),
+    e.JobsPromoted: ("debug", "asyncjobs.jobs.promoted"),
+    e.JobsRescued: ("warning", "asyncjobs.jobs.rescued"),
+    e.JobsGivenBack: ("warning", "asyncjobs.jobs.given_back"),
+    e.RunnerStarted: ("info", "asyncjobs.runner.started"),
+    e.RunnerStopped: ("info", "asyncjobs.runner.stopped"),
+    e.RunnerDied: ("warning", "asyncjobs.runner.died"),
+    e.RunnerRegistered: ("info", "asyncjobs.runner.registered"),
+    e.RunnerLostItself: ("error", "asyncjobs.runner.lost_itself"),
+    e.ListenerConnected: ("info", "asyncjobs.listener.connected"),
+    e.ListenerLost: ("warning", "asyncjobs.listener.lost"),
+    e.ListenerFellBack: ("warning", "asyncjobs.listener.fell_back"),
+    e.LoopStalled: ("warning", "asyncjobs.loop.stalled"),
+    e.ServicePassFailed: ("error", "asyncjobs.service.pass_failed"),
+    e.DatabaseFailed: ("warning", "asyncjobs.database.failed"),
+    e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),
+    e.SinkFailed: ("error", "asyncjobs.sink.failed"),
+}
+
+#: An attempt's line goes by its outcome.
+_ATTEMPTS: Final[Mapping[str, tuple[Level, str]]] = {
+    "completed": ("info", "asyncjobs.job.completed"),
+    "retry": ("warning", "asyncjobs.job.failed"),
+    "snooze": ("info", "asyncjobs.job.snoozed"),
+    "cancel": ("info", "asyncjobs.job.cancelled"),
+    "dead": ("error", "asyncjobs.job.died"),
+    "interrupted": ("info", "asyncjobs.job.interrupted"),
+}
+
+
+def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -> Callable[[], None]:
+    """Write a line for each event of at least this level; returns what ends it.
+
+    Events below the level are not even asked for, so nobody builds them.
+    """
+    least = _LEVELS.index(level)
+    kinds = [kind for kind, (of, _) in _LINES.items() if _LEVELS.index(of) >= least]
+    out = default_logger() if logger is None else logger
+
+    def sink(event: e.Event) -> None:
+        of, name, fields = line(event)
+        if _LEVELS.index(of) >= least:
+            getattr(out, of)(name, **fields)
+
+    return events.subscribe(sink, *kinds, e.AttemptEnded)
+
+
+def line(event: e.Event) -> tuple[Level, str, dict[str, Any]]:
+    """Level, name and keys of an event's line. Keys without a value are left out."""
+    fields = {key: value for key, value in msgspec.structs.asdict(event).items() if value is not None}
+    if isinstance(event, e.AttemptEnded):
+        level, name = _ATTEMPTS.get(event.outcome, ("info", "asyncjobs.job.ended"))
+    else:
+        level, name = _LINES.get(type(event), ("debug", f"asyncjobs.{type(event).__name__}"))
+    if "event" in fields:  # structlog's own word for the name of a line
+        fields["of_event"] = fields.pop("event")
+    error = fields.pop("error", None)
+    if isinstance(error, BaseException):
+        _describe(event, error, fields)
+        if isinstance(event, e.ServicePassFailed) and _is_expected(error):
+            level = "warning"
+    return level, name, fields
+
+
+def _describe(event: e.Event, error: BaseException, fields: dict[str, Any]) -> None:
+    fields["error_type"] = type(error).__name__
+    if not isinstance(event, e.AttemptEnded):  # its message says the same
+        fields["error_message"] = _text(error)
+    repeated = isinstance(event, e.ServicePassFailed) and event.failures > 1
+    if not repeated and not _is_expected(error):
+        fields["exc_info"] = error
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a line of the log must not fail because an exception cannot say what it is
+        return "<its str() failed>"
+
+
+def _is_expected(error: BaseException) -> bool:
+    """Whether it is the network's or the database's, and a traceback would say nothing."""
+    return isinstance(error, (OSError, TimeoutError)) or type(error).__module__.startswith("asyncpg")
+
+
+def default_logger() -> Any:
+    """A logger of structlog's, as the app configured it, or one that goes to `logging`."""
+    if structlog.is_configured():
+        return structlog.stdlib.get_logger("asyncjobs")
+    return structlog.wrap_logger(
+        logging.getLogger("asyncjobs"),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[structlog.stdlib.filter_by_level, structlog.contextvars.merge_contextvars, _to_logging],
+        cache_logger_on_first_use=True,
+    )
+
+
+def _to_logging(_: Any, __: str, fields: Any) -> tuple[tuple[str, str, str], dict[str, Any]]:
+    error = fields.pop("exc_info", None)
+    name = fields.pop("event")
+    words = " ".join(f"{key}={value!r}" for key, value in fields.items())
+    return ("%s %s", name, words), {"exc_info": error}
