@@ -43,7 +43,7 @@ async def install_line(database: Database) -> None:
 
 
 class Auditor:
-    """Audits one schema and what a recorder saw. Make it before the jobs run: tasks and threads that exist then are not its business."""
+    """Audits one schema and what a recorder saw. Make it before the jobs run: it minds no task or thread that exists then."""
 
     def __init__(self, database: Database, recorder: Recorder) -> None:
         self.database = database
