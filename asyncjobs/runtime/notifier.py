@@ -18,8 +18,10 @@ from typing import ClassVar
 
 from asyncjobs.runtime.service import Service
 from asyncjobs.store.database import Link
-from asyncjobs.store.failures import is_unsendable
 from asyncjobs.telemetry.events import Events
+
+#: One more is an error for the whole statement.
+_LONGEST_BYTES = 7999
 
 #: Until a failed NOTIFY is tried again, at most. Behind it the others still have their polls.
 _LONGEST_BACKOFF_SECONDS = 5.0
@@ -43,9 +45,10 @@ class Notifier(Service):
 
     def notify(self, payload: str) -> None:
         """Mark the payload to be sent. A plain function that never fails and never waits."""
-        self._pending[payload] = None
-        self._idle.clear()
-        self.wake()
+        if _fits(payload):
+            self._pending[payload] = None
+            self._idle.clear()
+            self.wake()
 
     async def flush(self, timeout_seconds: float) -> bool:
         """Wait until all that was marked has been sent; False if that took longer than `timeout_seconds`."""
@@ -56,15 +59,18 @@ class Notifier(Service):
             return False
         return True
 
+    async def close_link(self) -> None:
+        """Close the connection, after the task has ended."""
+        await self._link.close()
+
     async def pass_(self) -> float | None:
         """Send what is pending."""
         while self._pending:
             self._sending, self._pending = self._pending, {}
             try:
                 await self._send(list(self._sending))
-            except BaseException as error:
-                if not is_unsendable(error):
-                    self._pending = {**self._sending, **self._pending}
+            except BaseException:
+                self._pending = {**self._sending, **self._pending}
                 raise
         self._idle.set()
         return None
@@ -78,3 +84,11 @@ class Notifier(Service):
 
     def _connecting_seconds(self) -> float:
         return 0.0 if self._link.is_open else self._link.database.connect_timeout
+
+
+def _fits(payload: str) -> bool:
+    # A row that was written past asyncjobs may have any text as its queue.
+    try:
+        return len(payload.encode()) <= _LONGEST_BYTES and "\0" not in payload
+    except UnicodeEncodeError:
+        return False

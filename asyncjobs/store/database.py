@@ -54,11 +54,13 @@ class Database:
         dsn: str,
         *,
         schema: str = "asyncjobs",
+        place: str = "the database",
         connect_timeout: float = 10.0,
         command_timeout: float = 10.0,
         connect_kwargs: dict[str, Any] | None = None,
     ) -> None:
         self.dsn = dsn
+        self.place = place  # for messages: never the DSN, which may hold a password
         self.schema = schema
         self.connect_timeout = connect_timeout
         self.command_timeout = command_timeout

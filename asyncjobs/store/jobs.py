@@ -74,13 +74,8 @@ async def finish(
     max_errors: int,
 ) -> Finished:
     """Write the acks, let their keys go on, and claim, in one commit. Acks are locked in the order of their ids."""
-    acks = sorted(acks, key=_by_id)
-    outcomes = [ack.outcome for ack in acks]
     rows = await link.fetch(
-        "finish", runner_id, [ack.id for ack in acks], [ack.token for ack in acks], [ack.status for ack in acks],
-        _some(outcomes, lambda o: o.delay_seconds or None), _some(outcomes, lambda o: o.kind in {"snooze", "interrupted"} or None),
-        _some(outcomes, lambda o: o.kind == "snooze" or None), _some(outcomes, lambda o: o.result),
-        _some(outcomes, lambda o: o.result_dropped), _some(outcomes, lambda o: o.message), _some(outcomes, _error_text), max_errors,
+        "finish", runner_id, *_ack_columns(acks), max_errors,
         [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
         [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, rescued, token_base, token_seq,
     )  # fmt: skip
@@ -99,6 +94,37 @@ async def finish(
             case _:
                 gone = True
     return Finished(claimed, lost, heads, gone)
+
+
+async def ack_alone(link: Link, runner_id: int, ack: Ack, *, max_errors: int) -> Finished:
+    """Write one outcome, without waiting long for whoever has locked its row (then: an error with SQLSTATE 55P03)."""
+    rows = await link.fetch("finish_alone", runner_id, *_ack_columns([ack]), max_errors)
+    lost = [row["id"] for row in rows if row["kind"] == "lost"]
+    return Finished([], lost, [row["queue"] for row in rows if row["kind"] == "head"], gone=False)
+
+
+async def set_progress(link: Link, progress: Sequence[tuple[int, int, str]]) -> None:
+    """Write (id, token, JSON text) of running attempts."""
+    ids, tokens, texts = zip(*sorted(progress), strict=True)
+    await link.fetch("set_progress", ids, tokens, texts)
+
+
+def _ack_columns(acks: Sequence[Ack]) -> list[list[Any] | None]:
+    """The outcomes column by column, in the order of their ids: rows are locked in that order."""
+    acks = sorted(acks, key=_by_id)
+    outcomes = [ack.outcome for ack in acks]
+    return [
+        [ack.id for ack in acks],
+        [ack.token for ack in acks],
+        [ack.status for ack in acks],
+        _some(outcomes, lambda o: o.delay_seconds or None),
+        _some(outcomes, lambda o: o.kind in {"snooze", "interrupted"} or None),
+        _some(outcomes, lambda o: o.kind == "snooze" or None),
+        _some(outcomes, lambda o: o.result),
+        _some(outcomes, lambda o: o.result_dropped),
+        _some(outcomes, lambda o: o.message),
+        _some(outcomes, _error_text),
+    ]
 
 
 def _by_id(ack: Ack) -> int:

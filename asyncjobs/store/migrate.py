@@ -59,7 +59,7 @@ async def status(database: Database) -> Status:
     try:
         return await _status(database, connection)
     finally:
-        await connection.close(timeout=1)
+        await _close(connection)
 
 
 async def check(database: Database) -> None:
@@ -70,11 +70,14 @@ async def check(database: Database) -> None:
     """
     found = await status(database)
     if not found.applied:
-        raise SchemaMissing(database.schema)
+        raise SchemaMissing(
+            f'schema "{database.schema}" has no asyncjobs tables: run `asyncjobs migrate pkg:jobs` or `await jobs.migrate()`, '
+            "or give auto_migrate=True."
+        )
     if found.unknown_breaking:
-        raise SchemaTooNew(database.schema, found.unknown_breaking)
+        raise _too_new(database, found)
     if found.pending:
-        raise SchemaOutdated(database.schema, found.pending)
+        raise _outdated(database, found.pending)
 
 
 async def migrate(database: Database, *, allow_breaking: bool = True) -> list[str]:
@@ -87,15 +90,26 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
     try:
         found = await _status(database, connection)
         if found.unknown_breaking:
-            raise SchemaTooNew(database.schema, found.unknown_breaking)
+            raise _too_new(database, found)
         breaking = [m.name for m in known() if m.breaking and m.name in found.pending]
         if breaking and found.applied and not allow_breaking:
-            raise SchemaOutdated(database.schema, breaking)
+            raise _outdated(database, breaking)
         if not found.pending:
             return []
         return [m.name for m in known() if m.name in found.pending and await _apply(database, connection, m)]
     finally:
-        connection.terminate() if connection.is_in_transaction() else await connection.close(timeout=1)
+        await _close(connection)
+
+
+def _too_new(database: Database, found: Status) -> SchemaTooNew:
+    names = ", ".join(found.unknown_breaking)
+    return SchemaTooNew(f'schema "{database.schema}" was changed by a newer asyncjobs ({names}): update asyncjobs in this program.')
+
+
+def _outdated(database: Database, names: list[str]) -> SchemaOutdated:
+    return SchemaOutdated(
+        f'schema "{database.schema}" lacks {", ".join(names)}: run `asyncjobs migrate pkg:jobs` or `await jobs.migrate()`.'
+    )
 
 
 async def _status(database: Database, connection: Connection) -> Status:
@@ -137,3 +151,10 @@ async def _apply_once(database: Database, connection: Connection, migration: Mig
     await connection.execute(database.migration(migration.name))
     await connection.execute(database.sql("migrations_record"), migration.number, migration.name, migration.breaking)
     return True
+
+
+async def _close(connection: Connection) -> None:
+    if connection.is_closed() or connection.is_in_transaction():
+        connection.terminate()
+    else:
+        await connection.close(timeout=1)

@@ -40,11 +40,13 @@ BEGIN
     IF _dedup_keys IS NOT NULL THEN
         FOR _row IN
             SELECT r.ordinal::integer AS ordinal, r.type, r.dedup_key, ids[r.ordinal] AS id, r.on_duplicate,
-                   _now + make_interval(secs => r.dedup_for) AS expires_at
+                   _tokens[r.ordinal] AS token, _now + make_interval(secs => r.dedup_for) AS expires_at
             FROM unnest(_types, _dedup_keys, _dedup_fors, _on_duplicates)
                 WITH ORDINALITY AS r(type, dedup_key, dedup_for, on_duplicate, ordinal)
             WHERE r.dedup_key IS NOT NULL ORDER BY r.type, r.dedup_key, r.ordinal
         LOOP
+            -- Made again after a lost answer: the job may have ended meanwhile, and must not take its key once more.
+            CONTINUE WHEN EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = _row.id AND j.enqueue_token = _row.token);
             _other := asyncjobs.take_dedup_key(_row.type, _row.dedup_key, _row.id, _row.expires_at);
             IF _other <> _row.id THEN
                 ids[_row.ordinal] := _other;

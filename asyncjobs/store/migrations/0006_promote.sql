@@ -47,7 +47,7 @@ BEGIN
               AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id AND s.job_id IS NOT NULL)
             ORDER BY j.run_at LIMIT _batch) AS d);
     SELECT extract(epoch FROM j.run_at - _now) INTO next_due_seconds FROM asyncjobs.jobs AS j
-    WHERE j.status IN ('scheduled', 'failed') AND j.run_at > _now ORDER BY j.run_at LIMIT 1;
+    WHERE j.status IN ('scheduled', 'failed') AND j.run_at > _now AND isfinite(j.run_at) ORDER BY j.run_at LIMIT 1;
 END $$;
 
 -- Let the due jobs of these keys join their lines, in the order in which they were due: the head of an idle key becomes pending,

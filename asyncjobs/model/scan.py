@@ -1,0 +1,49 @@
+"""Where a claim starts to read the index of pending jobs, so that it does not walk the dead entries at its front again and again.
+
+While any session of the server holds an old snapshot, entries of jobs that were claimed long ago stay at the front of the index,
+and every scan walks them (0.15 µs each: 25,000 claims/s fell to 4,900/s after 100,000 jobs). So a scan starts where the newest
+*full* scan ended. What lies before that point (a late commit, a better priority, a retry) is found because
+
+* a scan that came back short makes the next one start at the front: only a backlog keeps the start ahead;
+* a scan starts at the front when `max(100 ms, 20 × what the last front scan took)` has passed since that one;
+* whoever makes something pending that may belong before it gives a hint.
+
+A start belongs to one scan (a queue, or one lane of it) and moves only when that scan was filled.
+"""
+
+from typing import Final
+
+from asyncjobs.model.claim import FRONT
+
+_LEAST_SECONDS: Final = 0.1
+_COST_FACTOR: Final = 20.0
+
+
+class ScanStart:
+    """The start of one scan. Not thread-safe: it belongs to its coordinator."""
+
+    __slots__ = ("_front_at", "_front_cost", "_hinted", "_start")
+
+    def __init__(self) -> None:
+        self._start = FRONT
+        self._hinted = False
+        self._front_at = float("-inf")
+        self._front_cost = 0.0
+
+    def hint(self) -> None:
+        """Start the next scan at the front."""
+        self._hinted = True
+
+    def next(self, now: float) -> tuple[int, int]:
+        """Where the scan that is made now starts."""
+        due = now - self._front_at >= max(_LEAST_SECONDS, _COST_FACTOR * self._front_cost)
+        if self._hinted or due:
+            self._hinted = False
+            return FRONT
+        return self._start
+
+    def made(self, start: tuple[int, int], *, full: bool, last: tuple[int, int] | None, at: float, seconds: float) -> None:
+        """The scan that began at `at` and took `seconds`: whether it was filled, and the last row it returned."""
+        if start == FRONT:
+            self._front_at, self._front_cost = at, seconds
+        self._start = last if full and last is not None else FRONT

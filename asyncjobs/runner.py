@@ -1,0 +1,375 @@
+"""A runner: the composition of coordinators, attempts, acker and services for one process, and how it starts and stops.
+
+Start: register → heartbeat → listen, claim, promote, rescue. Everything that became pending before the LISTEN is found by the claim
+that follows it.
+
+Declared dead (its row is gone): cancel what runs, register anew under a new id, go on. Its writes under the old claims touch
+nothing. Not confirmed alive for 5/6 of `runner_timeout`: cancel what runs, since others may take it from now on; what turns out to be
+still ours is given back with its attempt.
+
+Stop, in this order, finished at the latest a second after its grace, with the database up or down:
+
+1. claim nothing more;
+2. grace: handlers may end by themselves, and may still enqueue. A second stop cuts it short;
+3. cancel the handlers that still run, and wait a moment for them;
+4. write the outcomes; what was cancelled goes back to pending at once, with its attempt;
+5. take the runner's row away, so that nobody has to find out. If handlers ignored their cancellation the row stays: their jobs are
+   not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+
+import anyio
+
+from asyncjobs.config import Queue
+from asyncjobs.errors import ClaimLost
+from asyncjobs.model.claim import Ack, Claimed, Scan
+from asyncjobs.runtime.acker import Acker, Tokens
+from asyncjobs.runtime.attempt import Attempt, Surroundings
+from asyncjobs.runtime.attempts import Attempts
+from asyncjobs.runtime.clock import boottime
+from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.heartbeat import Heartbeat
+from asyncjobs.runtime.listening import Listening
+from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.progress import Progress
+from asyncjobs.runtime.promoter import Promoter
+from asyncjobs.runtime.rescuer import Rescuer
+from asyncjobs.runtime.service import Service, backoff_seconds
+from asyncjobs.runtime.settler import Settler
+from asyncjobs.store import callers, runners
+from asyncjobs.store.database import Database
+from asyncjobs.store.failures import is_passing
+from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, RunnerRegistered, RunnerStarted, RunnerStopped
+
+if TYPE_CHECKING:
+    from asyncjobs.app import AsyncJobs
+    from asyncjobs.connections import Connection
+    from asyncjobs.handlers import Handler
+
+#: Of the second that a stop may take after its grace: for cancelled handlers, for their outcomes, for the runner's row.
+_CANCEL_SECONDS: Final = 0.45
+_WRITE_SECONDS: Final = 0.25
+_LEAVE_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 5.0
+_POLL_SECONDS_WITHOUT_LISTEN: Final = 1.0
+_STUCK_CHECK_SECONDS: Final = 1.0
+
+
+class _StuckCheck(Service):
+    name: ClassVar[str] = "stuck check"
+
+    def __init__(self, attempts: Attempts, **options: Any) -> None:
+        super().__init__(interval_seconds=_STUCK_CHECK_SECONDS, **options)
+        self._attempts = attempts
+
+    async def pass_(self) -> float | None:
+        self._attempts.report_stuck()
+        return None
+
+
+@final
+class Runner:
+    """Runs jobs until it is stopped. Made by `AsyncJobs.runner()`."""
+
+    def __init__(
+        self, jobs: "AsyncJobs", opened: Opened, *, queues: Sequence[Queue], handlers: Mapping[str, "Handler"], grace: float, listen: Database
+    ) -> None:
+        settings = opened.settings
+        self.id = 0
+        self.started_at: float | None = None
+        self._opened = opened
+        self._events = opened.events
+        self._grace = grace
+        self._types = sorted(handlers)
+        self._queues = [queue.name for queue in queues]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._registering: asyncio.Task[None] | None = None
+        self._forget: Callable[[], None] = _nothing
+
+        self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
+        self.progress = Progress(opened.pool, events=self._events)
+        self.settler = Settler(
+            opened.pool, events=self._events, written=self._settled, lost=self._lost, runner_id=lambda: self.id,
+            spawn=self._spawn, max_errors=settings.max_errors,
+        )  # fmt: skip
+        self.acker = Acker(
+            opened.database.link("finish"), self, self.coordinators,
+            tokens=Tokens(secrets.randbits(31)), wakes=opened.wakes, events=self._events, max_errors=settings.max_errors,
+            poll_seconds=self._poll_seconds, reconcile_seconds=settings.runner_timeout,
+        )  # fmt: skip
+        self.attempts = Attempts(
+            handlers, self.coordinators, self._surroundings(jobs),
+            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake,
+        )  # fmt: skip
+        self.heartbeat = Heartbeat(
+            opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
+            heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
+            stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit,
+        )  # fmt: skip
+        self.listening = Listening(
+            listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify, keepalive_seconds=settings.listener_keepalive
+        )
+        self._duties = opened.database.link("duties")
+        self.promoter = Promoter(
+            self._duties, opened.wakes, events=self._events, interval_seconds=settings.promote_interval, batch=settings.batch
+        )
+        self.rescuer = Rescuer(
+            self._duties, opened.wakes, events=self._events, interval_seconds=settings.rescue_interval,
+            runner_timeout_seconds=settings.runner_timeout, batch=settings.batch, max_errors=settings.max_errors,
+        )  # fmt: skip
+
+    def _surroundings(self, jobs: "AsyncJobs") -> Surroundings:
+        settings = self._opened.settings
+        return Surroundings(
+            jobs=jobs,
+            events=self._events,
+            runner_id=lambda: self.id,
+            threads=anyio.CapacityLimiter(sum(coordinator.slots.concurrency for coordinator in self.coordinators)),
+            max_result_bytes=settings.max_result_bytes,
+            max_error_bytes=settings.max_error_bytes,
+            report_progress=self.progress.report,
+            complete=self._complete_here,
+        )
+
+    # What the acker asks of its host.
+
+    @property
+    def runner_id(self) -> int:
+        """Under which this runner is registered now; another one after it was declared dead."""
+        return self.id
+
+    @property
+    def other_runners(self) -> int:
+        """How many other runners were alive at the last beat."""
+        return self.heartbeat.other_runners
+
+    @property
+    def types(self) -> Sequence[str]:
+        """The types it has handlers for."""
+        return self._types
+
+    @property
+    def queues(self) -> Sequence[str]:
+        """The queues it serves."""
+        return self._queues
+
+    def running_ids(self) -> Collection[int]:
+        """The jobs whose handlers run here."""
+        return self.attempts.ids
+
+    def may_take_rescued(self) -> bool:
+        """Whether no job that was taken back from a dead runner runs here: it may be what killed that one."""
+        return self.attempts.rescued == 0
+
+    def start_attempt(self, job: Claimed, scan: Scan) -> None:
+        """Run a claimed job."""
+        self.attempts.start(job, scan)
+
+    # Starting.
+
+    async def start(self) -> None:
+        """Register, and begin to claim. Raises what a database that is away raises, and ConfigurationError for notify="listen"
+        where notifications do not arrive.
+        """
+        await self._register()
+        self.heartbeat.start()
+        self._forget = self._opened.wakes.add(self)
+        services: list[Service | Acker] = [self.listening, self.acker, self.promoter, self.rescuer, self.progress]
+        services.append(_StuckCheck(self.attempts, events=self._events))
+        self._tasks = [self._spawn(service.run(), getattr(service, "name", "acker")) for service in services]
+        self.started_at = time.monotonic()
+        self._events.emit(RunnerStarted(runner_id=self.id, queues=self._queues, types=self._types))
+        if self._opened.settings.notify == "listen":
+            try:
+                await self.listening.wait_settled()
+            except BaseException:
+                await self.stop(timeout=0)
+                raise
+
+    async def _register(self) -> None:
+        """Make this runner known under a new id, trying until that works."""
+        failures = 0
+        former = self.id or None
+        while True:
+            sent_at = boottime()
+            try:
+                await self._insert_row(runner_id := runners.new_runner_id())
+            except Exception as error:
+                failures += 1
+                self._events.emit(DatabaseFailed(during="register", error=error))
+                if not is_passing(error) or (former is None and failures > 5):
+                    raise
+                await asyncio.sleep(backoff_seconds(failures, 2.0, 0.5))
+            else:
+                break
+        self.id = runner_id
+        self.heartbeat.follow(runner_id, sent_at=sent_at)
+        self._events.emit(RunnerRegistered(runner_id=runner_id, formerly=former))
+
+    async def _insert_row(self, runner_id: int) -> None:
+        async with self._opened.pool.take() as link:
+            await runners.register(
+                link, runner_id, host=socket.gethostname(), pid=os.getpid(), version=version("asyncjobs"), queues=self._queues, types=self._types
+            )
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
+        return self._opened.spawn(coroutine, name)
+
+    # Being woken.
+
+    def wake(self) -> None:
+        """Look for work now, in every queue."""
+        self.wake_all()
+
+    def wake_all(self) -> None:
+        """Anything may have changed: nobody listened for a while."""
+        for coordinator in self.coordinators:
+            coordinator.wake(front=True)
+        self.promoter.wake()
+
+    def wake_queue(self, queue: str, *, front: bool) -> None:
+        """Jobs of the queue became pending."""
+        for coordinator in self.coordinators:
+            if coordinator.queue == queue:
+                coordinator.wake(front=front)
+
+    def wake_due(self, seconds: float) -> None:
+        """Something becomes due in so many seconds."""
+        self.promoter.hint(seconds)
+
+    def _ask(self) -> None:
+        self.acker.wake()
+
+    def _poll_seconds(self) -> float:
+        given = self._opened.settings.poll_interval
+        if given is not None:
+            return given
+        return _POLL_SECONDS if self.listening.mode == "listen" else _POLL_SECONDS_WITHOUT_LISTEN
+
+    # Being declared dead.
+
+    def declared_dead(self) -> None:
+        """The runner's row is gone: give up what runs, and register anew."""
+        if self._registering is None and self._stopping is None:
+            self.attempts.cancel_all("claim lost")
+            self._registering = self._spawn(self._register_anew(), "register")
+
+    async def _register_anew(self) -> None:
+        try:
+            await self._register()
+        finally:
+            self._registering = None
+        self.acker.resume()
+        self.wake_all()
+
+    def _on_declared_dead(self, runner_id: int) -> None:
+        if runner_id == self.id:
+            self.declared_dead()
+
+    def _on_unconfirmed(self, runner_id: int) -> None:
+        if runner_id == self.id:
+            self.attempts.cancel_all("claim lost")
+
+    # Completions inside a handler's transaction.
+
+    async def _complete_here(self, attempt: Attempt, connection: "Connection", result: str | None, dropped: str | None) -> None:
+        claimed = attempt.claimed
+        if not await callers.complete(connection, self._opened.database, claimed.id, claimed.token, result, dropped):
+            raise ClaimLost(f"job {claimed.id} is not this attempt's any more: let its transaction roll back.")
+
+    def _settled(self, ack: Ack) -> None:
+        self.acker.announce(ack)
+
+    def _lost(self, ack: Ack) -> None:
+        self._events.emit(ClaimWasLost(job_id=ack.id, token=ack.token, runner_id=self.id, during="ack"))
+
+    # Stopping.
+
+    async def stop(self, *, timeout: float | None = None) -> None:
+        """Stop; `timeout` is the grace in seconds (None: as configured). Returns when the runner has stopped.
+
+        Called again it cuts the grace of the first call short. Called by a handler of this runner it only asks: waiting would
+        wait for that handler.
+        """
+        if self._stopping is None:
+            grace = self._grace if timeout is None else timeout
+            self._stopping = asyncio.get_running_loop().create_task(self._stop(grace), name="asyncjobs stop")
+        else:
+            self._hurry.set()
+        if not any(attempt.is_current for attempt in self.attempts.all):
+            await asyncio.shield(self._stopping)
+
+    async def wait_stopped(self) -> None:
+        """Wait until the runner has stopped."""
+        await self._stopped.wait()
+
+    async def _stop(self, grace: float) -> None:
+        began = time.monotonic()
+        for coordinator in self.coordinators:
+            coordinator.stop()
+        try:
+            if not await self._wait_grace(grace):
+                self.attempts.cancel_all("shutdown")
+                await self.attempts.wait_ended(_CANCEL_SECONDS)
+            abandoned = sorted(self.attempts.ids)
+            await self._write_outcomes()
+            await self._leave(stays=bool(abandoned))
+        finally:
+            self._forget()
+            self._stopped.set()
+        self._events.emit(RunnerStopped(runner_id=self.id, abandoned_job_ids=abandoned, seconds=time.monotonic() - began))
+
+    async def _wait_grace(self, seconds: float) -> bool:
+        """Whether every handler ended by itself, within the grace or until somebody is in a hurry."""
+        waiting = asyncio.ensure_future(self.attempts.wait_ended(seconds))
+        hurrying = asyncio.ensure_future(self._hurry.wait())
+        try:
+            await asyncio.wait({waiting, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hurrying.cancel()
+            waiting.cancel()
+        return not self.attempts.ids
+
+    async def _write_outcomes(self) -> None:
+        try:
+            async with asyncio.timeout(_WRITE_SECONDS):
+                await self.acker.wait_written()
+                await self.settler.wait_idle()
+        except TimeoutError:
+            pass  # the database is away: the rescue of other runners, or of this one when it comes back, takes them
+
+    async def _leave(self, *, stays: bool) -> None:
+        for task in self._tasks:
+            task.cancel()
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await asyncio.gather(self.heartbeat.stop(timeout_seconds=_LEAVE_SECONDS), self._take_row_away(stays=stays))
+        except (TimeoutError, OSError):
+            pass  # others find out by the beat that stopped
+        finally:
+            self.acker.abort()
+            self._duties.abort()
+
+    async def _take_row_away(self, *, stays: bool) -> None:
+        if stays or self.acker.unwritten:
+            return
+        try:
+            async with self._opened.pool.take() as link:
+                await runners.leave(link, self.id, timeout=_LEAVE_SECONDS)
+        except Exception as error:  # noqa: BLE001 - the row that stays is found by the others
+            self._events.emit(DatabaseFailed(during="leave", error=error))
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,250 @@
+"""One execution of one job, from claim to outcome, as a row of small steps.
+
+    decode the payload → open the context → call the handler within its timeout → close what it used → decide → free the slot → ack
+
+Whatever the handler does (raise anything at all, leak a CancelledError, return what cannot be stored, ignore its cancellation)
+ends this attempt and nothing else. Whoever wants the attempt to end calls `cancel(reason)`; the reason decides what a
+CancelledError that comes out of the handler means. One without a reason is the handler's own, and a failed attempt.
+
+A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
+the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice.
+"""
+
+import asyncio
+import contextvars
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import anyio
+import anyio.to_thread
+import msgspec
+import structlog
+
+from asyncjobs.context import JobContext, current
+from asyncjobs.errors import AttemptTimeout, ClaimLost
+from asyncjobs.model.claim import Ack, Claimed
+from asyncjobs.model.job import Job
+from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.transition import Interrupted, decide
+from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events
+
+if TYPE_CHECKING:
+    from asyncjobs.app import AsyncJobs
+    from asyncjobs.connections import Connection
+    from asyncjobs.handlers import Handler
+
+CancelReason = Literal["shutdown", "claim lost", "cancel requested"]
+
+_log: Final = structlog.stdlib.get_logger("asyncjobs.job")
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What all attempts of a runner share."""
+
+    jobs: "AsyncJobs"
+    events: Events
+    runner_id: Callable[[], int]
+    threads: anyio.CapacityLimiter
+    max_result_bytes: int
+    max_error_bytes: int
+    report_progress: Callable[["Attempt", float, str], None]
+    complete: Callable[["Attempt", Any, str | None, str | None], Any]
+
+
+class Attempt:
+    """A running attempt. `run` is its task; `cancel` asks it to end."""
+
+    def __init__(self, claimed: Claimed, handler: "Handler", lane: str | None, surroundings: Surroundings) -> None:
+        self.claimed = claimed
+        self.handler = handler
+        self.lane = lane  # whose slot it runs in
+        self.started_at = time.monotonic()
+        self.deadline_at: float | None = None
+        self.cancel_reason: CancelReason | None = None
+        self.cancelled_at: float | None = None  # since when it should have ended
+        self.completed_here = False
+        self._surroundings = surroundings
+        self._task: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def cancel(self, reason: CancelReason) -> None:
+        """Ask the handler to end, once."""
+        if self.cancel_reason is None:
+            self.cancel_reason = reason
+            self.cancelled_at = time.monotonic()
+            if self._task is not None:
+                self._task.cancel()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is this attempt's handler."""
+        return self._task is asyncio.current_task()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler should end: it was asked to, or its time is over."""
+        return self.cancel_reason is not None or (self.deadline_at is not None and self._loop.time() >= self.deadline_at)
+
+    @property
+    def overdue_seconds(self) -> float:
+        """For how long the handler has ignored that it should end."""
+        now = time.monotonic()
+        by_request = now - self.cancelled_at if self.cancelled_at is not None else 0.0
+        by_timeout = self._loop.time() - self.deadline_at if self.deadline_at is not None else 0.0
+        return max(by_request, by_timeout, 0.0)
+
+    def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:
+        """Run in a task of its own, whose context is empty: nothing of a request that happened to open the app leaks into jobs."""
+        self._task = self._loop.create_task(self._run(ended), name=f"job {self.claimed.id}", context=contextvars.Context())
+        # A task that is cancelled before its first step never enters its coroutine: nobody would free the slot.
+        self._task.add_done_callback(lambda _: self._end(ended, Interrupted()) if not self._ended else None)
+        return self._task
+
+    _ended = False
+
+    async def _run(self, ended: Callable[["Attempt", Ack], None]) -> None:
+        if self._surroundings.events.wants(AttemptStarted):
+            self._emit_started()
+        ending: object
+        try:
+            ending = await self._call()
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
+            ending = self._meaning_of(error)
+        self._end(ended, ending)
+
+    def _end(self, ended: Callable[["Attempt", Ack], None], ending: object) -> None:
+        self._ended = True
+        outcome = self._decide(ending)
+        if self._surroundings.events.wants(AttemptEnded):
+            self._emit_ended(outcome, ending)
+        ended(self, Ack(self.claimed.id, self.claimed.token, outcome))
+
+    async def _call(self) -> object:
+        """The handler's answer; AttemptTimeout when its time was over first."""
+        timeout = self._timeout_seconds
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                self.deadline_at = limit.when()
+                answer = await self._call_in_context()
+        except TimeoutError as error:
+            if limit.expired():
+                raise AttemptTimeout(f"the attempt took longer than its timeout of {timeout:g} s") from error
+            raise
+        if limit.expired():
+            raise AttemptTimeout(f"the attempt went on after its timeout of {timeout:g} s")
+        return answer
+
+    async def _call_in_context(self) -> object:
+        claimed, handler = self.claimed, self.handler
+        arguments = handler.decode_payload(claimed.payload, claimed.version)
+        log = _log.bind(job_id=claimed.id, job_type=claimed.type, attempt=claimed.attempt, correlation_id=claimed.correlation_id)
+        context = JobContext(job=to_job(claimed), jobs=self._surroundings.jobs, log=log, attempt=self)
+        current.set(context)
+        structlog.contextvars.bind_contextvars(job_id=claimed.id, job_type=claimed.type)
+        try:
+            if handler.takes_context:
+                return await self._call_handler(context, **arguments)
+            return await self._call_handler(**arguments)
+        finally:
+            await context.resources.aclose()
+
+    async def _call_handler(self, *args: Any, **kwargs: Any) -> object:
+        function = self.handler.function
+        if self.handler.is_async:
+            return await function(*args, **kwargs)
+        thread = asyncio.ensure_future(
+            anyio.to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._surroundings.threads)
+        )
+        return await _to_the_end(thread)
+
+    @property
+    def _timeout_seconds(self) -> float | None:
+        return None if self.claimed.timeout is None else self.claimed.timeout.total_seconds()
+
+    def _meaning_of(self, error: BaseException) -> object:
+        if isinstance(error, asyncio.CancelledError) and self.cancel_reason is not None:
+            return Interrupted()
+        return error
+
+    def _decide(self, ending: object) -> Outcome:
+        return decide(
+            ending,
+            attempt=self.claimed.attempt,
+            max_attempts=self.claimed.max_attempts,
+            backoff=self.handler.backoff,
+            encode_result=self.handler.encode_result,
+            max_result_bytes=self._surroundings.max_result_bytes,
+            max_error_bytes=self._surroundings.max_error_bytes,
+        )
+
+    def progress(self, done: float, note: str) -> None:
+        """Take note of how far the handler is; written now and then. Works from the handler's thread, too."""
+        if self.completed_here:
+            raise ClaimLost(f"job {self.claimed.id} is completed: no progress after ctx.complete().")
+        self._loop.call_soon_threadsafe(self._surroundings.report_progress, self, done, note)
+
+    async def complete(self, connection: "Connection", result: object) -> None:
+        """Complete the job in the handler's own transaction. ClaimLost: let that transaction roll back."""
+        text = self.handler.encode_result(result)
+        dropped = too_large(text, self._surroundings.max_result_bytes)
+        await self._surroundings.complete(self, connection, None if dropped else text, dropped)
+        self.completed_here = True
+
+    def _emit_started(self) -> None:
+        claimed = self.claimed
+        self._surroundings.events.emit(
+            AttemptStarted(
+                job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
+                runner_id=self._surroundings.runner_id(), serialization_key=claimed.serialization_key,
+                queued_seconds=max((claimed.started_at - claimed.run_at).total_seconds(), 0.0),
+            )
+        )  # fmt: skip
+
+    def _emit_ended(self, outcome: Outcome, ending: object) -> None:
+        claimed = self.claimed
+        self._surroundings.events.emit(
+            AttemptEnded(
+                job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
+                runner_id=self._surroundings.runner_id(), outcome=outcome.kind, message=outcome.message,
+                serialization_key=claimed.serialization_key, run_seconds=time.monotonic() - self.started_at,
+                error=ending if isinstance(ending, BaseException) else None,
+            )
+        )  # fmt: skip
+
+
+async def _to_the_end(thread: "asyncio.Future[Any]") -> object:
+    """Wait for a thread's function however often this task is cancelled: the slot is not free while the function runs."""
+    cancelled: asyncio.CancelledError | None = None
+    while True:
+        try:
+            answer = await asyncio.shield(thread)
+        except asyncio.CancelledError as error:
+            if thread.done():
+                raise
+            cancelled = error
+            continue
+        if cancelled is not None:
+            raise cancelled
+        return answer
+
+
+def too_large(result: str | None, limit: int) -> str | None:
+    """Why a result is not stored, or None."""
+    size = 0 if result is None else len(result.encode())
+    return f"too large: {size} bytes" if size > limit else None
+
+
+def to_job(claimed: Claimed) -> Job:
+    """The job as its handler sees it."""
+    return Job(
+        id=claimed.id, type=claimed.type, status="processing", queue=claimed.queue, lane=claimed.lane, version=claimed.version,
+        payload=msgspec.json.decode(claimed.payload), priority=claimed.priority, attempts=claimed.attempt,
+        max_attempts=claimed.max_attempts, timeout=claimed.timeout, snoozes=claimed.snoozes, rescues=claimed.rescues,
+        scheduled_at=claimed.scheduled_at, run_at=claimed.run_at, started_at=claimed.started_at, last_error=claimed.last_error,
+        correlation_id=claimed.correlation_id, parent_job_id=claimed.parent_job_id, created_by=claimed.created_by,
+        dedup_key=claimed.dedup_key, serialization_key=claimed.serialization_key,
+        progress=None if claimed.progress is None else msgspec.json.decode(claimed.progress),
+        requeued_from=claimed.requeued_from, trace_context=claimed.trace_context, created_at=claimed.created_at,
+        updated_at=claimed.started_at,
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""The attempts that run here: started from claims, ended into the acker, cancelled together.
+
+They are not in a task group: a group waits for its tasks, and a handler that ignores its cancellation must not keep a shutdown from
+ending in time. Every task is held here until it is done, and none of them raises (see `runtime/attempt.py`).
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from asyncjobs.model.claim import Ack, Claimed, Scan
+from asyncjobs.runtime.attempt import Attempt, CancelReason, Surroundings
+from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.telemetry.events import HandlerStuck
+
+if TYPE_CHECKING:
+    from asyncjobs.handlers import Handler
+
+#: For how long a handler may go on after it should have ended before it is reported.
+STUCK_SECONDS: Final = 5.0
+
+
+class Attempts:
+    """Starts attempts in slots, and frees the slots when their handlers have ended."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, "Handler"],
+        coordinators: Sequence[Coordinator],
+        surroundings: Surroundings,
+        *,
+        put: Callable[[Ack], None],
+        settle: Callable[[Attempt, Ack], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self._handlers = handlers
+        self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
+        self._surroundings = surroundings
+        self._put = put
+        self._settle = settle  # for a job that was completed inside its handler's transaction
+        self._wake = wake
+        self._running: dict[int, Attempt] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reported: set[tuple[int, int]] = set()
+        self._rescued = 0
+        self._all_ended = asyncio.Event()
+        self._all_ended.set()
+
+    @property
+    def ids(self) -> Collection[int]:
+        """The jobs whose handlers run here."""
+        return self._running.keys()
+
+    @property
+    def all(self) -> list[Attempt]:
+        """The attempts that run here."""
+        return list(self._running.values())
+
+    @property
+    def rescued(self) -> int:
+        """How many of them are jobs that were taken back from a dead runner."""
+        return self._rescued
+
+    def start(self, job: Claimed, scan: Scan) -> None:
+        """Run a claimed job in a slot of the scan that found it."""
+        attempt = Attempt(job, self._handlers[job.type], scan.lane, self._surroundings)
+        self._coordinators[job.queue].slots.take(scan.lane)
+        self._running[job.id] = attempt
+        self._rescued += job.rescues > 0
+        self._all_ended.clear()
+        task = attempt.start(self._ended)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _ended(self, attempt: Attempt, ack: Ack) -> None:
+        """The handler has ended: its slot is free, whatever becomes of the outcome."""
+        job = attempt.claimed
+        del self._running[job.id]
+        self._rescued -= job.rescues > 0
+        self._reported.discard((job.id, job.token))
+        self._coordinators[job.queue].slots.give_back(attempt.lane)
+        if attempt.completed_here:
+            self._settle(attempt, ack)
+        else:
+            self._put(ack)
+        self._wake()
+        if not self._running:
+            self._all_ended.set()
+
+    def cancel_all(self, reason: CancelReason) -> None:
+        """Ask every handler to end."""
+        for attempt in self.all:
+            attempt.cancel(reason)
+
+    async def wait_ended(self, seconds: float) -> bool:
+        """Wait until no handler runs; False if some still did after so many seconds."""
+        if seconds > 0:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._all_ended.wait()
+            except TimeoutError:
+                return False
+        return not self._running
+
+    def report_stuck(self) -> None:
+        """Report, once each, the handlers that go on although they should have ended."""
+        for attempt in self._running.values():
+            key = (attempt.claimed.id, attempt.claimed.token)
+            if attempt.overdue_seconds >= STUCK_SECONDS and key not in self._reported:
+                self._reported.add(key)
+                reason = attempt.cancel_reason or "timeout"
+                self._surroundings.events.emit(
+                    HandlerStuck(job_id=key[0], type=attempt.claimed.type, since_seconds=attempt.overdue_seconds, reason=reason)
+                )

@@ -1,0 +1,96 @@
+"""One queue on one runner: what it may ask for, and whether there is a reason to ask.
+
+A coordinator is the synchronous half of claiming: it holds the queue's slots and knows what it has seen; the acker asks it for its
+scans whenever a call goes out, so that freed slots, acks and claims of all queues share one statement. P5 and P6 live here:
+
+1. It asks for exactly the free slots: a scan per lane with free slots of its own, and one for the general slots.
+2. Every reason to look (a notification, an enqueue of this process, a due job, the poll) bumps `version`. A scan remembers the
+   version from *before* its statement was sent. It is satisfied only when it came back short, had started at the front, and the
+   version is still the same; whatever happens while the statement is under way leaves it hungry. A flag that is cleared when the
+   answer arrives would forget exactly that.
+3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But a hungry scan is asked again at
+   once when a slot becomes free, so a slot never stays empty while work is known to wait (P4).
+4. Rows that another runner's claim has locked for a moment are skipped, not absent, and nobody notifies when they are let go. So a
+   scan that came back short on a reason, while other runners live, looks once more after 20 ms.
+5. A call that failed leaves its scans hungry, and they start at the front.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from asyncjobs.config import Queue
+from asyncjobs.model.claim import FRONT, Claimed, Scan
+from asyncjobs.model.scan import ScanStart
+from asyncjobs.model.slots import Slots
+
+#: How long another claim may hold rows locked that it will not keep.
+SECOND_LOOK_SECONDS: Final = 0.02
+
+
+class _Lane:
+    """One scan of the queue: where it starts, and up to which version it has seen everything."""
+
+    __slots__ = ("seen", "start")
+
+    def __init__(self) -> None:
+        self.start = ScanStart()
+        self.seen = -1
+
+
+class Coordinator:
+    """Owns a queue's slots on this runner."""
+
+    def __init__(self, queue: Queue, *, ask: Callable[[], None], later: Callable[[float, Callable[[], None]], object]) -> None:
+        self.queue = queue.name
+        self.slots = Slots(queue.concurrency, {name: lane.slots for name, lane in queue.lanes.items()})
+        self.version = 0
+        self._ask = ask
+        self._later = later
+        self._lanes = {lane: _Lane() for lane in self.slots.lanes}
+        self._second_look_version = -1
+        self._stopped = False
+
+    @property
+    def is_hungry(self) -> bool:
+        """Whether there is a free slot and a reason to look for a job for it."""
+        return not self._stopped and any(self.slots.free(name) and lane.seen != self.version for name, lane in self._lanes.items())
+
+    def wake(self, *, front: bool = False) -> None:
+        """There is a reason to look; `front`: perhaps before the jobs that were claimed last."""
+        self.version += 1
+        if front:
+            for lane in self._lanes.values():
+                lane.start.hint()
+        self._ask()
+
+    def stop(self) -> None:
+        """Claim nothing any more."""
+        self._stopped = True
+
+    def scans(self, now: float) -> list[Scan]:
+        """What to ask for now."""
+        if self._stopped:
+            return []
+        return [
+            Scan(self.queue, name, free, lane.start.next(now))
+            for name, lane in self._lanes.items()
+            if (free := self.slots.free(name)) and lane.seen != self.version
+        ]
+
+    def answered(
+        self, scan: Scan, claimed: Sequence[Claimed], *, version: int, at: float, seconds: float, others: bool
+    ) -> None:
+        """The answer to a scan that was asked for at `version` and sent at `at`. `others`: other runners may hold rows locked."""
+        lane = self._lanes[scan.lane]
+        full = len(claimed) >= scan.limit
+        last = max(((job.priority, job.place) for job in claimed if job.rescues == 0), default=None)
+        lane.start.made(scan.start, full=full, last=last, at=at, seconds=seconds)
+        if not full and scan.start == FRONT:
+            lane.seen = version
+            if others and version == self.version != self._second_look_version:
+                self._later(SECOND_LOOK_SECONDS, self._look_again)
+
+    def _look_again(self) -> None:
+        self.version += 1
+        self._second_look_version = self.version
+        self._ask()

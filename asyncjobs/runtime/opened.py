@@ -1,0 +1,206 @@
+"""What an open app holds, from its first open to its last close: connections, the enqueue lines, the notifier.
+
+One *owner task* holds the task group in which everything of the app runs. Entering and leaving an app may happen in different tasks
+(test clients, fixtures); a task group that was entered in one task cannot be left in another. The owner starts in an empty context,
+so nothing of the request or test that happened to open the app leaks into what runs for all.
+
+Closing: what was handed in is written and announced for at most `FLUSH_SECONDS`, then every task is cancelled and every connection
+closed; a dead database does not hold it up.
+"""
+
+import asyncio
+import contextvars
+import os
+import secrets
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+import asyncpg
+
+from asyncjobs.config import Settings
+from asyncjobs.connections import Connection
+from asyncjobs.errors import DatabaseUnavailable, JobNotFound, UsageError, WaitTimeout, WrongLoop
+from asyncjobs.model.job import Job
+from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.model.status import FINAL
+from asyncjobs.runtime.enqueuer import Enqueuer
+from asyncjobs.runtime.notifier import Notifier
+from asyncjobs.runtime.service import backoff_seconds
+from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.store import callers, jobs, migrate
+from asyncjobs.store.database import Database
+from asyncjobs.store.failures import is_passing
+from asyncjobs.store.pool import Pool
+from asyncjobs.telemetry.events import Events, JobEnqueued
+
+FLUSH_SECONDS: Final = 1.0
+_FIRST_LOOK_SECONDS: Final = 0.02
+_LAST_LOOK_SECONDS: Final = 0.5
+
+
+class Opened:
+    """An open app, in the loop that opened it."""
+
+    def __init__(self, database: Database, settings: Settings, events: Events) -> None:
+        self.database = database
+        self.settings = settings
+        self.events = events
+        self.loop = asyncio.get_running_loop()
+        self.pid = os.getpid()
+        self.pool = Pool(database, settings.pool_size)
+        self.notifier = Notifier(database.link("notifier"), events=events)
+        self.wakes = Wakes(self.notifier.notify)
+        self._enqueuer = Enqueuer(database, self.pool, self.wakes, self.spawn, retry_seconds=settings.connect_timeout)
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = asyncio.Event()
+        self._owner: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, database: Database, settings: Settings, events: Events, *, migrates: bool) -> "Opened":
+        """Connect (with back-off, for at most `connect_timeout`), check or migrate the schema, start the owner task.
+
+        Raises DatabaseUnavailable and SchemaError.
+        """
+        await _connected(database, settings, migrates=migrates)
+        opened = cls(database, settings, events)
+        ready: asyncio.Future[None] = opened.loop.create_future()
+        opened._owner = opened.loop.create_task(opened._own(ready), name="asyncjobs", context=contextvars.Context())
+        await ready
+        return opened
+
+    async def _own(self, ready: "asyncio.Future[None]") -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                self.spawn(self.notifier.run(), "notifier")
+                ready.set_result(None)
+                await self._closing.wait()
+                await self._flush()
+                for task in tuple(self._tasks):
+                    task.cancel()
+        finally:
+            self._group = None
+            await asyncio.gather(self._enqueuer.close(), self.pool.close(), self.notifier.close_link())
+
+    async def _flush(self) -> None:
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await self._enqueuer.flush()
+                await self.notifier.flush(FLUSH_SECONDS)
+        except TimeoutError:
+            pass  # callers are told by their own errors, listeners by their polls
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run the coroutine as a task of this app, until it ends or the app closes."""
+        if self._group is None:
+            coroutine.close()
+            raise UsageError("asyncjobs was closed meanwhile.")
+        task = self._group.create_task(coroutine, name=f"asyncjobs {name}", context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        """Close. Waits for the owner task even when the caller is cancelled meanwhile."""
+        self._closing.set()
+        if self._owner is not None:
+            await asyncio.shield(self._owner)
+
+    def check_usable(self) -> None:
+        """Raise WrongLoop when this is another event loop, UsageError in a forked child."""
+        if os.getpid() != self.pid:
+            raise UsageError(f"opened in process {self.pid} and used in its fork {os.getpid()}: open it after the fork.")
+        if asyncio.get_running_loop() is not self.loop:
+            raise WrongLoop(
+                f"opened in loop {id(self.loop):#x}, used from loop {id(asyncio.get_running_loop()):#x}: use enqueue_sync there."
+            )
+
+    async def enqueue(self, rows: Sequence[NewRow], *, connection: Connection | None = None, many: bool = False) -> list[Enqueued]:
+        """Write the rows; durable when this returns, or with the commit of `connection`. `many`: all or none, in one transaction."""
+        self.check_usable()
+        if connection is not None:
+            enqueued = await self._enqueue_here(connection, rows)
+        elif many:
+            enqueued = await self._enqueuer.enqueue_many(rows)
+        else:
+            enqueued = [await self._enqueuer.enqueue(row) for row in rows]
+        if self.events.wants(JobEnqueued):
+            for row, one in zip(rows, enqueued, strict=True):
+                self.events.emit(JobEnqueued(job_id=one.id, type=row.type, queue=row.queue, created=one.created))
+        return enqueued
+
+    async def _enqueue_here(self, connection: Connection, rows: Sequence[NewRow]) -> list[Enqueued]:
+        tokens = [secrets.randbits(62) for _ in rows]
+        return await callers.enqueue(connection, self.database, rows, tokens) if rows else []
+
+    async def get(self, job_id: int) -> Job | None:
+        """The job, or None."""
+        self.check_usable()
+        async with self.pool.take() as link:
+            return await jobs.get(link, job_id)
+
+    async def wait_final(self, job_id: int, timeout: float | None) -> Job:
+        """The job when it has ended. Told at once when it ends in this process, else found by looking now and then.
+
+        Raises JobNotFound, WaitTimeout (seconds), and whatever the database has to say.
+        """
+        self.check_usable()
+        ended = asyncio.Event()
+        forget = self.wakes.wait_for(job_id, ended.set)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._wait_final(job_id, ended)
+                job = await self.get(job_id)
+        except TimeoutError:
+            raise WaitTimeout(f"job {job_id} had not ended after {timeout:g} s.", job_id=job_id) from None
+        finally:
+            forget()
+        if job is None:
+            raise _not_found(job_id)
+        return job
+
+    async def _wait_final(self, job_id: int, ended: asyncio.Event) -> None:
+        pause = _FIRST_LOOK_SECONDS
+        while True:
+            ended.clear()
+            async with self.pool.take() as link:
+                status = await jobs.status(link, job_id)
+            if status is None:
+                raise _not_found(job_id)
+            if status in FINAL:
+                return
+            try:
+                async with asyncio.timeout(pause):
+                    await ended.wait()
+            except TimeoutError:
+                pause = min(pause * 1.5, _LAST_LOOK_SECONDS)
+
+
+def _not_found(job_id: int) -> JobNotFound:
+    return JobNotFound(f"there is no job {job_id}: its enqueue is not committed yet or was rolled back, or it was pruned.", job_id=job_id)
+
+
+async def _connected(database: Database, settings: Settings, *, migrates: bool) -> None:
+    until = time.monotonic() + settings.connect_timeout
+    failures = 0
+    while True:
+        try:
+            async with asyncio.timeout(max(until - time.monotonic(), 0.1)):
+                if migrates:
+                    await migrate.migrate(database, allow_breaking=False)
+                return await migrate.check(database)
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            failures += 1
+            pause = backoff_seconds(failures, 1.0, 0.0)
+            if not is_passing(error) or time.monotonic() + pause > until:
+                raise _unavailable(database, settings, error) from error
+            await asyncio.sleep(pause)
+
+
+def _unavailable(database: Database, settings: Settings, error: Exception) -> DatabaseUnavailable:
+    reason = str(error) or type(error).__name__
+    return DatabaseUnavailable(
+        f"{database.place} did not answer within {settings.connect_timeout:g} s (connect_timeout): {reason}."
+    )

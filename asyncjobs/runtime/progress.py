@@ -1,0 +1,38 @@
+"""Writes how far running handlers are: the last word of each, at most once a second, and only while there is something to say."""
+
+from typing import ClassVar
+
+import msgspec
+
+from asyncjobs.runtime.attempt import Attempt
+from asyncjobs.runtime.service import Service
+from asyncjobs.store import jobs
+from asyncjobs.store.pool import Pool
+from asyncjobs.telemetry.events import Events
+
+_INTERVAL_SECONDS = 1.0
+
+
+class Progress(Service):
+    """Collects reports and writes them, fenced by the attempt's token. A report of an attempt that has ended is dropped."""
+
+    name: ClassVar[str] = "progress"
+
+    def __init__(self, pool: Pool, *, events: Events) -> None:
+        super().__init__(events=events, interval_seconds=60.0)
+        self._pool = pool
+        self._reports: dict[tuple[int, int], str] = {}
+
+    def report(self, attempt: Attempt, done: float, note: str) -> None:
+        """Write this with the next pass, within a second."""
+        text = msgspec.json.encode({"done": done, "note": note.replace("\0", "")}).decode()
+        self._reports[attempt.claimed.id, attempt.claimed.token] = text
+        self.wake_within(_INTERVAL_SECONDS)
+
+    async def pass_(self) -> float | None:
+        """Write what was reported since the last pass."""
+        if self._reports:
+            reports, self._reports = self._reports, {}
+            async with self._pool.take() as link:
+                await jobs.set_progress(link, [(id, token, text) for (id, token), text in reports.items()])
+        return None

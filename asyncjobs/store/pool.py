@@ -1,0 +1,30 @@
+"""A few links for whatever has no connection of its own: reads, bulk enqueues, duties."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from asyncjobs.store.database import Database, Link
+
+
+class Pool:
+    """At most `size` connections, opened when they are first needed. Whoever finds none free waits."""
+
+    def __init__(self, database: Database, size: int) -> None:
+        self._free = [database.link("pool") for _ in range(size)]
+        self._all = tuple(self._free)
+        self._turn = asyncio.Semaphore(size)
+
+    @asynccontextmanager
+    async def take(self) -> AsyncGenerator[Link]:
+        """A link for the time of the block. It comes back whatever happens in there, also to a cancelled caller."""
+        async with self._turn:
+            link = self._free.pop()
+            try:
+                yield link
+            finally:
+                self._free.append(link)
+
+    async def close(self) -> None:
+        """Close all connections, also of links that are out."""
+        await asyncio.gather(*(link.close() for link in self._all))
