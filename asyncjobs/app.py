@@ -1,0 +1,209 @@
+"""The facade: what an application makes once, and reaches everything through. What it does is done elsewhere."""
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from weakref import ref
+
+from asyncjobs.app_settings import Hook, MoreSettings, make_settings
+from asyncjobs.config import Queue, check_queues
+from asyncjobs.connections import Connection
+from asyncjobs.dsn import parse_dsn
+from asyncjobs.enqueueing import check_job_id, check_jobs, named, one_connection, only
+from asyncjobs.errors import ConfigurationError
+from asyncjobs.handlers import Handler, NewJob
+from asyncjobs.handles import JobHandle
+from asyncjobs.lifecycle import Lifecycle
+from asyncjobs.model.job import Job
+from asyncjobs.model.outcome import Duration
+from asyncjobs.options import Options
+from asyncjobs.planned import refuse_planned
+from asyncjobs.router import JobRouter
+from asyncjobs.rows import admit, check_placed
+from asyncjobs.runner import Runner
+from asyncjobs.running import lifespan, run_until_signal, running
+from asyncjobs.runtime.opened import Opened
+from asyncjobs.telemetry.events import Events
+from asyncjobs.which_app import check_loop, not_open
+
+N = TypeVar("N")
+
+
+class AsyncJobs(JobRouter):
+    """The jobs of an application: where they are, what there is, and how many run at a time.
+
+    Making one does no I/O, reads no environment and needs no loop. Declarations end at the first open, which is one of: `async with
+    jobs` (to enqueue only), `jobs.runner()`, `jobs.lifespan`, `jobs.run()`. Opens nest in one loop and are counted; after the last
+    exit it may be opened again, also in another loop.
+
+    `dsn=None` is read from $ASYNCJOBS_DSN at open. `embedded://` is a private PostgreSQL, for development and tests.
+    """
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        *,
+        schema: str = "asyncjobs",
+        queues: Sequence[Queue] = (Queue("default"),),
+        routers: Sequence[JobRouter] = (),
+        auto_migrate: bool = False,
+        notify: Literal["auto", "listen", "poll"] = "auto",
+        listen_dsn: str | None = None,
+        pool_size: int = 2,
+        grace: Duration | None = None,
+        connect_timeout: Duration = 10,
+        poll_interval: Duration | None = None,
+        hooks: Sequence[Hook] = (),
+        **more: Unpack[MoreSettings],
+    ) -> None:
+        super().__init__()
+        if dsn is not None:
+            parse_dsn(dsn)
+        self.dsn = dsn
+        self.settings = make_settings(
+            {"schema": schema, "auto_migrate": auto_migrate, "notify": notify, "listen_dsn": listen_dsn, "pool_size": pool_size,
+             "grace": grace, "connect_timeout": connect_timeout, "poll_interval": poll_interval, **more}
+        )  # fmt: skip
+        self.queues = check_queues(queues)
+        self.events = Events()
+        for hook in hooks:
+            self.events.subscribe(hook)
+        self.declarations.app = ref(self)
+        self._handlers: dict[str, Handler] | None = None
+        self.lifecycle = Lifecycle(self)
+        if isinstance(routers, JobRouter):
+            raise ConfigurationError("routers= is one router: write routers=[router].")
+        for router in routers:
+            self.include_router(router)
+
+    def __repr__(self) -> str:
+        return f"<AsyncJobs schema={self.settings.schema!r} {'open' if self.lifecycle.opened else 'closed'}>"
+
+    # -- what there is
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """Every job type of the app, by name and by alias."""
+        return self._handlers if self._handlers is not None else self.declarations.all_handlers()
+
+    def includes(self, handler: Handler) -> bool:
+        """Whether this very declaration is part of the app."""
+        return self.handlers.get(handler.name) is handler
+
+    def settle(self) -> None:
+        """Hold the declarations together, once, at the first open; after it there are no more.
+
+        ConfigurationError of all kinds: unknown queues and lanes, annotations that cannot be resolved; UsageError for what is
+        not supported yet.
+        """
+        if self._handlers is not None:
+            return
+        handlers = self.declarations.all_handlers()
+        refuse_planned(self.declarations.all_planned())
+        for handler in handlers.values():
+            handler.settle()
+            check_placed(handler, self.queues)
+        self._handlers = handlers
+        self.declarations.is_closed = True
+
+    # -- opening and closing
+
+    async def __aenter__(self) -> Self:
+        await self.lifecycle.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        await self.lifecycle.leave()
+
+    def lifespan(self, app: object, /) -> AbstractAsyncContextManager[None]:
+        """`runner()` in Starlette's shape: `FastAPI(lifespan=jobs.lifespan)`, or `async with jobs.lifespan(app):` in one's own."""
+        del app
+        return lifespan(self)
+
+    def runner(
+        self,
+        *,
+        queues: Iterable[str | Queue] | None = None,
+        types: Iterable[str] | None = None,
+        grace: Duration | None = None,
+    ) -> AbstractAsyncContextManager[Runner]:
+        """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open."""
+        return running(self, queues=queues, types=types, grace=grace)
+
+    async def run(self, *, queues: Iterable[str | Queue] | None = None, types: Iterable[str] | None = None) -> None:
+        """Run jobs until SIGTERM or SIGINT; a second signal cuts the grace short. The only call that touches signals."""
+        await run_until_signal(self, queues=queues, types=types)
+
+    async def migrate(self) -> list[str]:
+        """Bring the schema up to date, whether the app is open or not; what was applied, in order."""
+        return await self.lifecycle.migrate()
+
+    @property
+    def opened_in(self) -> int | None:
+        """The process that the app is open in, None when it is closed."""
+        opened = self.lifecycle.opened
+        return None if opened is None else opened.pid
+
+    @property
+    def was_opened(self) -> bool:
+        """Whether it has ever been open."""
+        return self._handlers is not None
+
+    def loop(self, what: str) -> asyncio.AbstractEventLoop:
+        """The loop that the app is open in, or NotOpen in words that begin with `what`."""
+        return self._opened(what).loop
+
+    def _opened(self, what: str) -> Opened:
+        opened = self.lifecycle.opened
+        if opened is None or opened.pid != os.getpid():
+            raise not_open(what, self)
+        return opened
+
+    def _here(self, what: str) -> Opened:
+        opened = self._opened(what)
+        check_loop(opened.loop, self.lifecycle.thread_name)
+        return opened
+
+    # -- jobs
+
+    @overload
+    async def enqueue(self, job: NewJob[N], /, *, connection: Connection | None = None) -> JobHandle[N]: ...
+    @overload
+    async def enqueue(self, type: str, payload: Mapping[str, Any], /, **options: Unpack[Options]) -> JobHandle[Any]: ...
+    async def enqueue(self, job: Any, payload: Mapping[str, Any] | None = None, /, **options: Any) -> JobHandle[Any]:
+        """Make a job durable: `job_type.new(...)`, or a name with the payload by field.
+
+        With `connection` the job is part of that connection's transaction. An EnqueueError says that nothing was written;
+        UnknownType that no job of that name is declared.
+        """
+        new = named(job, payload, options, self.handlers, self.settings) if isinstance(job, str) else only(job, payload, options)
+        return (await self.enqueue_many([new], connection=options.get("connection")))[0]
+
+    async def enqueue_many(self, jobs: Iterable[NewJob[N]], /, *, connection: Connection | None = None) -> list[JobHandle[N]]:
+        """Make all of these jobs durable, or none; the handles in the same order."""
+        news = check_jobs(jobs, self.handlers)
+        rows = [admit(new.row, new.handler, self.queues, self.settings) for new in news]
+        opened = self._here(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called")
+        on = one_connection(news, connection)
+        enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
+        return [
+            JobHandle(one.id, lambda: self, created=one.created, decode=new.handler.decode_result)
+            for one, new in zip(enqueued, news, strict=True)
+        ]
+
+    async def get(self, job_id: int, /) -> Job | None:
+        """The job as it is now, also while it waits behind others of its key; None when there is none (yet, or any more)."""
+        return await self._here(f"job {job_id} was asked for").get(check_job_id(job_id))
+
+    def handle(self, job_id: int, /) -> JobHandle[Any]:
+        """The handle of a job that is known by its id. Nothing is looked up yet; its result is plain JSON."""
+        return JobHandle(check_job_id(job_id), lambda: self)
+
+    async def wait_final(self, job_id: int, timeout: float | None) -> Job:
+        """The job's final row; JobNotFound, WaitTimeout. What handles wait with."""
+        return await self._here(f"job {job_id} was waited for").wait_final(job_id, timeout)

@@ -1,0 +1,50 @@
+"""The arguments of AsyncJobs as Settings."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypedDict
+
+from asyncjobs.config import Settings, check_settings, config_seconds
+from asyncjobs.dsn import parse_dsn
+from asyncjobs.errors import ConfigurationError, did_you_mean
+from asyncjobs.model.outcome import Duration
+from asyncjobs.telemetry.events import Event
+
+#: Called with every event of the app, in its loop. One that raises is reported and changes nothing.
+Hook: TypeAlias = Callable[[Event], None]
+
+
+class MoreSettings(TypedDict, total=False):
+    """Settings that few need. Durations are seconds or timedeltas; `Settings` has the defaults."""
+
+    heartbeat: Duration
+    runner_timeout: Duration
+    stall_after: Duration
+    stall_limit: Duration
+    promote_interval: Duration
+    rescue_interval: Duration
+    listener_keepalive: Duration
+    batch: int
+    max_payload_bytes: int
+    max_result_bytes: int
+    max_depth: int
+    max_error_bytes: int
+    max_errors: int
+
+
+_DURATIONS = frozenset(
+    {"grace", "connect_timeout", "poll_interval"}
+    | {name for name, kind in MoreSettings.__annotations__.items() if kind is not int}
+)
+
+
+def make_settings(given: dict[str, Any]) -> Settings:
+    """The settings, checked by themselves and against each other; ConfigurationError."""
+    known = set(Settings.__struct_fields__)
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise ConfigurationError(f"AsyncJobs has no setting {name}=.{did_you_mean(name, known)}")
+        values[name] = config_seconds(value, name=name) if name in _DURATIONS and value is not None else value
+    if values.get("listen_dsn") is not None:
+        values["listen_dsn"] = parse_dsn(values["listen_dsn"]).text
+    return check_settings(Settings(**values))

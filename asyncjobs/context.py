@@ -1,0 +1,88 @@
+"""What a handler is told about its attempt, and how code that it calls finds out."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, final
+
+from structlog.typing import FilteringBoundLogger
+
+from asyncjobs.connections import Connection
+from asyncjobs.model.job import Job
+
+if TYPE_CHECKING:
+    from asyncjobs.app import AsyncJobs
+
+T = TypeVar("T")
+
+
+class AttemptSide(Protocol):
+    """What the running attempt does for its context."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the attempt should end."""
+        ...
+
+    def progress(self, done: float, note: str) -> None:
+        """Take note of how far it is."""
+        ...
+
+    async def complete(self, connection: Connection, result: object) -> None:
+        """Complete the job on this connection."""
+        ...
+
+
+@final
+class JobContext:
+    """One attempt of one job, as its handler sees it. Asked for by annotating the first parameter with it."""
+
+    __slots__ = ("_attempt", "attempt", "correlation_id", "job", "jobs", "log", "max_attempts", "resources")
+
+    def __init__(self, *, job: Job, jobs: "AsyncJobs", log: FilteringBoundLogger, attempt: AttemptSide) -> None:
+        self.job = job
+        self.attempt = job.attempts
+        self.max_attempts = job.max_attempts
+        self.correlation_id = job.correlation_id
+        self.log = log
+        self.jobs = jobs
+        self.resources = AsyncExitStack()  # what `use` opened; the attempt closes it
+        self._attempt = attempt
+
+    def __repr__(self) -> str:
+        return f"<JobContext job={self.job.id} type={self.job.type!r} attempt={self.attempt}/{self.max_attempts}>"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody asked for the job's end, or the claim was lost: a plain `def` handler looks here now and then."""
+        return self._attempt.cancelled
+
+    def progress(self, done: float, note: str = "") -> None:
+        """Show how far the job is: `done` from 0 to 1. Written now and then, not at every call; never waits."""
+        self._attempt.progress(done, note)
+
+    async def use(self, provider: Callable[["JobContext"], AbstractAsyncContextManager[T]], /) -> T:
+        """Open what the provider makes, and close it when the attempt ends, the last one first."""
+        return await self.resources.enter_async_context(provider(self))
+
+    async def complete(self, connection: Connection, result: object = None) -> None:
+        """Complete the job in the caller's transaction: its effects and its completion commit together.
+
+        ClaimLost when the attempt's claim was taken away: let the transaction roll back.
+        """
+        await self._attempt.complete(connection, result)
+
+
+@final
+class DutyContext:
+    """One pass of a duty."""
+
+    __slots__ = ("log", "name")
+
+    def __init__(self, *, name: str, log: FilteringBoundLogger) -> None:
+        self.name = name
+        self.log = log
+
+
+#: The attempt that the current task, or the thread that it started, works for.
+current: ContextVar[JobContext | None] = ContextVar("asyncjobs_current_attempt", default=None)

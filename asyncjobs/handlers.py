@@ -1,0 +1,223 @@
+"""A job type as it was declared: its function, its defaults, and how its payload, key and result are made and read."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, Generic, Literal, TypeVar, final
+
+import msgspec
+
+from asyncjobs.config import config_seconds
+from asyncjobs.errors import ConfigurationError, InvalidHandler, UndecodablePayload
+from asyncjobs.model.backoff import Backoff
+from asyncjobs.model.names import check_name
+from asyncjobs.model.new_row import NewRow
+from asyncjobs.model.outcome import Duration
+from asyncjobs.options import MAX_ATTEMPTS, MAX_PRIORITY
+from asyncjobs.payload import Encoded, PayloadCodec, ResultCodec
+from asyncjobs.serialize_by import KeyRule, check_template
+from asyncjobs.signature import Signature, check_function, read_signature
+
+N_co = TypeVar("N_co", covariant=True)
+Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decorator was given, with the router's defaults filled in."""
+
+    queue: str = "default"
+    lane: str | None = None
+    priority: int = 100
+    timeout: Duration | None = None
+    max_attempts: int = 3
+    backoff: Backoff = Backoff()
+    serialize_by: str | None = None
+    on_dead: Literal["advance", "halt"] = "advance"
+    aliases: tuple[str, ...] = ()
+    breaker: str | None = None
+    version: int = 1
+    upgrades: Mapping[int, Upgrade] = {}
+    is_stub: bool = False
+
+
+class Handler:
+    """One job type. Its signature is read at the declaration, or at first use when an annotation names what is not there yet."""
+
+    def __init__(self, name: str, function: Callable[..., Any], declared: Declared, *, declared_at: str) -> None:
+        self.name = check_name("job", name)
+        self.is_async = check_function(name, function)
+        _check_declared(name, declared)
+        self.function = function
+        self.declared_at = declared_at
+        self.aliases = tuple(check_name("job", alias) for alias in declared.aliases)
+        self.queue = declared.queue
+        self.lane = declared.lane
+        self.priority = declared.priority
+        self.timeout_seconds = None if declared.timeout is None else _timeout(name, declared.timeout)
+        self.max_attempts = declared.max_attempts
+        self.backoff = declared.backoff
+        self.on_dead = declared.on_dead
+        self.version = declared.version
+        self.upgrades = dict(declared.upgrades)
+        self.breaker = declared.breaker
+        self.is_stub = declared.is_stub
+        self._key_rule = KeyRule(name, declared.serialize_by)
+        self._local_names: Mapping[str, Any] | None = None
+        self._settled = False
+
+    def __repr__(self) -> str:
+        return f"<Handler {self.name!r} at {self.declared_at}>"
+
+    def prepare(self, local_names: Mapping[str, Any]) -> None:
+        """Read the signature now if all of its annotations are there. InvalidHandler for one that cannot be a handler's."""
+        self._local_names = local_names
+        try:
+            self._check()
+        except NameError:
+            return
+        finally:
+            self._local_names = None  # a frame's locals are not kept alive
+
+    def _check(self) -> None:
+        self._key_rule.bind(self.signature.parameters)
+        self._settled = self.payload is not None
+
+    def settle(self) -> None:
+        """Read the signature for good, at first use or at open. InvalidHandler also for an annotation that names nothing."""
+        if self._settled:
+            return
+        try:
+            self._check()
+        except NameError as error:
+            raise InvalidHandler(
+                self.name, f"an annotation cannot be resolved: {error}. Import it at run time, not only for type checkers."
+            ) from None
+
+    @cached_property
+    def signature(self) -> Signature:
+        """What the function's signature says."""
+        return read_signature(self.name, self.function, self._local_names)
+
+    @cached_property
+    def payload(self) -> PayloadCodec:
+        """How its payload is encoded and decoded."""
+        return PayloadCodec(self.name, self.signature.parameters)
+
+    @cached_property
+    def result(self) -> ResultCodec:
+        """How its result is encoded and decoded."""
+        return ResultCodec(self.name, self.signature.returns)
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the function's first parameter is the context."""
+        return self.signature.takes_context
+
+    @property
+    def function_name(self) -> str:
+        """The function's own name, for messages that show a call."""
+        return str(getattr(self.function, "__name__", self.name))
+
+    @property
+    def is_serialized(self) -> bool:
+        """Whether its jobs get a serialization key by themselves."""
+        return self._key_rule.is_given
+
+    def set_key(self, key: Callable[..., str | None]) -> None:
+        """Make keys with this function. InvalidHandler when it cannot be called with the handler's arguments."""
+        self._key_rule.set_function(key)
+        try:
+            self._key_rule.bind(self.signature.parameters)
+        except NameError:
+            return  # settled at first use, with the signature
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, max_depth: int = 200) -> Encoded:
+        """The checked payload of a call. InvalidPayload says which field does not fit, and why."""
+        self.settle()
+        return self.payload.encode(self.payload.arguments(args, kwargs), max_depth=max_depth)
+
+    def encode_payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """The payload of a call as JSON text; InvalidPayload."""
+        return self.encode(args, kwargs).text
+
+    def check_mapping(self, payload: Mapping[str, Any]) -> str:
+        """The payload given by name as JSON text; InvalidPayload."""
+        return self.encode((), payload).text
+
+    def key_for(self, arguments: Mapping[str, Any]) -> str | None:
+        """The serialization key of a job with these arguments (as they will arrive), None when it is not serialized."""
+        return self._key_rule.key_for(arguments)
+
+    def decode_payload(self, payload: str, version: int) -> dict[str, Any]:
+        """The arguments of a stored payload, upgraded from its version. UndecodablePayload when they do not fit."""
+        self.settle()
+        return self.payload.decode(payload if version == self.version else self._upgraded(payload, version))
+
+    def _upgraded(self, payload: str, version: int) -> str:
+        if version > self.version:
+            raise UndecodablePayload(
+                self.name, f"it has version {version}, this program knows {self.version}: deploy the newer one here, too"
+            )
+        fields: dict[str, Any] = msgspec.json.decode(payload)
+        for step in range(version, self.version):
+            if step in self.upgrades:
+                fields = self.upgrades[step](fields)
+        return msgspec.json.encode(fields).decode()
+
+    def encode_result(self, value: Any) -> str | None:
+        """The result as JSON text, None for None; UnstorableResult."""
+        return self.result.encode(value)
+
+    def decode_result(self, text: str | None) -> Any:
+        """The result as the function's return type says; ValueError when it does not fit."""
+        return self.result.decode(text)
+
+
+@final
+class NewJob(Generic[N_co]):
+    """A job that is not enqueued yet: its payload and options are checked. Each enqueue of it makes another job."""
+
+    __slots__ = ("connection", "handler", "row")
+
+    def __init__(self, handler: Handler, row: NewRow, connection: Any = None) -> None:
+        self.handler = handler
+        self.row = row
+        self.connection = connection
+
+    def __repr__(self) -> str:
+        return f"<NewJob type={self.type!r} queue={self.row.queue!r}>"
+
+    @property
+    def type(self) -> str:
+        """The job type's name."""
+        return self.row.type
+
+
+def _timeout(name: str, timeout: Duration) -> float:
+    return config_seconds(timeout, name=f'job "{name}": timeout', positive=True)
+
+
+def _check_declared(name: str, declared: Declared) -> None:
+    check_name("queue", declared.queue)
+    if declared.lane is not None:
+        check_name("lane", declared.lane)
+    _check_range(name, "priority", declared.priority, 0, MAX_PRIORITY)
+    _check_range(name, "max_attempts", declared.max_attempts, 1, MAX_ATTEMPTS)
+    _check_range(name, "version", declared.version, 1, 2**31 - 1)
+    if not isinstance(declared.backoff, Backoff):
+        raise ConfigurationError(f'job "{name}": backoff={declared.backoff!r} is no Backoff: write Backoff(base, maximum=…).')
+    if declared.on_dead not in ("advance", "halt"):
+        raise ConfigurationError(f'job "{name}": on_dead={declared.on_dead!r} must be "advance" or "halt".')
+    if declared.breaker is not None:
+        check_name("circuit breaker", declared.breaker)
+    wrong = [step for step in declared.upgrades if not 1 <= step < declared.version]
+    if wrong:
+        raise ConfigurationError(f'job "{name}": upgrades= has step {wrong[0]}: give 1 to {declared.version - 1} (version - 1).')
+    if declared.serialize_by is not None:
+        check_template(name, declared.serialize_by)
+
+
+def _check_range(name: str, what: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigurationError(f'job "{name}": {what}={value!r} is a {type(value).__name__}: give a whole number.')
+    if not least <= value <= most:
+        raise ConfigurationError(f'job "{name}": {what}={value} is out of range: give {least} to {most:,}.')

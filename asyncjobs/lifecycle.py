@@ -1,0 +1,128 @@
+"""Opening and closing an app: counted, in one loop, by whichever tasks.
+
+The first `enter` resolves the DSN, starts the private PostgreSQL when that is asked for, and opens; the last `leave` closes. Two
+that meet wait for each other. After a failed open, and after a fork, the next `enter` starts from nothing.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from threading import current_thread
+from typing import TYPE_CHECKING, Any
+
+from asyncjobs.dsn import Dsn, resolve_dsn
+from asyncjobs.runtime.opened import Opened
+from asyncjobs.store import migrate
+from asyncjobs.store.database import Database
+from asyncjobs.telemetry.events import EmbeddedStarted
+from asyncjobs.telemetry.logs import log_events
+from asyncjobs.which_app import check_loop, closed, opened
+
+if TYPE_CHECKING:
+    from asyncjobs.app import AsyncJobs
+
+
+class Lifecycle:
+    """How often an app was entered, and what it holds meanwhile."""
+
+    def __init__(self, app: "AsyncJobs") -> None:
+        self._app = app
+        self.opened: Opened | None = None
+        self.thread_name = ""
+        self._entered = 0
+        self._turn: asyncio.Lock | None = None
+        self._server: Any = None  # of embedded://
+        self._forget_logs: Callable[[], None] = _nothing
+
+    async def enter(self) -> None:
+        """Open the app, or count one more open of it. WrongLoop when it is open in another loop."""
+        self._forget_fork()
+        if self.opened is not None:
+            check_loop(self.opened.loop, self.thread_name)
+        if self._turn is None or self._entered == 0:
+            self._turn = asyncio.Lock()
+        self._entered += 1
+        try:
+            async with self._turn:
+                if self.opened is None:
+                    await self._open()
+        except BaseException:
+            self._entered -= 1
+            raise
+
+    async def leave(self) -> None:
+        """Undo one `enter`; the last one closes."""
+        assert self._turn is not None
+        async with self._turn:
+            self._entered -= 1
+            if self._entered == 0:
+                await self._close()
+
+    def _forget_fork(self) -> None:
+        if self.opened is not None and self.opened.pid != os.getpid():
+            closed(self._app)
+            self.opened, self._entered, self._turn, self._server = None, 0, None, None
+
+    async def _open(self) -> None:
+        self._app.settle()
+        dsn = resolve_dsn(self._app.dsn)
+        self._forget_logs = log_events(self._app.events)
+        try:
+            database = self._database(dsn, await self._text_of(dsn))
+            migrates = self._app.settings.auto_migrate or dsn.is_embedded
+            self.opened = await Opened.open(database, self._app.settings, self._app.events, migrates=migrates)
+        except BaseException:
+            self._let_go()
+            raise
+        self.thread_name = current_thread().name
+        opened(self._app)
+
+    async def _close(self) -> None:
+        closed(self._app)
+        running, self.opened = self.opened, None
+        try:
+            if running is not None:
+                await running.close()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._forget_logs()
+        self._forget_logs = _nothing
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def _text_of(self, dsn: Dsn) -> str:
+        if not dsn.is_embedded:
+            return dsn.text
+        from asyncjobs.embedded import start
+
+        self._server = await start(None if dsn.folder is None else Path(dsn.folder))
+        self._app.events.emit(EmbeddedStarted(folder=str(self._server.folder), port=self._server.port))
+        return str(self._server.dsn)
+
+    def _database(self, dsn: Dsn, text: str | None = None) -> Database:
+        settings = self._app.settings
+        return Database(text or dsn.text, schema=settings.schema, place=dsn.place, connect_timeout=settings.connect_timeout)
+
+    async def migrate(self) -> list[str]:
+        """Bring the schema up to date; what was applied."""
+        if self.opened is not None and self.opened.pid == os.getpid():
+            return await migrate.migrate(self.opened.database)
+        dsn = resolve_dsn(self._app.dsn)
+        try:
+            return await migrate.migrate(self._database(dsn, await self._text_of(dsn)))
+        finally:
+            self._let_go()
+
+    def listening_database(self) -> Database:
+        """Where to LISTEN: around the pooler when there is a way."""
+        assert self.opened is not None
+        given = self._app.settings.listen_dsn
+        return self.opened.database if given is None else self._database(resolve_dsn(given))
+
+
+def _nothing() -> None:
+    pass

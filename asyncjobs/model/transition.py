@@ -1,0 +1,166 @@
+"""From what a handler ended in to what becomes of its job. Pure: the clock of the database and the ack come later.
+
+Every text that leaves here fits its column: bounded, without NUL, encodable. An exception whose `str()` fails, or runs to
+megabytes, ends the attempt like any other.
+"""
+
+import random as random_module
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from asyncjobs.errors import ClaimLost
+from asyncjobs.model.backoff import Backoff
+from asyncjobs.model.duration import duration_seconds
+from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, OutcomeKind, Retry, Snooze
+
+_FRAMES: Final = 20
+
+
+class Interrupted(msgspec.Struct, frozen=True):
+    """The attempt was ended by its runner (shutdown, claim lost, cancel requested): it is given back, nothing is charged."""
+
+    reason: str = "interrupted"
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What `decide` needs to know about the job."""
+
+    attempt: int
+    max_attempts: int
+    backoff: Backoff
+    max_error_bytes: int
+    random: Callable[[], float]
+
+
+def decide(
+    ending: object,
+    *,
+    attempt: int,
+    max_attempts: int,
+    backoff: Backoff,
+    encode_result: Callable[[Any], str | None],
+    max_result_bytes: int = 1 << 20,
+    max_error_bytes: int = 8192,
+    random: Callable[[], float] = random_module.random,
+) -> Outcome:
+    """The outcome of an attempt that ended in `ending`: a value, a verdict, an exception of any kind, or Interrupted.
+
+    An exception or Retry is a failed attempt: again after the back-off, or dead when it was the last. A result that JSON cannot
+    hold makes the job dead at once: the handler has done its work, and doing it again would only repeat the effects. One that is
+    too large is dropped, and the job completes.
+    """
+    policy = Policy(attempt=attempt, max_attempts=max_attempts, backoff=backoff, max_error_bytes=max_error_bytes, random=random)
+    if isinstance(ending, (Interrupted, ClaimLost)):
+        return Outcome(kind="interrupted", message=_cut(_text_of(ending), max_error_bytes))
+    if isinstance(ending, BaseException):
+        return _failed(ending, policy)
+    if isinstance(ending, (Snooze, Retry, Cancel, Dead)):
+        return _obeyed(ending, policy)
+    try:
+        return _completed(encode_result(ending), max_result_bytes)
+    except Exception as error:  # noqa: BLE001 - UnstorableResult, or what the user's own serializer raised
+        return _ended("dead", error, policy)
+
+
+def _completed(result: str | None, max_bytes: int) -> Outcome:
+    size = 0 if result is None else len(result.encode())
+    if size > max_bytes:
+        return Outcome(kind="completed", result_dropped=f"too large: {size} bytes")
+    return Outcome(kind="completed", result=result)
+
+
+def _obeyed(verdict: Snooze | Retry | Cancel | Dead, policy: Policy) -> Outcome:
+    limit = policy.max_error_bytes
+    try:
+        match verdict:
+            case Snooze(delay):
+                return Outcome(kind="snooze", delay_seconds=_seconds(delay, "Snooze"))
+            case Retry(delay):
+                seconds = None if delay is None else _seconds(delay, "Retry")
+                return _failed_because("Retry", "the handler asked for another attempt", "", policy, delay_seconds=seconds)
+            case Cancel(reason):
+                return Outcome(kind="cancel", message=_cut(_safe_str(reason), limit))
+            case Dead(reason):
+                text = _cut(_safe_str(reason), limit)
+                return Outcome(kind="dead", message=text, error=_entry("Dead", text, "", policy))
+    except ValueError as error:  # a delay that is none
+        return _failed(error, policy)
+
+
+def _seconds(delay: Duration, verdict: str) -> float:
+    return duration_seconds(delay, name=f"{verdict}(delay)")
+
+
+def _failed(error: BaseException, policy: Policy) -> Outcome:
+    return _failed_because(_kind_of(error), _text_of(error), _traceback_of(error), policy)
+
+
+def _failed_because(kind: str, text: str, trace: str, policy: Policy, *, delay_seconds: float | None = None) -> Outcome:
+    message = _cut(f"{kind}: {text}" if text else kind, policy.max_error_bytes)
+    entry = _entry(kind, text, trace, policy)
+    if policy.attempt >= policy.max_attempts:
+        return Outcome(kind="dead", message=message, error=entry)
+    if delay_seconds is None:
+        delay_seconds = policy.backoff.delay_seconds(policy.attempt, policy.random)
+    return Outcome(kind="retry", delay_seconds=delay_seconds, message=message, error=entry)
+
+
+def _ended(kind: OutcomeKind, error: BaseException, policy: Policy) -> Outcome:
+    name, text = _kind_of(error), _text_of(error)
+    entry = _entry(name, text, _traceback_of(error), policy)
+    return Outcome(kind=kind, message=_cut(f"{name}: {text}", policy.max_error_bytes), error=entry)
+
+
+def _entry(kind: str, text: str, trace: str, policy: Policy) -> dict[str, Any]:
+    """One entry of the job's history: at most `max_error_bytes` of text, the end of the traceback rather than its beginning."""
+    kind = _cut(kind, 200)
+    message = _cut(text, policy.max_error_bytes // 2)
+    left = policy.max_error_bytes - len(kind.encode()) - len(message.encode())
+    return {"type": kind, "message": message, "traceback": _cut_front(trace, left), "attempt": policy.attempt}
+
+
+def _kind_of(error: BaseException) -> str:
+    cls = type(error)
+    return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _text_of(error: object) -> str:
+    return error.reason if isinstance(error, Interrupted) else _safe_str(error)
+
+
+def _safe_str(value: object) -> str:
+    try:
+        return str(value)
+    except BaseException as failure:  # noqa: BLE001 - a user's __str__ may raise anything, SystemExit included
+        return f"<str() of {type(value).__name__} failed: {type(failure).__name__}>"
+
+
+def _traceback_of(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error, limit=-_FRAMES))
+    except BaseException as failure:  # noqa: BLE001 - it calls str() and repr() of the user's objects
+        return f"<no traceback: {type(failure).__name__}>"
+
+
+def _clean(text: str) -> bytes:
+    """UTF-8 that PostgreSQL takes: without NUL, lone surrogates as question marks."""
+    return text.replace("\x00", "").encode(errors="replace")
+
+
+def _cut(text: str, limit: int) -> str:
+    """At most `limit` bytes of the text, cut between characters, with a sign that it was cut."""
+    raw = _clean(text[: limit + 1])
+    if len(raw) <= limit and len(text) <= limit:
+        return raw.decode()
+    return raw[: max(limit - 3, 0)].decode(errors="ignore") + "…"
+
+
+def _cut_front(text: str, limit: int) -> str:
+    """At most the last `limit` bytes of the text."""
+    raw = _clean(text[-limit - 1 :] if limit > 0 else "")
+    if len(raw) <= limit:
+        return raw.decode()
+    return "…" + raw[-max(limit - 3, 0) :].decode(errors="ignore") if limit > 3 else ""  # noqa: PLR2004 - the sign's own bytes

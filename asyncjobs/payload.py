@@ -1,0 +1,218 @@
+"""Payloads and results as JSON text: encoded, decoded back, and compared, before anything is sent (promise P11)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from asyncjobs import pydantic_types
+from asyncjobs.errors import InvalidHandler, InvalidPayload, UndecodablePayload, UnstorableResult, did_you_mean
+from asyncjobs.model.json_value import ENCODE_ERRORS, find_changed, find_unencodable, find_unstorable, is_deeper
+from asyncjobs.model.names import shown
+from asyncjobs.signature import Parameter, show_hint
+
+DEFAULT_DEPTH = 200
+_AT = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
+_FIELD = re.compile(r"^Object (?P<what>missing required|contains unknown) field `(?P<name>.*?)`")
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """A checked payload: its JSON text, and the arguments as they will arrive."""
+
+    text: str
+    arguments: dict[str, Any]
+
+
+def enc_hook(value: Any) -> Any:
+    """For msgspec: how to encode what it does not know."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if pydantic_types.is_pydantic_type(type(value)):
+        return pydantic_types.dump(value)
+    raise NotImplementedError(f"{type(value).__name__} cannot be stored as JSON")
+
+
+def dec_hook(kind: type, value: Any) -> Any:
+    """For msgspec: how to decode what it does not know."""
+    if pydantic_types.is_pydantic_type(kind):
+        return pydantic_types.load(kind, msgspec.json.encode(value))
+    raise NotImplementedError(f"{show_hint(kind)} cannot be read from JSON")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=enc_hook)
+
+
+class Problem(Exception):
+    """Why a value cannot be stored, and where; made into the error that suits the caller."""
+
+    def __init__(self, text: str, path: str = "$") -> None:
+        super().__init__(text, path)
+        self.text, self.path = text, path
+
+
+def to_json(value: Any, *, max_depth: int = DEFAULT_DEPTH) -> str:
+    """The value as JSON text that jsonb takes and gives back unchanged; Problem when there is none."""
+    try:
+        text = _encoder.encode(value).decode()
+    except RecursionError:
+        raise Problem(f"nested deeper than {max_depth} levels (max_depth)") from None
+    except ENCODE_ERRORS as error:
+        path = find_unencodable(value, _encoder.encode)
+        raise Problem(_encode_problem(error), path) from None
+    if is_deeper(text, max_depth):
+        raise Problem(f"nested deeper than {max_depth} levels (max_depth)")
+    found = find_unstorable(text, lambda: msgspec.to_builtins(value, enc_hook=enc_hook, str_keys=True))
+    if found:
+        raise Problem(found[1], found[0])
+    return text
+
+
+def _encode_problem(error: BaseException) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "a lone surrogate, which UTF-8 cannot hold"
+    if "str-like or number-like keys" in str(error):
+        return "a key that is no str: JSON's keys are str"
+    return str(error) or type(error).__name__
+
+
+def _told(error: Exception) -> Problem:
+    """What msgspec said, as a Problem."""
+    match = _AT.match(str(error))
+    text, path = (match["problem"], match["path"] or "$") if match else (str(error), "$")
+    field = _FIELD.match(text)
+    if field:
+        what = "missing" if field["what"].startswith("missing") else "unknown"
+        return Problem(f'{what} field "{field["name"]}"', f"{path}.{field['name']}")
+    text = text.replace("`", "")
+    return Problem(text[:1].lower() + text[1:], path)
+
+
+class PayloadCodec:
+    """The payload of one job type: parameter name → value."""
+
+    def __init__(self, name: str, parameters: Sequence[Parameter]) -> None:
+        self.name = name
+        self.fields = tuple(parameter.name for parameter in parameters)
+        self._positional = tuple(parameter.name for parameter in parameters if not parameter.keyword_only)
+        fields = [_struct_field(parameter) for parameter in parameters]
+        for parameter in parameters:
+            refuse_unstorable(name, f'parameter "{parameter.name}: {show_hint(parameter.hint)}"', parameter.hint)
+        strict = msgspec.defstruct("Payload", fields, kw_only=True, forbid_unknown_fields=True)
+        loose = msgspec.defstruct("Payload", fields, kw_only=True)
+        self._strict = msgspec.json.Decoder(strict, dec_hook=dec_hook)
+        self._loose = msgspec.json.Decoder(loose, dec_hook=dec_hook)
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """A call's arguments by name. InvalidPayload for too many, and for one given twice."""
+        if len(args) > len(self._positional):
+            problem = f"takes at most {len(self._positional)} positional arguments, got {len(args)}"
+            raise InvalidPayload(self.name, problem)
+        arguments = dict(zip(self._positional, args, strict=False))
+        twice = arguments.keys() & kwargs.keys()
+        if twice:
+            raise InvalidPayload(self.name, f'"{min(twice)}" is given twice', path=f"$.{min(twice)}")
+        return {**arguments, **kwargs}
+
+    def encode(self, arguments: Mapping[str, Any], *, max_depth: int = DEFAULT_DEPTH) -> Encoded:
+        """The payload, checked by encoding it, decoding it, and comparing. InvalidPayload says what and where."""
+        self._refuse_unknown(arguments)
+        try:
+            text = to_json(arguments, max_depth=max_depth)
+            return Encoded(text, self._arriving(arguments, text))
+        except Problem as problem:
+            raise InvalidPayload(self.name, problem.text, path=problem.path) from None
+
+    def _arriving(self, arguments: Mapping[str, Any], text: str) -> dict[str, Any]:
+        try:
+            decoded = self._given(self._strict.decode(text))
+        except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
+            raise _told(error) from None
+        changed = None if arguments == decoded else find_changed(arguments, decoded)
+        if changed:
+            raise Problem(changed[1], changed[0])
+        return decoded
+
+    def _refuse_unknown(self, arguments: Mapping[str, Any]) -> None:
+        for name in arguments:
+            if name not in self.fields:
+                guess = did_you_mean(str(name), self.fields)
+                raise InvalidPayload(self.name, f"unknown field {shown(name)}.{guess}", path=f"$.{name}")
+
+    def decode(self, text: str) -> dict[str, Any]:
+        """The arguments of a stored payload: fields that the handler does not know are left out, as are those not stored."""
+        try:
+            return self._given(self._loose.decode(text))
+        except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
+            problem = _told(error)
+            raise UndecodablePayload(self.name, problem.text, path=problem.path) from None
+
+    def _given(self, struct: Any) -> dict[str, Any]:
+        return {name: value for name in self.fields if (value := getattr(struct, name)) is not UNSET}
+
+
+def _struct_field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
+    if parameter.is_required:
+        return parameter.name, parameter.hint
+    return parameter.name, parameter.hint, UNSET
+
+
+def refuse_unstorable(name: str, what: str, hint: Any) -> None:
+    """InvalidHandler when values of this type cannot be told from JSON. NameError when it names a type that is not there yet."""
+    try:
+        found = _custom_types(msgspec.inspect.type_info(hint), set())
+        msgspec.json.Decoder(hint, dec_hook=dec_hook)
+    except (TypeError, ValueError) as error:
+        raise InvalidHandler(name, f"{what} cannot be stored as JSON: {error}.") from None
+    for kind in found:
+        if not pydantic_types.is_pydantic_type(kind):
+            raise InvalidHandler(name, f"{what} cannot be stored as JSON: use a dataclass, a msgspec.Struct or a pydantic model.")
+
+
+def _custom_types(node: Any, seen: set[int]) -> list[type]:
+    if id(node) in seen:
+        return []
+    seen.add(id(node))
+    if isinstance(node, msgspec.inspect.CustomType):
+        return [node.cls]
+    if isinstance(node, (tuple, list)):
+        return [kind for part in node for kind in _custom_types(part, seen)]
+    if isinstance(node, (msgspec.inspect.Type, msgspec.inspect.Field)):
+        return [kind for name in node.__struct_fields__ for kind in _custom_types(getattr(node, name), seen)]
+    return []
+
+
+class ResultCodec:
+    """The result of one job type."""
+
+    def __init__(self, name: str, hint: Any) -> None:
+        self.name = name
+        try:
+            refuse_unstorable(name, "the result", hint)
+            self._decoder = msgspec.json.Decoder(hint, dec_hook=dec_hook)
+        except (InvalidHandler, NameError):
+            self._decoder = msgspec.json.Decoder()
+
+    def encode(self, value: Any, *, max_depth: int = DEFAULT_DEPTH) -> str | None:
+        """The result as JSON text, None for None. UnstorableResult says what JSON cannot hold."""
+        if value is None:
+            return None
+        try:
+            return to_json(value, max_depth=max_depth)
+        except Problem as problem:
+            raise UnstorableResult(self.name, problem.text, path=problem.path) from None
+
+    def decode(self, text: str | None) -> Any:
+        """The result as the handler's return type says. ValueError when it does not fit."""
+        if text is None:
+            return None
+        try:
+            return self._decoder.decode(text)
+        except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
+            problem = _told(error)
+            raise ValueError(f"{problem.text} - at {problem.path}") from None

@@ -1,0 +1,104 @@
+"""What was declared, over a tree of routers: each name once, and nothing more after an app was opened."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from weakref import WeakSet, ref
+
+from asyncjobs.errors import AlreadyOpen, ConfigurationError, DuplicateName
+from asyncjobs.handlers import Handler
+from asyncjobs.planned import Planned
+
+if TYPE_CHECKING:
+    from asyncjobs.app import AsyncJobs
+
+
+class Declarations:
+    """One router's declarations, and its place in the tree. Parents are held weakly: a router may outlive its apps."""
+
+    def __init__(self, declared_at: str) -> None:
+        self.declared_at = declared_at
+        self.handlers: dict[str, Handler] = {}  # by name and by alias
+        self.planned: list[Planned] = []
+        self.app: ref[AsyncJobs] | None = None  # of the root
+        self.is_closed = False
+        self.children: list[Declarations] = []
+        self.parents: WeakSet[Declarations] = WeakSet()
+
+    def add(self, handler: Handler) -> None:
+        """Take in a job type. DuplicateName when a tree that this router is in has one of its names; AlreadyOpen."""
+        self.refuse_when_open(f'job "{handler.name}"')
+        names = (handler.name, *handler.aliases)
+        for name in names:
+            known = self._known_anywhere(name)
+            if known is not None:
+                raise DuplicateName("job", name, known.declared_at, handler.declared_at)
+            if names.count(name) > 1:
+                raise DuplicateName("job", name, handler.declared_at, handler.declared_at)
+        self.handlers.update(dict.fromkeys(names, handler))
+
+    def plan(self, planned: Planned) -> None:
+        """Take in what later work will build. DuplicateName; AlreadyOpen."""
+        self.refuse_when_open(f'{planned.what} "{planned.name}"')
+        for root in self.ancestors():
+            for other in root.all_planned():
+                if (other.what, other.name) == (planned.what, planned.name):
+                    raise DuplicateName(planned.what, planned.name, other.declared_at, planned.declared_at)
+        self.planned.append(planned)
+
+    def include(self, child: "Declarations") -> None:
+        """Take in another router's declarations, those to come as well. Twice is once. DuplicateName; AlreadyOpen."""
+        if any(child is one for one in self.children):
+            return
+        self.refuse_when_open(f"a JobRouter ({child.declared_at})")
+        if any(one is child for one in self.ancestors()):
+            raise ConfigurationError(f"a JobRouter ({child.declared_at}) cannot include itself.")
+        for name, handler in child.all_handlers().items():
+            known = self._known_anywhere(name)
+            if known is not None and known is not handler:
+                raise DuplicateName("job", name, known.declared_at, handler.declared_at)
+        self.children.append(child)
+        child.parents.add(self)
+
+    def refuse_when_open(self, what: str) -> None:
+        """AlreadyOpen when an app that includes this router was opened."""
+        if any(one.is_closed for one in self.ancestors()):
+            raise AlreadyOpen(f"{what} declared after AsyncJobs was opened: declare it at import, before the first open.")
+
+    def tree(self) -> Iterator["Declarations"]:
+        """This router's declarations and those of all it includes, each once."""
+        seen: dict[int, Declarations] = {}
+        waiting: list[Declarations] = [self]
+        while waiting:
+            one = waiting.pop(0)
+            if id(one) not in seen:
+                seen[id(one)] = one
+                waiting.extend(one.children)
+        yield from seen.values()
+
+    def ancestors(self) -> Iterator["Declarations"]:
+        """This router's declarations and those of all that include it, each once."""
+        seen: dict[int, Declarations] = {}
+        waiting: list[Declarations] = [self]
+        while waiting:
+            one = waiting.pop(0)
+            if id(one) not in seen:
+                seen[id(one)] = one
+                waiting.extend(one.parents)
+        yield from seen.values()
+
+    def all_handlers(self) -> dict[str, Handler]:
+        """Every handler of the tree, by name and by alias."""
+        return {name: handler for one in self.tree() for name, handler in one.handlers.items()}
+
+    def all_planned(self) -> list[Planned]:
+        """Everything planned in the tree."""
+        return [planned for one in self.tree() for planned in one.planned]
+
+    def apps(self) -> list["AsyncJobs"]:
+        """The apps that include this router."""
+        found: list[AsyncJobs | None] = [one.app() for one in self.ancestors() if one.app is not None]
+        return [app for app in found if app is not None]
+
+    def _known_anywhere(self, name: str) -> Handler | None:
+        found = (one.handlers.get(name) for root in self.ancestors() for one in root.tree())
+        return next((handler for handler in found if handler is not None), None)

@@ -1,0 +1,230 @@
+"""Declarations: which jobs there are. A router knows no database; an app includes it (as FastAPI's APIRouter)."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from asyncjobs.config import Settings, config_seconds
+from asyncjobs.decorators import CronDecorator, DutyDecorator, JobDecorator
+from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName, InvalidSchedule
+from asyncjobs.handlers import Declared, Handler, NewJob, Upgrade
+from asyncjobs.job_type import JobType
+from asyncjobs.model.backoff import Backoff
+from asyncjobs.model.names import check_name
+from asyncjobs.model.outcome import Duration
+from asyncjobs.places import callers_names, callers_place, place_of, variable_of
+from asyncjobs.planned import (
+    CircuitBreaker,
+    Misfire,
+    Overlap,
+    Planned,
+    Strategy,
+    check_breaker,
+    check_cron,
+    check_duty,
+    check_schedule,
+    check_times,
+)
+from asyncjobs.registry import Declarations
+
+__all__ = ["JobRouter", "JobType"]
+
+_DEFAULT_SETTINGS = Settings()
+
+
+class JobRouter:
+    """Declares jobs. Its arguments are defaults for what it declares; a job's own beat them, an enqueue's options beat both."""
+
+    def __init__(
+        self,
+        *,
+        queue: str | None = None,
+        lane: str | None = None,
+        timeout: Duration | None = None,
+        max_attempts: int | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        if queue is not None:
+            check_name("queue", queue)
+        if lane is not None:
+            check_name("lane", lane)
+        if timeout is not None:
+            config_seconds(timeout, name="JobRouter(timeout)", positive=True)
+        self.declarations = Declarations(callers_place())
+        self._defaults = {"queue": queue, "lane": lane, "timeout": timeout, "max_attempts": max_attempts, "backoff": backoff}
+
+    @property
+    def declared_at(self) -> str:
+        """Where the router was made, as file:line."""
+        return self.declarations.declared_at
+
+    def job(
+        self,
+        name: str,
+        /,
+        *,
+        queue: str | None = None,
+        lane: str | None = None,
+        priority: int | None = None,
+        timeout: Duration | None = None,
+        max_attempts: int | None = None,
+        backoff: Backoff | None = None,
+        serialize_by: str | None = None,
+        on_dead: Literal["advance", "halt"] = "advance",
+        aliases: Sequence[str] = (),
+        breaker: str | None = None,
+        version: int = 1,
+        upgrades: Mapping[int, Upgrade] | None = None,
+    ) -> JobDecorator:
+        """Make a job type of the function below: `(ctx: JobContext, …)` or `(…)`, `async def` or `def`.
+
+        `serialize_by` is a template over the arguments ("inbox_{to}"): jobs with the same key run one at a time, in order;
+        `on_dead="halt"` stops the key when one dies. `aliases` are former names that stored jobs may still have. A payload of
+        an older `version` goes through `upgrades[version]`, and so on up to this one.
+        """
+        _refuse_function(name)
+        if isinstance(aliases, str):
+            raise InvalidName(f"aliases={aliases!r} is one text: write aliases=({aliases!r},).", name=aliases)
+        declared = self._declared(
+            queue=queue, lane=lane, priority=priority, timeout=timeout, max_attempts=max_attempts, backoff=backoff,
+            serialize_by=serialize_by, on_dead=on_dead, aliases=tuple(aliases), breaker=breaker, version=version,
+            upgrades=upgrades,
+        )  # fmt: skip
+        return JobDecorator(lambda function: self._declare(name, function, declared))
+
+    def stub(
+        self, name: str, /, *, queue: str | None = None, lane: str | None = None, serialize_by: str | None = None
+    ) -> JobDecorator:
+        """A type whose handler runs in another service: the function's signature is its payload, its body is never run."""
+        _refuse_function(name)
+        declared = self._declared(queue=queue, lane=lane, serialize_by=serialize_by, is_stub=True)
+        return JobDecorator(lambda function: self._declare(name, function, declared))
+
+    def cron(
+        self,
+        name: str,
+        expression: str,
+        /,
+        *,
+        timezone: str = "UTC",
+        misfire: Misfire = "one",
+        overlap: Overlap = "allow",
+        queue: str | None = None,
+        lane: str | None = None,
+        priority: int | None = None,
+        timeout: Duration | None = None,
+        max_attempts: int | None = None,
+        backoff: Backoff | None = None,
+    ) -> CronDecorator:
+        """Make a job type of the function below, which needs no arguments, and enqueue it at each tick of the expression."""
+        _refuse_function(name)
+        check_schedule(name, timezone=timezone, misfire=misfire, overlap=overlap)
+        details = {"cron": check_cron(name, expression), "timezone": timezone, "misfire": misfire, "overlap": overlap}
+        declared = self._declared(
+            queue=queue, lane=lane, priority=priority, timeout=timeout, max_attempts=max_attempts, backoff=backoff
+        )
+
+        def declare(function: Callable[..., Any]) -> JobType[..., Any]:
+            _refuse_required(name, function)
+            job_type = self._declare(name, function, declared)
+            self._plan("schedule", name, job_type.declaration.declared_at, {**details, "type": name})
+            return job_type
+
+        return CronDecorator(declare)
+
+    def schedule(
+        self,
+        name: str,
+        job: NewJob[Any],
+        /,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        timezone: str = "UTC",
+        misfire: Misfire = "one",
+        overlap: Overlap = "allow",
+    ) -> None:
+        """Enqueue this job at each tick of the cron expression, or `every` so often."""
+        check_schedule(name, timezone=timezone, misfire=misfire, overlap=overlap)
+        if not isinstance(job, NewJob):
+            raise InvalidSchedule(name, f"{job!r} is no job: give {getattr(job, 'name', 'job_type')}.new(...).")
+        details = {**check_times(name, cron, every), "timezone": timezone, "misfire": misfire, "overlap": overlap, "job": job}
+        self._plan("schedule", name, callers_place(), details)
+
+    def duty(self, name: str, /, *, every: Duration, strategy: Strategy = "lease") -> DutyDecorator:
+        """Do the function below, `async (ctx: DutyContext)` or `()`, every so often on one runner; it returns what it did."""
+        _refuse_function(name)
+
+        def declare(function: Callable[..., Any]) -> None:
+            if not inspect.iscoroutinefunction(function):
+                raise InvalidHandler(name, "a duty is an `async def`.")
+            self._plan("duty", name, place_of(function), check_duty(name, function, every, strategy))
+
+        check_duty(name, None, every, strategy)
+        return DutyDecorator(declare)
+
+    def circuit_breaker(
+        self,
+        service: str,
+        /,
+        *,
+        failure_threshold: int = 5,
+        success_threshold: int = 1,
+        probes: int = 1,
+        open_for: Duration = 60,
+        counts: tuple[type[BaseException], ...] = (Exception,),
+    ) -> CircuitBreaker:
+        """A circuit breaker for a service, shared by all processes: `async with breaker:` around each call of it."""
+        details = check_breaker(
+            service, failure_threshold=failure_threshold, success_threshold=success_threshold, probes=probes, open_for=open_for
+        )
+        self._plan("circuit breaker", service, callers_place(), {**details, "counts": counts})
+        return CircuitBreaker(service)
+
+    def include_router(self, router: "JobRouter", /) -> None:
+        """Take in what another router declares, now and later. Twice is once; DuplicateName names both places."""
+        if not isinstance(router, JobRouter):
+            raise ConfigurationError(f"{router!r} is no JobRouter: give the router, not its module or a job.")
+        if router.declarations.app is not None:
+            raise ConfigurationError("an AsyncJobs cannot be included: declare what both need on a JobRouter.")
+        self.declarations.include(router.declarations)
+
+    def limits(self) -> Settings:
+        """The settings of the app that includes this router, the defaults when none does (yet)."""
+        apps = self.declarations.apps()
+        if not apps:
+            return _DEFAULT_SETTINGS
+        return max((app.settings for app in apps), key=lambda settings: settings.max_payload_bytes)
+
+    @property
+    def variable(self) -> str | None:
+        """`module.name` of the module's variable that holds this router."""
+        return variable_of(self)
+
+    def _declared(self, **given: Any) -> Declared:
+        defaults = {name: value for name, value in self._defaults.items() if value is not None}
+        return Declared(**{**defaults, **{name: value for name, value in given.items() if value is not None}})
+
+    def _declare(self, name: str, function: Callable[..., Any], declared: Declared) -> JobType[..., Any]:
+        if isinstance(function, JobType):
+            raise InvalidHandler(
+                name, f'{function!r} is a job already: add aliases=("{name}",) to it, or declare another function.'
+            )
+        handler = Handler(name, function, declared, declared_at=place_of(function))
+        handler.prepare(callers_names())
+        self.declarations.add(handler)
+        return JobType(handler, self)
+
+    def _plan(self, what: Literal["schedule", "duty", "circuit breaker"], name: str, place: str, details: dict[str, Any]) -> None:
+        self.declarations.plan(Planned(what=what, name=name, declared_at=place, details=details))
+
+
+def _refuse_function(name: object) -> None:
+    if callable(name):
+        raise InvalidName(f'the job has no name: write @router.job("{getattr(name, "__name__", "name")}").', name=name)
+
+
+def _refuse_required(name: str, function: Callable[..., Any]) -> None:
+    needed = [one.name for one in Handler(name, function, Declared(), declared_at="").signature.parameters if one.is_required]
+    if needed:
+        raise InvalidHandler(name, f'parameter "{needed[0]}" has no default: a tick has no arguments to give.')

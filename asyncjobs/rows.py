@@ -1,0 +1,102 @@
+"""From a call to a row: a checked payload and options, made into what an enqueue sends."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from asyncjobs.config import Queue, Settings
+from asyncjobs.context import current
+from asyncjobs.errors import InvalidPayload, PayloadTooLarge, UnknownLane, UnknownQueue
+from asyncjobs.handlers import Handler
+from asyncjobs.model.json_value import is_deeper
+from asyncjobs.model.new_row import NewRow
+from asyncjobs.options import Checked, check_together
+
+
+def make_row(handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Checked, settings: Settings) -> NewRow:
+    """The row of a call. An EnqueueError says what does not fit."""
+    check_together(options)
+    encoded = handler.encode(args, kwargs, max_depth=settings.max_depth)
+    check_size(handler.name, encoded.text, settings)
+    return NewRow(
+        type=handler.name,
+        queue=options.queue or handler.queue,
+        lane=options.lane or handler.lane,
+        version=handler.version,
+        payload=encoded.text,
+        priority=handler.priority if options.priority is None else options.priority,
+        max_attempts=options.max_attempts or handler.max_attempts,
+        timeout_seconds=options.timeout or handler.timeout_seconds,
+        run_at=options.run_at,
+        delay_seconds=options.delay,
+        correlation_id=options.correlation_id,
+        parent_job_id=options.parent_job_id,
+        created_by=options.created_by,
+        dedup_key=options.dedup_key,
+        dedup_for_seconds=options.dedup_for,
+        on_duplicate=options.on_duplicate or "return",
+        serialization_key=options.serialization_key or handler.key_for(encoded.arguments),
+        on_dead=handler.on_dead,
+        notify=options.notify is not False,
+    )
+
+
+def check_size(name: str, text: str, settings: Settings) -> None:
+    """PayloadTooLarge when the text has more bytes than the app allows."""
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > settings.max_payload_bytes:
+        raise PayloadTooLarge(name, size, settings.max_payload_bytes)
+
+
+def admit(row: NewRow, handler: Handler, queues: Mapping[str, Queue], settings: Settings) -> NewRow:
+    """The row as this app takes it: held against its queues and limits, completed from the current attempt.
+
+    A stub's queue is another service's: it is taken as it is.
+    """
+    check_size(row.type, row.payload, settings)
+    if is_deeper(row.payload, settings.max_depth):
+        raise InvalidPayload(row.type, f"nested deeper than {settings.max_depth} levels (max_depth)")
+    if not handler.is_stub:
+        row = in_queue(row, handler, queues)
+    return _from_attempt(row)
+
+
+def in_queue(row: NewRow, handler: Handler, queues: Mapping[str, Queue]) -> NewRow:
+    """The row with its lane and timeout, or UnknownQueue, UnknownLane. A lane of the type's own queue is left behind with it."""
+    queue = queues.get(row.queue)
+    if queue is None:
+        raise UnknownQueue(row.queue, queues, of=f"{row.type}: ")
+    if row.lane is None:
+        return row
+    lane = queue.lanes.get(row.lane)
+    if lane is not None:
+        if row.timeout_seconds is None and lane.timeout_seconds is not None:
+            return msgspec.structs.replace(row, timeout_seconds=lane.timeout_seconds)
+        return row
+    if row.lane == handler.lane and row.queue != handler.queue:
+        return msgspec.structs.replace(row, lane=None)
+    raise UnknownLane(row.lane, row.queue, queue.lanes, of=f"{row.type}: ")
+
+
+def check_placed(handler: Handler, queues: Mapping[str, Queue]) -> None:
+    """UnknownQueue or UnknownLane when the app lacks what the type is declared for. A stub's are another service's."""
+    if handler.is_stub:
+        return
+    of = f'job "{handler.name}" ({handler.declared_at}): '
+    if handler.queue not in queues:
+        raise UnknownQueue(handler.queue, queues, of=of)
+    lanes = queues[handler.queue].lanes
+    if handler.lane is not None and handler.lane not in lanes:
+        raise UnknownLane(handler.lane, handler.queue, lanes, of=of)
+
+
+def _from_attempt(row: NewRow) -> NewRow:
+    context = current.get()
+    if context is None or (row.correlation_id is not None and row.parent_job_id is not None):
+        return row
+    return msgspec.structs.replace(
+        row,
+        correlation_id=context.correlation_id if row.correlation_id is None else row.correlation_id,
+        parent_job_id=context.job.id if row.parent_job_id is None else row.parent_job_id,
+    )
