@@ -6,7 +6,7 @@ from typing import Literal, final
 import msgspec
 
 from asyncjobs.dsn import Dsn, resolve_dsn
-from asyncjobs.errors import ConfigurationError, DuplicateName, InvalidName
+from asyncjobs.errors import ConfigurationError, DuplicateName
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.names import check_name, check_schema_name
@@ -162,12 +162,3 @@ def _check_pairs(settings: Settings) -> None:
             f"stall_limit={settings.stall_limit:g} must be at least twice stall_after={settings.stall_after:g}: "
             f"a stalled loop is reported before the heartbeat stops."
         )
-
-
-def check_queue_name(name: object) -> str:
-    """A name that is asked of `queues=` at a runner; a single text there is a mistake that its type allows."""
-    if isinstance(name, Queue):
-        return name.name
-    if not isinstance(name, str):
-        raise InvalidName(f"queue {name!r} is neither a name nor a Queue.", name=name)
-    return name

@@ -105,7 +105,8 @@ def check_breaker(
     """A breaker's details; ConfigurationError when one of them cannot be meant."""
     check_name("circuit breaker", service)
     counts = {"failure_threshold": failure_threshold, "success_threshold": success_threshold, "probes": probes}
-    for name, value in counts.items():
+    given: dict[str, object] = {**counts}
+    for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ConfigurationError(f'circuit breaker "{service}": {name}={value!r} must be a whole number of at least 1.')
     return {**counts, "open_for": config_seconds(open_for, name=f'circuit breaker "{service}": open_for', positive=True)}

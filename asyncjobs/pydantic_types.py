@@ -1,7 +1,6 @@
 """Pydantic's types inside payloads and results. pydantic is only imported here, and only when its types are in use."""
 
 import sys
-from functools import cache
 from typing import Any
 
 
@@ -10,11 +9,16 @@ def is_pydantic_type(kind: type) -> bool:
     return "pydantic" in sys.modules and hasattr(kind, "__get_pydantic_core_schema__")
 
 
-@cache
-def _adapter(kind: type) -> Any:
-    from pydantic import TypeAdapter
+_adapters: dict[type, Any] = {}
 
-    return TypeAdapter(kind)
+
+def _adapter(kind: type) -> Any:
+    adapter = _adapters.get(kind)
+    if adapter is None:
+        from pydantic import TypeAdapter
+
+        adapter = _adapters[kind] = TypeAdapter(kind)
+    return adapter
 
 
 def dump(value: Any) -> Any:

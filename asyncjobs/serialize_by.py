@@ -40,7 +40,7 @@ class KeyRule:
         """Whether there is a template or a function."""
         return self._template is not None or self._function is not None
 
-    def set_function(self, function: KeyFunction) -> None:
+    def set_function(self, function: Any) -> None:
         """Make keys with this function. InvalidHandler when there is a rule already, or when it is no plain function."""
         if self.is_given:
             raise InvalidHandler(self.name, "serialize_by is given twice: keep one of them.")

@@ -1,0 +1,49 @@
+"""What one runner serves: the queues and types that were asked for, out of those that there are."""
+
+from collections.abc import Iterable, Mapping
+
+from asyncjobs.config import Queue
+from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType
+from asyncjobs.handlers import Handler
+
+
+def served_queues(known: Mapping[str, Queue], asked: Iterable[str | Queue] | None) -> list[Queue]:
+    """The queues to serve, all when none are asked for; a Queue asked for replaces its namesake, or is one more.
+
+    UnknownQueue for a name that the app does not have.
+    """
+    if asked is None:
+        return list(known.values())
+    if isinstance(asked, str):
+        raise ConfigurationError(f'queues="{asked}" is one text: write queues=["{asked}"].')
+    served: dict[str, Queue] = {}
+    for queue in asked:
+        if isinstance(queue, str):
+            if queue not in known:
+                raise UnknownQueue(queue, known)
+            served[queue] = known[queue]
+        else:
+            served[queue.name] = queue
+    if not served:
+        raise ConfigurationError("queues= is empty: leave it out to serve all queues.")
+    return list(served.values())
+
+
+def served_handlers(known: Mapping[str, Handler], asked: Iterable[str] | None) -> dict[str, Handler]:
+    """The handlers to run by name and by alias, all when no types are asked for; never a stub's.
+
+    UnknownType for a name that the app does not have, ConfigurationError for a stub's.
+    """
+    runnable = {name: handler for name, handler in known.items() if not handler.is_stub}
+    if asked is None:
+        return runnable
+    if isinstance(asked, str):
+        raise ConfigurationError(f'types="{asked}" is one text: write types=["{asked}"].')
+    served: set[str] = set()
+    for name in asked:
+        if name not in known:
+            raise UnknownType(name, known)
+        if name not in runnable:
+            raise ConfigurationError(f'job "{name}" is a stub: its handler runs in another service.')
+        served.add(known[name].name)
+    return {name: handler for name, handler in runnable.items() if handler.name in served}
