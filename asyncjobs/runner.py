@@ -1,11 +1,11 @@
 """A runner: the composition of coordinators, attempts, acker and services for one process, and how it starts and stops.
 
-Start: register → heartbeat → listen, claim, promote, rescue. Everything that became pending before the LISTEN is found by the claim
-that follows it.
+Start: register → heartbeat → listen, claim, promote, rescue. Everything that became pending before the LISTEN is found by the
+claim that follows it.
 
 Declared dead (its row is gone): cancel what runs, register anew under a new id, go on. Its writes under the old claims touch
-nothing. Not confirmed alive for 5/6 of `runner_timeout`: cancel what runs, since others may take it from now on; what turns out to be
-still ours is given back with its attempt.
+nothing. Not confirmed alive for 5/6 of `runner_timeout`: cancel what runs, since others may take it from now on; what turns out
+to be still ours is given back with its attempt.
 
 Stop, in this order, finished at the latest a second after its grace, with the database up or down:
 
@@ -13,8 +13,8 @@ Stop, in this order, finished at the latest a second after its grace, with the d
 2. grace: handlers may end by themselves, and may still enqueue. A second stop cuts it short;
 3. cancel the handlers that still run, and wait a moment for them;
 4. write the outcomes; what was cancelled goes back to pending at once, with its attempt;
-5. take the runner's row away, so that nobody has to find out. If handlers ignored their cancellation the row stays: their jobs are
-   not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
+5. take the runner's row away, so that nobody has to find out. If handlers ignored their cancellation the row stays: their jobs
+   are not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
 """
 
 import asyncio
@@ -24,15 +24,18 @@ import socket
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 import anyio
+from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.config import Queue
+from asyncjobs.connections import Connection
 from asyncjobs.errors import ClaimLost
 from asyncjobs.model.claim import Ack, Claimed, Scan
+from asyncjobs.model.job import Job
 from asyncjobs.runtime.acker import Acker, Tokens
-from asyncjobs.runtime.attempt import Attempt, Surroundings
+from asyncjobs.runtime.attempt import Attempt, Context, Handler, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.coordinator import Coordinator
@@ -49,11 +52,6 @@ from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_passing
 from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, RunnerRegistered, RunnerStarted, RunnerStopped
 
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
-    from asyncjobs.connections import Connection
-    from asyncjobs.handlers import Handler
-
 #: Of the second that a stop may take after its grace: for cancelled handlers, for their outcomes, for the runner's row.
 _CANCEL_SECONDS: Final = 0.45
 _WRITE_SECONDS: Final = 0.25
@@ -61,6 +59,7 @@ _LEAVE_SECONDS: Final = 0.2
 _POLL_SECONDS: Final = 5.0
 _POLL_SECONDS_WITHOUT_LISTEN: Final = 1.0
 _STUCK_CHECK_SECONDS: Final = 1.0
+_REGISTER_TRIES: Final = 5
 
 
 class _StuckCheck(Service):
@@ -80,7 +79,14 @@ class Runner:
     """Runs jobs until it is stopped. Made by `AsyncJobs.runner()`."""
 
     def __init__(
-        self, jobs: "AsyncJobs", opened: Opened, *, queues: Sequence[Queue], handlers: Mapping[str, "Handler"], grace: float, listen: Database
+        self,
+        opened: Opened,
+        *,
+        queues: Sequence[Queue],
+        handlers: Mapping[str, Handler],
+        open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context],
+        grace: float,
+        listen: Database,
     ) -> None:
         settings = opened.settings
         self.id = 0
@@ -109,7 +115,7 @@ class Runner:
             poll_seconds=self._poll_seconds, reconcile_seconds=settings.runner_timeout,
         )  # fmt: skip
         self.attempts = Attempts(
-            handlers, self.coordinators, self._surroundings(jobs),
+            handlers, self.coordinators, self._surroundings(open_context),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake,
         )  # fmt: skip
         self.heartbeat = Heartbeat(
@@ -118,7 +124,12 @@ class Runner:
             stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit,
         )  # fmt: skip
         self.listening = Listening(
-            listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify, keepalive_seconds=settings.listener_keepalive
+            listen,
+            opened.wakes,
+            opened.notifier,
+            events=self._events,
+            notify=settings.notify,
+            keepalive_seconds=settings.listener_keepalive,
         )
         self._duties = opened.database.link("duties")
         self.promoter = Promoter(
@@ -129,10 +140,10 @@ class Runner:
             runner_timeout_seconds=settings.runner_timeout, batch=settings.batch, max_errors=settings.max_errors,
         )  # fmt: skip
 
-    def _surroundings(self, jobs: "AsyncJobs") -> Surroundings:
+    def _surroundings(self, open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context]) -> Surroundings:
         settings = self._opened.settings
         return Surroundings(
-            jobs=jobs,
+            open_context=open_context,
             events=self._events,
             runner_id=lambda: self.id,
             threads=anyio.CapacityLimiter(sum(coordinator.slots.concurrency for coordinator in self.coordinators)),
@@ -203,12 +214,13 @@ class Runner:
         former = self.id or None
         while True:
             sent_at = boottime()
+            runner_id = runners.new_runner_id()
             try:
-                await self._insert_row(runner_id := runners.new_runner_id())
+                await self._insert_row(runner_id)
             except Exception as error:
                 failures += 1
                 self._events.emit(DatabaseFailed(during="register", error=error))
-                if not is_passing(error) or (former is None and failures > 5):
+                if not is_passing(error) or (former is None and failures >= _REGISTER_TRIES):
                     raise
                 await asyncio.sleep(backoff_seconds(failures, 2.0, 0.5))
             else:
@@ -220,7 +232,13 @@ class Runner:
     async def _insert_row(self, runner_id: int) -> None:
         async with self._opened.pool.take() as link:
             await runners.register(
-                link, runner_id, host=socket.gethostname(), pid=os.getpid(), version=version("asyncjobs"), queues=self._queues, types=self._types
+                link,
+                runner_id,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                version=version("asyncjobs"),
+                queues=self._queues,
+                types=self._types,
             )
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
@@ -283,9 +301,11 @@ class Runner:
 
     # Completions inside a handler's transaction.
 
-    async def _complete_here(self, attempt: Attempt, connection: "Connection", result: str | None, dropped: str | None) -> None:
+    async def _complete_here(self, attempt: Attempt, connection: Connection, result: str | None, dropped: str | None) -> None:
         claimed = attempt.claimed
-        if not await callers.complete(connection, self._opened.database, claimed.id, claimed.token, result, dropped):
+        if not await callers.complete(
+            connection, self._opened.database, claimed.id, claimed.token, result=result, dropped=dropped
+        ):
             raise ClaimLost(f"job {claimed.id} is not this attempt's any more: let its transaction roll back.")
 
     def _settled(self, ack: Ack) -> None:
@@ -332,8 +352,9 @@ class Runner:
 
     async def _wait_grace(self, seconds: float) -> bool:
         """Whether every handler ended by itself, within the grace or until somebody is in a hurry."""
-        waiting = asyncio.ensure_future(self.attempts.wait_ended(seconds))
-        hurrying = asyncio.ensure_future(self._hurry.wait())
+        loop = asyncio.get_running_loop()
+        waiting = loop.create_task(self.attempts.wait_ended(seconds))
+        hurrying = loop.create_task(self._hurry.wait())
         try:
             await asyncio.wait({waiting, hurrying}, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -29,7 +29,7 @@ from typing import Final, Protocol
 import msgspec
 
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Scan
-from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.outcome import Outcome, OutcomeKind
 from asyncjobs.runtime import points
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.service import backoff_seconds
@@ -73,7 +73,8 @@ class Host(Protocol):
 
 
 class Tokens:
-    """Claim tokens: a random base of this runner, and a number for each claim. A number is handed out once, even to a lost call."""
+    """Claim tokens: a random base of this runner, and a number for each claim. A number is handed out once, even to a lost
+    call."""
 
     def __init__(self, base: int) -> None:
         self.base = base
@@ -179,7 +180,9 @@ class Acker:
                     await self._awake.wait()
 
     def _may_claim(self) -> bool:
-        return self._claiming and len(self._acks) <= self._most_unwritten and any(c.is_hungry for c in self._coordinators.values())
+        return (
+            self._claiming and len(self._acks) <= self._most_unwritten and any(c.is_hungry for c in self._coordinators.values())
+        )
 
     async def _back_off(self, error: Exception) -> None:
         self.failures += 1
@@ -331,5 +334,6 @@ def _order(job: Claimed) -> tuple[int, int]:
 def _refused(outcome: Outcome) -> Outcome:
     """A failed attempt in place of an outcome that the database does not take."""
     message = "the database refused to store the outcome of this attempt"
-    kind = "retry" if outcome.kind == "retry" else "dead"
-    return Outcome(kind=kind, delay_seconds=outcome.delay_seconds, message=message, error={"type": "UnstorableResult", "message": message})
+    kind: OutcomeKind = "retry" if outcome.kind == "retry" else "dead"
+    error = {"type": "UnstorableResult", "message": message}
+    return Outcome(kind=kind, delay_seconds=outcome.delay_seconds, message=message, error=error)

@@ -1,6 +1,7 @@
 """One execution of one job, from claim to outcome, as a row of small steps.
 
-    decode the payload → open the context → call the handler within its timeout → close what it used → decide → free the slot → ack
+    decode the payload → open the context → call the handler within its timeout → close what it used → decide → free the slot →
+    ack
 
 Whatever the handler does (raise anything at all, leak a CancelledError, return what cannot be stored, ignore its cancellation)
 ends this attempt and nothing else. Whoever wants the attempt to end calls `cancel(reason)`; the reason decides what a
@@ -14,36 +15,61 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from contextlib import AsyncExitStack
+from typing import Any, Final, Literal, Protocol
 
 import anyio
 import anyio.to_thread
 import msgspec
 import structlog
+from structlog.typing import FilteringBoundLogger
 
-from asyncjobs.context import JobContext, current
+from asyncjobs.connections import Connection
 from asyncjobs.errors import AttemptTimeout, ClaimLost
+from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events
 
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
-    from asyncjobs.connections import Connection
-    from asyncjobs.handlers import Handler
-
 CancelReason = Literal["shutdown", "claim lost", "cancel requested"]
 
-_log: Final = structlog.stdlib.get_logger("asyncjobs.job")
+_log: Final[FilteringBoundLogger] = structlog.get_logger("asyncjobs.job")
+
+
+class Handler(Protocol):
+    """What an attempt needs of a job type."""
+
+    function: Callable[..., Any]
+    is_async: bool
+    backoff: Backoff
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the function's first parameter is the context."""
+        ...
+
+    def decode_payload(self, payload: str, version: int) -> dict[str, Any]:
+        """The function's arguments."""
+        ...
+
+    def encode_result(self, value: Any) -> str | None:
+        """What the function returned, as JSON text."""
+        ...
+
+
+class Context(Protocol):
+    """What a handler is given, as far as the attempt cares: what it opened, to be closed with the attempt."""
+
+    resources: AsyncExitStack
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What all attempts of a runner share."""
 
-    jobs: "AsyncJobs"
     events: Events
+    open_context: Callable[["Attempt", Job, FilteringBoundLogger], Context]  # in the attempt's task
     runner_id: Callable[[], int]
     threads: anyio.CapacityLimiter
     max_result_bytes: int
@@ -55,7 +81,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 class Attempt:
     """A running attempt. `run` is its task; `cancel` asks it to end."""
 
-    def __init__(self, claimed: Claimed, handler: "Handler", lane: str | None, surroundings: Surroundings) -> None:
+    def __init__(self, claimed: Claimed, handler: Handler, lane: str | None, surroundings: Surroundings) -> None:
         self.claimed = claimed
         self.handler = handler
         self.lane = lane  # whose slot it runs in
@@ -66,6 +92,7 @@ class Attempt:
         self.completed_here = False
         self._surroundings = surroundings
         self._task: asyncio.Task[None] | None = None
+        self._ended = False
         self._loop = asyncio.get_running_loop()
 
     def cancel(self, reason: CancelReason) -> None:
@@ -95,13 +122,11 @@ class Attempt:
         return max(by_request, by_timeout, 0.0)
 
     def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:
-        """Run in a task of its own, whose context is empty: nothing of a request that happened to open the app leaks into jobs."""
-        self._task = self._loop.create_task(self._run(ended), name=f"job {self.claimed.id}", context=contextvars.Context())
+        """Run in a task of its own, whose context is empty: nothing of a request that happened to open the app leaks into
+        jobs.""" self._task = self._loop.create_task(self._run(ended), name=f"job {self.claimed.id}", context=contextvars.Context())
         # A task that is cancelled before its first step never enters its coroutine: nobody would free the slot.
         self._task.add_done_callback(lambda _: self._end(ended, Interrupted()) if not self._ended else None)
         return self._task
-
-    _ended = False
 
     async def _run(self, ended: Callable[["Attempt", Ack], None]) -> None:
         if self._surroundings.events.wants(AttemptStarted):
@@ -123,8 +148,9 @@ class Attempt:
     async def _call(self) -> object:
         """The handler's answer; AttemptTimeout when its time was over first."""
         timeout = self._timeout_seconds
+        limit = asyncio.timeout(timeout)
         try:
-            async with asyncio.timeout(timeout) as limit:
+            async with limit:
                 self.deadline_at = limit.when()
                 answer = await self._call_in_context()
         except TimeoutError as error:
@@ -139,8 +165,7 @@ class Attempt:
         claimed, handler = self.claimed, self.handler
         arguments = handler.decode_payload(claimed.payload, claimed.version)
         log = _log.bind(job_id=claimed.id, job_type=claimed.type, attempt=claimed.attempt, correlation_id=claimed.correlation_id)
-        context = JobContext(job=to_job(claimed), jobs=self._surroundings.jobs, log=log, attempt=self)
-        current.set(context)
+        context = self._surroundings.open_context(self, to_job(claimed), log)
         structlog.contextvars.bind_contextvars(job_id=claimed.id, job_type=claimed.type)
         try:
             if handler.takes_context:
@@ -153,7 +178,7 @@ class Attempt:
         function = self.handler.function
         if self.handler.is_async:
             return await function(*args, **kwargs)
-        thread = asyncio.ensure_future(
+        thread = self._loop.create_task(
             anyio.to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._surroundings.threads)
         )
         return await _to_the_end(thread)
@@ -184,7 +209,7 @@ class Attempt:
             raise ClaimLost(f"job {self.claimed.id} is completed: no progress after ctx.complete().")
         self._loop.call_soon_threadsafe(self._surroundings.report_progress, self, done, note)
 
-    async def complete(self, connection: "Connection", result: object) -> None:
+    async def complete(self, connection: Connection, result: object) -> None:
         """Complete the job in the handler's own transaction. ClaimLost: let that transaction roll back."""
         text = self.handler.encode_result(result)
         dropped = too_large(text, self._surroundings.max_result_bytes)

@@ -1,20 +1,17 @@
 """The attempts that run here: started from claims, ended into the acker, cancelled together.
 
-They are not in a task group: a group waits for its tasks, and a handler that ignores its cancellation must not keep a shutdown from
-ending in time. Every task is held here until it is done, and none of them raises (see `runtime/attempt.py`).
+They are not in a task group: a group waits for its tasks, and a handler that ignores its cancellation must not keep a shutdown
+from ending in time. Every task is held here until it is done, and none of them raises (see `runtime/attempt.py`).
 """
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from asyncjobs.model.claim import Ack, Claimed, Scan
-from asyncjobs.runtime.attempt import Attempt, CancelReason, Surroundings
+from asyncjobs.runtime.attempt import Attempt, CancelReason, Handler, Surroundings
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.telemetry.events import HandlerStuck
-
-if TYPE_CHECKING:
-    from asyncjobs.handlers import Handler
 
 #: For how long a handler may go on after it should have ended before it is reported.
 STUCK_SECONDS: Final = 5.0
@@ -25,7 +22,7 @@ class Attempts:
 
     def __init__(
         self,
-        handlers: Mapping[str, "Handler"],
+        handlers: Mapping[str, Handler],
         coordinators: Sequence[Coordinator],
         surroundings: Surroundings,
         *,

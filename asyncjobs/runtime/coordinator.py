@@ -1,7 +1,7 @@
 """One queue on one runner: what it may ask for, and whether there is a reason to ask.
 
-A coordinator is the synchronous half of claiming: it holds the queue's slots and knows what it has seen; the acker asks it for its
-scans whenever a call goes out, so that freed slots, acks and claims of all queues share one statement. P5 and P6 live here:
+A coordinator is the synchronous half of claiming: it holds the queue's slots and knows what it has seen; the acker asks it for
+its scans whenever a call goes out, so that freed slots, acks and claims of all queues share one statement. P5 and P6 live here:
 
 1. It asks for exactly the free slots: a scan per lane with free slots of its own, and one for the general slots.
 2. Every reason to look (a notification, an enqueue of this process, a due job, the poll) bumps `version`. A scan remembers the
@@ -10,8 +10,8 @@ scans whenever a call goes out, so that freed slots, acks and claims of all queu
    answer arrives would forget exactly that.
 3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But a hungry scan is asked again at
    once when a slot becomes free, so a slot never stays empty while work is known to wait (P4).
-4. Rows that another runner's claim has locked for a moment are skipped, not absent, and nobody notifies when they are let go. So a
-   scan that came back short on a reason, while other runners live, looks once more after 20 ms.
+4. Rows that another runner's claim has locked for a moment are skipped, not absent, and nobody notifies when they are let go. So
+   a scan that came back short on a reason, while other runners live, looks once more after 20 ms.
 5. A call that failed leaves its scans hungry, and they start at the front.
 """
 
@@ -53,7 +53,9 @@ class Coordinator:
     @property
     def is_hungry(self) -> bool:
         """Whether there is a free slot and a reason to look for a job for it."""
-        return not self._stopped and any(self.slots.free(name) and lane.seen != self.version for name, lane in self._lanes.items())
+        return not self._stopped and any(
+            self.slots.free(name) and lane.seen != self.version for name, lane in self._lanes.items()
+        )
 
     def wake(self, *, front: bool = False) -> None:
         """There is a reason to look; `front`: perhaps before the jobs that were claimed last."""
@@ -77,9 +79,7 @@ class Coordinator:
             if (free := self.slots.free(name)) and lane.seen != self.version
         ]
 
-    def answered(
-        self, scan: Scan, claimed: Sequence[Claimed], *, version: int, at: float, seconds: float, others: bool
-    ) -> None:
+    def answered(self, scan: Scan, claimed: Sequence[Claimed], *, version: int, at: float, seconds: float, others: bool) -> None:
         """The answer to a scan that was asked for at `version` and sent at `at`. `others`: other runners may hold rows locked."""
         lane = self._lanes[scan.lane]
         full = len(claimed) >= scan.limit

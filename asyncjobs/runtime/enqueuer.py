@@ -1,16 +1,16 @@
 """Enqueue on connections of our own: calls in flight at the same time share a statement.
 
-Three lines, because they wait for different things: plain rows for nobody, keyed rows for locks of their keys, rows with a dedup key
-for whoever is about to take it. What happens to a batch:
+Three lines, because they wait for different things: plain rows for nobody, keyed rows for locks of their keys, rows with a dedup
+key for whoever is about to take it. What happens to a batch:
 
 1. Its ids were reserved by an earlier call, so they are known before the first try. Ids older than a second, or from a connection
    that is gone, are dropped: after a fail-over the sequence may hand them out again.
-2. It is inserted. If the answer never comes, the *same* ids and tokens are sent again until `connect_timeout` is over: a row that is
-   there with its token was written by the first try. Sending with new ids would write rows twice; looking whether they are there
-   says "no" while the first try is still committing.
+2. It is inserted. If the answer never comes, the *same* ids and tokens are sent again until `connect_timeout` is over: a row
+   that is there with its token was written by the first try. Sending with new ids would write rows twice; looking whether they
+   are there says "no" while the first try is still committing.
 3. If the server refuses it, it is cut in halves until the bad row is alone: only its caller gets the error.
-4. A batch that waits for a lock longer than 50 ms gives up and its rows are tried one by one; those that still wait go on alone on
-   a connection of their own, so a key that a stranger's open transaction holds delays nobody else.
+4. A batch that waits for a lock longer than 50 ms gives up and its rows are tried one by one; those that still wait go on alone
+   on a connection of their own, so a key that a stranger's open transaction holds delays nobody else.
 5. After the commit the runners of this process are woken in memory, those of other processes by one NOTIFY per queue.
 """
 
@@ -91,7 +91,9 @@ class _Line:
 
     async def _write(self, rows: Sequence[NewRow]) -> list[Answer]:
         ids = await _retried(lambda: self._ids.take(len(rows)), self._retry_seconds)
-        return await write(self.link, rows, ids, retry_seconds=self._retry_seconds, lock_timeout=self._lock_timeout, keep=self._ids.put)
+        return await write(
+            self.link, rows, ids, retry_seconds=self._retry_seconds, lock_timeout=self._lock_timeout, keep=self._ids.put
+        )
 
 
 async def write(
@@ -132,7 +134,13 @@ async def write(
 
 
 async def _write_rest(
-    link: Link, rows: Sequence[NewRow], ids: Sequence[int], first: jobs.EnqueueAnswer, *, retry_seconds: float, lock_timeout: str | None
+    link: Link,
+    rows: Sequence[NewRow],
+    ids: Sequence[int],
+    first: jobs.EnqueueAnswer,
+    *,
+    retry_seconds: float,
+    lock_timeout: str | None,
 ) -> list[Answer]:
     """The answers when some rows were refused, or met ids that are somebody else's."""
     answers: list[Answer] = list(first.enqueued)

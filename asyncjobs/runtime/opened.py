@@ -1,11 +1,11 @@
 """What an open app holds, from its first open to its last close: connections, the enqueue lines, the notifier.
 
-One *owner task* holds the task group in which everything of the app runs. Entering and leaving an app may happen in different tasks
-(test clients, fixtures); a task group that was entered in one task cannot be left in another. The owner starts in an empty context,
-so nothing of the request or test that happened to open the app leaks into what runs for all.
+One *owner task* holds the task group in which everything of the app runs. Entering and leaving an app may happen in different
+tasks (test clients, fixtures); a task group that was entered in one task cannot be left in another. The owner starts in an empty
+context, so nothing of the request or test that happened to open the app leaks into what runs for all.
 
-Closing: what was handed in is written and announced for at most `FLUSH_SECONDS`, then every task is cancelled and every connection
-closed; a dead database does not hold it up.
+Closing: what was handed in is written and announced for at most `FLUSH_SECONDS`, then every task is cancelled and every
+connection closed; a dead database does not hold it up.
 """
 
 import asyncio
@@ -117,9 +117,11 @@ class Opened:
                 f"opened in loop {id(self.loop):#x}, used from loop {id(asyncio.get_running_loop()):#x}: use enqueue_sync there."
             )
 
-    async def enqueue(self, rows: Sequence[NewRow], *, connection: Connection | None = None, many: bool = False) -> list[Enqueued]:
-        """Write the rows; durable when this returns, or with the commit of `connection`. `many`: all or none, in one transaction."""
-        self.check_usable()
+    async def enqueue(
+        self, rows: Sequence[NewRow], *, connection: Connection | None = None, many: bool = False
+    ) -> list[Enqueued]:
+        """Write the rows; durable when this returns, or with the commit of `connection`. `many`: all or none, in one
+        transaction.""" self.check_usable()
         if connection is not None:
             enqueued = await self._enqueue_here(connection, rows)
         elif many:
@@ -179,7 +181,9 @@ class Opened:
 
 
 def _not_found(job_id: int) -> JobNotFound:
-    return JobNotFound(f"there is no job {job_id}: its enqueue is not committed yet or was rolled back, or it was pruned.", job_id=job_id)
+    return JobNotFound(
+        f"there is no job {job_id}: its enqueue is not committed yet or was rolled back, or it was pruned.", job_id=job_id
+    )
 
 
 async def _connected(database: Database, settings: Settings, *, migrates: bool) -> None:

@@ -24,7 +24,7 @@ async def reach(name: str) -> None:
 @contextmanager
 def installed(hook: Hook) -> Iterator[None]:
     """Call `hook` at each point reached meanwhile."""
-    global active, _hook  # noqa: PLW0603 - one process, one set of points
+    global active, _hook
     active, _hook = True, hook
     try:
         yield

@@ -4,8 +4,8 @@ Their outcome is the transaction's: committed, or not, or not yet. So they never
 would hold up strangers. After the handler ended, one at a time:
 
 1. Is the job completed under this claim's token? Then the completion was committed: its key and dedup key are released, done.
-2. If not, the transaction rolled back, or is still open. The attempt's real outcome is written with a lock time-out; if that runs out,
-   the transaction is still open: back to 1 after a pause.
+2. If not, the transaction rolled back, or is still open. The attempt's real outcome is written with a lock time-out; if that
+   runs out, the transaction is still open: back to 1 after a pause.
 
 A runner that dies meanwhile leaves either a completed job whose key is released by the sweep, or a processing one to the rescue.
 """
@@ -63,8 +63,8 @@ class Settler:
 
     async def _settle(self, ack: Ack) -> None:
         try:
-            while not await self._is_settled(ack):
-                await asyncio.sleep(_PAUSE_SECONDS)
+            while not await self._is_settled(ack):  # nobody tells when a stranger's transaction ends
+                await asyncio.sleep(_PAUSE_SECONDS)  # noqa: ASYNC110
         finally:
             self._open -= 1
             if not self._open:

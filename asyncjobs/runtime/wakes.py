@@ -1,7 +1,7 @@
 """Who is to be woken in this process when something changed, and whom to tell in the others.
 
-The runners and waiters of a process register here; whatever makes a job pending (an enqueue, a promotion, an ack) calls here once,
-and the parts in this process are woken in memory, the other processes by one NOTIFY.
+The runners and waiters of a process register here; whatever makes a job pending (an enqueue, a promotion, an ack) calls here
+once, and the parts in this process are woken in memory, the other processes by one NOTIFY.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Statements inside a caller's transaction, whatever its driver.
 
-The caller's connection is the caller's: nothing is set on it, no codec, no parameter; what we send are texts and numbers, what comes
-back is one row. Drivers are told by what they can do, none is imported.
+The caller's connection is the caller's: nothing is set on it, no codec, no parameter; what we send are texts and numbers, what
+comes back is one row. Drivers are told by what they can do, none is imported.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,7 @@ async def enqueue(connection: Connection, database: Database, rows: Sequence[New
 
     Raises DuplicateJob (nothing was written) when a row asked for that, and UnsupportedConnection.
     """
-    document = [
-        {**msgspec.to_builtins(row), "enqueue_token": token} for row, token in zip(rows, tokens, strict=True)
-    ]
+    document = [{**msgspec.to_builtins(row), "enqueue_token": token} for row, token in zip(rows, tokens, strict=True)]
     text = msgspec.json.encode(document).decode()
     ids, existing, duplicates, status = await call(connection, database.sql("enqueue_here"), text, database.channel)
     if duplicates:
@@ -32,7 +30,9 @@ async def enqueue(connection: Connection, database: Database, rows: Sequence[New
     return [Enqueued(job_id, at not in met) for at, job_id in enumerate(ids, start=1)]
 
 
-async def complete(connection: Connection, database: Database, job_id: int, token: int, result: str | None, dropped: str | None) -> bool:
+async def complete(
+    connection: Connection, database: Database, job_id: int, token: int, *, result: str | None, dropped: str | None
+) -> bool:
     """Complete a processing job in the connection's transaction. False: the claim is not ours any more."""
     (done,) = await call(connection, database.sql("complete_here"), job_id, token, result, dropped)
     return bool(done)
@@ -46,10 +46,11 @@ async def call(connection: Any, sql: str, *args: Any) -> Sequence[Any]:
     if kind == "psycopg":
         async with connection.cursor(row_factory=_tuple_rows) as cursor:
             await cursor.execute(_percent(sql, len(args)), args)
-            return await cursor.fetchone()
+            return tuple(await cursor.fetchone())
     if kind == "sqlalchemy_session":
         connection = await connection.connection()
-    # SQLAlchemy begins its transaction with the first statement that goes through it, so the driver's connection is not used directly.
+    # SQLAlchemy begins its transaction with the first statement that goes through it, so the driver's connection is not used
+    # directly.
     text = sql if connection.dialect.driver == "asyncpg" else _percent(sql, len(args))
     return tuple((await connection.exec_driver_sql(text, args)).one())
 

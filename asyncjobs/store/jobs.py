@@ -12,7 +12,8 @@ from asyncjobs.store.database import Link, Record
 
 _COLUMNS: Final = (
     "lane", "version", "payload", "priority", "max_attempts", "timeout_seconds", "run_at", "delay_seconds", "correlation_id",
-    "parent_job_id", "created_by", "dedup_key", "dedup_for_seconds", "on_duplicate", "serialization_key", "on_dead", "trace_context",
+    "parent_job_id", "created_by", "dedup_key", "dedup_for_seconds", "on_duplicate", "serialization_key", "on_dead",
+    "trace_context",
 )  # fmt: skip
 _DEFAULTS: Final = {"version": 1, "priority": 100, "max_attempts": 3, "on_duplicate": "return", "on_dead": "advance"}
 
@@ -32,7 +33,13 @@ async def reserve_ids(link: Link, count: int) -> list[int]:
 
 
 async def enqueue(
-    link: Link, rows: Sequence[NewRow], ids: Sequence[int], tokens: Sequence[int], *, reserve: int = 0, lock_timeout: str | None = None
+    link: Link,
+    rows: Sequence[NewRow],
+    ids: Sequence[int],
+    tokens: Sequence[int],
+    *,
+    reserve: int = 0,
+    lock_timeout: str | None = None,
 ) -> EnqueueAnswer:
     """Write the rows in one transaction; `tokens` identify them if the call has to be made again with the same ids."""
     record = await link.fetch_row(
@@ -48,7 +55,9 @@ def enqueue_answer(record: Record, count: int) -> EnqueueAnswer:
     existing = frozenset(record["existing"] or ())
     ids = record["ids"]
     return EnqueueAnswer(
-        enqueued=[Enqueued(ids[at], at + 1 not in existing) for at in range(count)] if existing else [Enqueued(i, True) for i in ids],  # noqa: FBT003
+        enqueued=[Enqueued(ids[at], at + 1 not in existing) for at in range(count)]
+        if existing
+        else [Enqueued(i, True) for i in ids],
         duplicates=[ordinal - 1 for ordinal in record["duplicates"] or ()],
         taken=[ordinal - 1 for ordinal in record["taken"] or ()],
         reserved=record["reserved"] or [],

@@ -1,10 +1,10 @@
 """Bring the schema up to date, or say in what state it is.
 
-Migrations are the numbered SQL files of `store/migrations/`. Each is applied in a transaction of its own, together with its row in
-the ledger `migrations`, under a transaction-scoped advisory lock: any number of processes may start together, one does the work,
-the others find it done; a process that dies halfway leaves nothing behind. A schema that is current costs two SELECTs and no DDL.
-Statements give up waiting for a table's lock after `lock_timeout` and are tried again, so that a migration that waits for a long
-transaction does not make every other statement queue up behind it.
+Migrations are the numbered SQL files of `store/migrations/`. Each is applied in a transaction of its own, together with its row
+in the ledger `migrations`, under a transaction-scoped advisory lock: any number of processes may start together, one does the
+work, the others find it done; a process that dies halfway leaves nothing behind. A schema that is current costs two SELECTs and
+no DDL. Statements give up waiting for a table's lock after `lock_timeout` and are tried again, so that a migration that waits
+for a long transaction does not make every other statement queue up behind it.
 
 A file whose first line is `-- breaking: <why>` makes older programs refuse the schema. Others may run beside it.
 """
@@ -103,7 +103,9 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
 
 def _too_new(database: Database, found: Status) -> SchemaTooNew:
     names = ", ".join(found.unknown_breaking)
-    return SchemaTooNew(f'schema "{database.schema}" was changed by a newer asyncjobs ({names}): update asyncjobs in this program.')
+    return SchemaTooNew(
+        f'schema "{database.schema}" was changed by a newer asyncjobs ({names}): update asyncjobs in this program.'
+    )
 
 
 def _outdated(database: Database, names: list[str]) -> SchemaOutdated:
@@ -134,14 +136,16 @@ async def _apply(database: Database, connection: Connection, migration: Migratio
         except asyncpg.PostgresError as error:
             if attempt == _ATTEMPTS - 1 or connection.is_closed() or not is_passing(error):
                 raise
-            await asyncio.sleep(random.uniform(0.05, 0.1) * 2 ** min(attempt, 6))  # noqa: S311 - not a secret
+            await asyncio.sleep(random.uniform(0.05, 0.1) * 2 ** min(attempt, 6))
     raise AssertionError("unreachable")
 
 
 async def _apply_once(database: Database, connection: Connection, migration: Migration) -> bool:
     await connection.execute("SET LOCAL lock_timeout = '60s'")
     await connection.execute(database.sql("migrations_lock"))
-    await connection.execute("SET LOCAL lock_timeout = '3s'; SET LOCAL client_min_messages = warning; SET LOCAL check_function_bodies = off")
+    await connection.execute(
+        "SET LOCAL lock_timeout = '3s'; SET LOCAL client_min_messages = warning; SET LOCAL check_function_bodies = off"
+    )
     found = await _status(database, connection)
     if migration.name not in found.pending:
         return False

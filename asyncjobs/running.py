@@ -1,0 +1,101 @@
+"""Running an app's jobs: from entering a block to leaving it, for the life of a web application, or until a signal."""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from structlog.typing import FilteringBoundLogger
+
+from asyncjobs.config import Queue, config_seconds
+from asyncjobs.context import JobContext, current
+from asyncjobs.model.job import Job
+from asyncjobs.model.outcome import Duration
+from asyncjobs.runner import Runner
+from asyncjobs.runtime.attempt import Attempt
+from asyncjobs.served import served_handlers, served_queues
+
+if TYPE_CHECKING:
+    from asyncjobs.app import AsyncJobs
+
+#: What handlers get to end by themselves: in a lifespan, and in a process of their own.
+GRACE_SECONDS: Final = 10.0
+GRACE_SECONDS_IN_RUN: Final = 25.0
+
+
+@asynccontextmanager
+async def running(
+    app: "AsyncJobs",
+    *,
+    queues: Iterable[str | Queue] | None,
+    types: Iterable[str] | None,
+    grace: Duration | None,
+    default_grace: float = GRACE_SECONDS,
+) -> AsyncGenerator[Runner]:
+    """Run jobs from entering to leaving; opens the app if it is not open."""
+    chosen = served_queues(app.queues, queues)
+    handlers = served_handlers(app.handlers, types)
+    seconds = default_grace if app.settings.grace is None else app.settings.grace
+    if grace is not None:
+        seconds = config_seconds(grace, name="grace")
+    await app.lifecycle.enter()
+    try:
+        assert app.lifecycle.opened is not None
+        runner = Runner(
+            app.lifecycle.opened,
+            queues=chosen,
+            handlers=handlers,
+            open_context=lambda attempt, job, log: _open_context(app, attempt, job, log),
+            grace=seconds,
+            listen=app.lifecycle.listening_database(),
+        )
+        await runner.start()
+        try:
+            yield runner
+        finally:
+            await runner.stop()
+    finally:
+        await app.lifecycle.leave()
+
+
+@asynccontextmanager
+async def lifespan(app: "AsyncJobs") -> AsyncGenerator[None]:
+    """`running` in Starlette's shape."""
+    async with running(app, queues=None, types=None, grace=None):
+        yield
+
+
+def _open_context(app: "AsyncJobs", attempt: Attempt, job: Job, log: FilteringBoundLogger) -> JobContext:
+    context = JobContext(job=job, jobs=app, log=log, attempt=attempt)
+    current.set(context)
+    return context
+
+
+async def run_until_signal(app: "AsyncJobs", *, queues: Iterable[str | Queue] | None, types: Iterable[str] | None) -> None:
+    """Run jobs until SIGTERM or SIGINT; a second one cuts the grace short."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    runners: list[Runner] = []
+    hurrying: list[asyncio.Task[None]] = []
+
+    def on_signal() -> None:
+        if asked.is_set() and runners:
+            hurrying.append(loop.create_task(runners[0].stop()))
+        asked.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    try:
+        async with running(app, queues=queues, types=types, grace=None, default_grace=GRACE_SECONDS_IN_RUN) as runner:
+            runners.append(runner)
+            stopping = loop.create_task(runner.wait_stopped())
+            asking = loop.create_task(asked.wait())
+            try:
+                await asyncio.wait({stopping, asking}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                stopping.cancel()
+                asking.cancel()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
