@@ -73,8 +73,7 @@ class Host(Protocol):
 
 
 class Tokens:
-    """Claim tokens: a random base of this runner, and a number for each claim. A number is handed out once, even to a lost
-    call."""
+    """Claim tokens: a random base of this runner and a number for each claim, handed out once even if the call was lost."""
 
     def __init__(self, base: int) -> None:
         self.base = base

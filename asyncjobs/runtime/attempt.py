@@ -122,8 +122,8 @@ class Attempt:
         return max(by_request, by_timeout, 0.0)
 
     def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:
-        """Run in a task of its own, whose context is empty: nothing of a request that happened to open the app leaks into
-        jobs.""" self._task = self._loop.create_task(self._run(ended), name=f"job {self.claimed.id}", context=contextvars.Context())
+        """Run in a task of its own, with an empty context: nothing of a request that happened to open the app leaks into jobs."""
+        self._task = self._loop.create_task(self._run(ended), name=f"job {self.claimed.id}", context=contextvars.Context())
         # A task that is cancelled before its first step never enters its coroutine: nobody would free the slot.
         self._task.add_done_callback(lambda _: self._end(ended, Interrupted()) if not self._ended else None)
         return self._task

@@ -120,7 +120,7 @@ class Opened:
     async def enqueue(
         self, rows: Sequence[NewRow], *, connection: Connection | None = None, many: bool = False
     ) -> list[Enqueued]:
-        """Write the rows; durable when this returns, or with the commit of `connection`. `many`: all or none, in one transaction."""
+        """Write the rows; durable when this returns, or with the commit of `connection`. `many`: in one transaction."""
         self.check_usable()
         if connection is not None:
             enqueued = await self._enqueue_here(connection, rows)

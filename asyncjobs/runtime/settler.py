@@ -63,8 +63,9 @@ class Settler:
 
     async def _settle(self, ack: Ack) -> None:
         try:
-            while not await self._is_settled(ack):  # nobody tells when a stranger's transaction ends
-                await asyncio.sleep(_PAUSE_SECONDS)  # noqa: ASYNC110
+            # Nobody tells when a stranger's transaction ends.
+            while not await self._is_settled(ack):  # noqa: ASYNC110
+                await asyncio.sleep(_PAUSE_SECONDS)
         finally:
             self._open -= 1
             if not self._open:
