@@ -32,7 +32,8 @@ _DEFAULTS = {
     "log_checkpoints": "off",
     "logging_collector": "off",
 }
-_NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+#: Commits still reach the kernel: only a crash of the machine can lose them.
+_NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}
 _STATISTICS = "pg_stat_statements"
 
 

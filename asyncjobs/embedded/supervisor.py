@@ -26,8 +26,8 @@ from asyncjobs.embedded.locks import Lock, wait_for
 from asyncjobs.embedded.postgres import Postgres
 from asyncjobs.embedded.user import server_identity
 
-#: How often it looks whether there are clients; signals wake it at once.
-_LOOK_SECONDS = 0.25
+#: How often it looks whether there are clients: a fortieth of the linger time, within these. Signals wake it at once.
+_LOOK_SECONDS = (0.02, 0.25)
 #: Those who only ask hold the lock for a moment.
 _TAKE_SECONDS = 1.0
 #: A postmaster that dies more often than this within a minute is given up.
@@ -44,6 +44,7 @@ class Supervisor:
         self._start = Lock(self._layout.start_lock)
         self._clients = Lock(self._layout.clients_lock)
         self._bell = _Bell()
+        self._look_seconds = min(max(_LOOK_SECONDS[0], order.linger / 40), _LOOK_SECONDS[1])
         self._postgres: Postgres | None = None
         self._major = 0
         self._restarts: deque[float] = deque(maxlen=_RESTARTS_A_MINUTE)
@@ -91,7 +92,7 @@ class Supervisor:
                 self._restart()
             if self._is_unwanted():
                 return
-            self._bell.wait(_LOOK_SECONDS)
+            self._bell.wait(self._look_seconds)
 
     def _restart(self) -> None:
         """The postmaster died by itself, or was killed: PostgreSQL recovers at its next start, on the same port if it can."""
