@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 from weakref import ref
 
+from asyncjobs.admin import Admin
 from asyncjobs.app_settings import Hook, MoreSettings, make_settings
 from asyncjobs.config import Queue, check_queues
 from asyncjobs.connections import Connection
@@ -25,6 +26,7 @@ from asyncjobs.router import JobRouter
 from asyncjobs.rows import admit, check_placed
 from asyncjobs.runner import Runner
 from asyncjobs.running import lifespan, run_until_signal, running
+from asyncjobs.runtime.health import Health
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.telemetry.events import Events
 from asyncjobs.which_app import check_loop, not_open
@@ -74,6 +76,8 @@ class AsyncJobs(JobRouter):
         self.declarations.app = ref(self)
         self._handlers: dict[str, Handler] | None = None
         self.lifecycle = Lifecycle(self)
+        self.admin = Admin(self._here)
+        self.runners: list[Runner] = []  # that run now, in this process
         if isinstance(routers, JobRouter):
             raise ConfigurationError("routers= is one router: write routers=[router].")
         for router in routers:
@@ -142,6 +146,12 @@ class AsyncJobs(JobRouter):
     async def migrate(self) -> list[str]:
         """Bring the schema up to date, whether the app is open or not; what was applied, in order."""
         return await self.lifecycle.migrate()
+
+    def health(self) -> Health:
+        """How the app and its runners are in this process, without asking the database. Also when it is closed."""
+        opened = self.lifecycle.opened
+        is_open = opened is not None and opened.pid == os.getpid()
+        return Health(is_open=is_open, runners=[runner.health() for runner in self.runners] if is_open else [])
 
     @property
     def opened_in(self) -> int | None:

@@ -39,6 +39,7 @@ from asyncjobs.runtime.attempt import Attempt, Context, Handler, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.health import RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.opened import Opened
@@ -186,6 +187,24 @@ class Runner:
     def start_attempt(self, job: Claimed, scan: Scan) -> None:
         """Run a claimed job."""
         self.attempts.start(job, scan)
+
+    def health(self) -> RunnerHealth:
+        """How this runner is, without asking the database."""
+        return RunnerHealth(
+            id=self.id,
+            queues=self._queues,
+            notify=self.listening.mode,
+            is_listening=self.listening.is_connected,
+            running=len(self.attempts.ids),
+            stuck=self.attempts.stuck,
+            free_slots=sum(coordinator.slots.concurrency - coordinator.slots.taken for coordinator in self.coordinators),
+            unwritten=self.acker.unwritten,
+            answered_age_seconds=time.monotonic() - self.acker.answered_at,
+            beat_age_seconds=self.heartbeat.turn_age_seconds,
+            is_confirmed=self.heartbeat.is_confirmed,
+            is_stopping=self._stopping is not None,
+            error=None if self.acker.error is None else f"{type(self.acker.error).__name__}: {self.acker.error}",
+        )
 
     # Starting.
 

@@ -51,10 +51,12 @@ async def running(
             listen=app.lifecycle.listening_database(),
         )
         await runner.start()
+        app.runners.append(runner)
         try:
             yield runner
         finally:
             await runner.stop()
+            app.runners.remove(runner)
     finally:
         await app.lifecycle.leave()
 

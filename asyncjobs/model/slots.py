@@ -14,7 +14,8 @@ class Slots:
     """Slots by lane; the lane None stands for the general slots, which take jobs of any lane."""
 
     def __init__(self, concurrency: int, lanes: Mapping[str, int] | None = None) -> None:
-        self._size: dict[str | None, int] = {None: concurrency - sum((lanes or {}).values()), **(lanes or {})}
+        self._size: dict[str | None, int] = {None: concurrency - sum((lanes or {}).values())}
+        self._size.update(lanes or {})
         self._free = dict(self._size)
         self.concurrency = concurrency
         self.taken = 0

@@ -58,6 +58,11 @@ class Attempts:
         """How many of them are jobs that were taken back from a dead runner."""
         return self._rescued
 
+    @property
+    def stuck(self) -> int:
+        """How many of them go on long after they should have ended."""
+        return sum(attempt.overdue_seconds >= STUCK_SECONDS for attempt in self._running.values())
+
     def start(self, job: Claimed, scan: Scan) -> None:
         """Run a claimed job in a slot of the scan that found it."""
         attempt = Attempt(job, self._handlers[job.type], scan.lane, self._surroundings)
