@@ -1,0 +1,288 @@
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from asyncjobs.runtime.clock import boottime
+from asyncjobs.runtime.heartbeat import Heartbeat
+from asyncjobs.store import runners
+from asyncjobs.store.database import Connection, Database
+from asyncjobs.telemetry.events import Events, LoopStalled, RunnerLostItself, ServicePassFailed
+from asyncjobs.testing import Recorder
+from tests.support.eventually import eventually
+from tests.support.factories import insert_runner
+from tests.support.proxy import Proxy
+
+BEAT = 0.05
+TIMEOUT = 0.6
+
+
+class Watched:
+    """A heartbeat, and what it told."""
+
+    def __init__(self, database: Database, **options: Any) -> None:
+        self.declared_dead: list[int] = []
+        self.unconfirmed: list[tuple[int, float]] = []
+        self.threads: set[int] = set()
+        defaults: dict[str, Any] = {
+            "heartbeat_seconds": BEAT,
+            "runner_timeout_seconds": TIMEOUT,
+            "stall_after_seconds": 60.0,
+            "stall_limit_seconds": 120.0,
+        }
+        self.heartbeat = Heartbeat(
+            database,
+            events=Events(),
+            on_declared_dead=self._on_declared_dead,
+            on_unconfirmed=self._on_unconfirmed,
+            **(defaults | options),
+        )
+
+    def _on_declared_dead(self, runner_id: int) -> None:
+        self.threads.add(threading.get_ident())
+        self.declared_dead.append(runner_id)
+
+    def _on_unconfirmed(self, runner_id: int) -> None:
+        self.threads.add(threading.get_ident())
+        self.unconfirmed.append((runner_id, self.heartbeat.clock() - self.heartbeat.confirmed_at))
+
+    @asynccontextmanager
+    async def following(self, runner_id: int = 1) -> AsyncGenerator[Heartbeat]:
+        """Beat for the runner until the context is left."""
+        self.heartbeat.follow(runner_id)
+        self.heartbeat.start()
+        try:
+            await eventually(lambda: self.heartbeat.beats > 0, description="the first beat")
+            yield self.heartbeat
+        finally:
+            await self.heartbeat.stop()
+
+
+@pytest.fixture
+async def proxy(dsn: str) -> AsyncGenerator[Proxy]:
+    async with Proxy(dsn) as made:
+        yield made
+
+
+@pytest.fixture
+async def runner(connection: Connection, schema: str) -> int:
+    return await insert_runner(connection, schema=schema, id=1)
+
+
+async def beat_of(connection: Connection, runner_id: int = 1) -> int:
+    return int(await connection.fetchval("SELECT beat FROM asyncjobs.runners WHERE id = $1", runner_id))
+
+
+def block_the_loop(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+@pytest.mark.matrix("loop", "schema")
+async def test_beats_go_on_at_their_interval(database: Database, runner: int) -> None:
+    async with Watched(database).following(runner) as heartbeat:
+        before, started = heartbeat.beats, time.monotonic()
+        await eventually(lambda: heartbeat.beats >= before + 5, description="five more beats")
+        assert time.monotonic() - started >= 4 * BEAT * 0.9
+        assert heartbeat.is_confirmed
+
+
+async def test_blocked_main_loop_does_not_stop_the_beat(database: Database, runner: int, connection: Connection) -> None:
+    async with Watched(database).following(runner):
+        before = await beat_of(connection)
+        block_the_loop(0.5)
+        assert await beat_of(connection) >= before + 4
+
+
+async def test_answer_tells_how_many_others_there_are(database: Database, runner: int, connection: Connection) -> None:
+    async with Watched(database).following(runner) as heartbeat:
+        assert heartbeat.other_runners == 0
+        await insert_runner(connection, id=2)
+        await insert_runner(connection, id=3)
+        await eventually(lambda: heartbeat.other_runners == 2, description="two others")
+
+
+async def test_runner_whose_row_is_gone_is_told_once_and_may_come_back_under_another_id(
+    database: Database, runner: int, connection: Connection
+) -> None:
+    watched = Watched(database)
+    async with watched.following(runner) as heartbeat:
+        await connection.execute("DELETE FROM asyncjobs.runners")
+        await eventually(lambda: watched.declared_dead == [runner], description="it is declared dead")
+        assert not heartbeat.is_confirmed
+        await asyncio.sleep(3 * BEAT)
+        assert watched.declared_dead == [runner]
+        await insert_runner(connection, id=2)
+        heartbeat.follow(2)
+        await eventually(lambda: beat_of_is(connection, 2), description="beats of the other")
+        assert heartbeat.is_confirmed
+    assert watched.threads == {threading.get_ident()}
+
+
+async def beat_of_is(connection: Connection, runner_id: int) -> bool:
+    return await beat_of(connection, runner_id) > 0
+
+
+async def test_runner_without_confirmed_beats_is_told_before_others_may_declare_it_dead(
+    proxy: Proxy, runner: int, recorder: Recorder
+) -> None:
+    watched = Watched(Database(proxy.dsn))
+    async with watched.following(runner) as heartbeat:
+        proxy.black_hole("heartbeat")
+        await eventually(lambda: watched.unconfirmed, description="it is unconfirmed")
+        ((who, age),) = watched.unconfirmed
+        assert who == runner
+        assert TIMEOUT * 5 / 6 <= age < TIMEOUT
+        assert not heartbeat.is_confirmed
+        await asyncio.sleep(0.3)
+        assert len(watched.unconfirmed) == 1
+        proxy.heal()
+        await eventually(lambda: heartbeat.is_confirmed, description="a confirmed beat")
+        proxy.black_hole("heartbeat")
+        await eventually(lambda: len(watched.unconfirmed) == 2, description="it is unconfirmed again")
+    assert len(recorder.of(RunnerLostItself)) == 2
+    assert watched.threads == {threading.get_ident()}
+
+
+async def test_trust_ends_by_a_clock_that_goes_on_in_suspend_and_knows_no_time_of_day(database: Database, runner: int) -> None:
+    slept = [0.0]
+    watched = Watched(database, clock=lambda: boottime() + slept[0], heartbeat_seconds=60.0, runner_timeout_seconds=360.0)
+    async with watched.following(runner) as heartbeat:
+        assert heartbeat.is_confirmed
+        slept[0] = 299.0
+        assert heartbeat.is_confirmed
+        slept[0] = 300.0
+        assert not heartbeat.is_confirmed
+        await eventually(lambda: len(watched.unconfirmed) == 1, description="it is unconfirmed")
+
+
+async def test_beat_is_confirmed_as_of_when_it_was_sent(proxy: Proxy, runner: int) -> None:
+    watched = Watched(Database(proxy.dsn), heartbeat_seconds=0.5, runner_timeout_seconds=6.0)
+    async with watched.following(runner) as heartbeat:
+        proxy.delay(0.2, "heartbeat")
+        heartbeat.follow(runner)
+        seen = heartbeat.beats
+        while heartbeat.beats == seen:
+            await asyncio.sleep(0.001)
+        assert heartbeat.clock() - heartbeat.confirmed_at >= 0.19
+
+
+async def test_follow_takes_the_moment_when_the_registration_was_sent(database: Database) -> None:
+    heartbeat = Watched(database, runner_timeout_seconds=6.0).heartbeat
+    heartbeat.follow(1, sent_at=heartbeat.clock() - 4.9)
+    assert heartbeat.is_confirmed
+    heartbeat.follow(1, sent_at=heartbeat.clock() - 5.0)
+    assert not heartbeat.is_confirmed
+
+
+async def test_failing_beats_are_repeated_on_a_new_connection(proxy: Proxy, runner: int, recorder: Recorder) -> None:
+    async with Watched(Database(proxy.dsn)).following(runner) as heartbeat:
+        proxy.drop_next_response("heartbeat")
+        await recorder.wait_for(ServicePassFailed, lambda event: event.service == "heartbeat")
+        before = heartbeat.beats
+        await eventually(lambda: heartbeat.beats > before, description="another beat")
+
+
+async def test_database_that_is_down_at_the_start_is_waited_for(proxy: Proxy, runner: int, recorder: Recorder) -> None:
+    proxy.refuse()
+    heartbeat = Watched(Database(proxy.dsn)).heartbeat
+    heartbeat.follow(runner)
+    heartbeat.start()
+    await recorder.wait_for(ServicePassFailed, lambda event: event.failures == 2)
+    proxy.heal()
+    await eventually(lambda: heartbeat.beats > 0, description="a beat")
+    await heartbeat.stop()
+
+
+async def test_stalled_loop_is_reported_while_it_stands_with_task_and_stack(
+    database: Database, runner: int, recorder: Recorder
+) -> None:
+    async with Watched(database, stall_after_seconds=0.1).following(runner):
+
+        async def work() -> None:
+            block_the_loop(0.6)
+
+        await asyncio.create_task(work(), name="job 42 (email)")
+        reports = recorder.of(LoopStalled)  # nothing was awaited since: they were emitted meanwhile
+    assert 2 <= len(reports) <= 3  # after 0.1 s, and when that had doubled, and doubled again
+    assert all(report.task == "job 42 (email)" and "block_the_loop" in report.stack for report in reports)
+    assert 0.1 <= reports[0].seconds < 0.3
+    assert reports[1].seconds >= 2 * reports[0].seconds
+
+
+async def test_loop_that_turns_is_not_reported(database: Database, runner: int, recorder: Recorder) -> None:
+    async with Watched(database, stall_after_seconds=0.2).following(runner):
+        for _ in range(10):
+            block_the_loop(0.05)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+    assert not recorder.of(LoopStalled)
+
+
+async def test_loop_that_stands_still_for_the_limit_stops_the_beat_until_it_turns(
+    database: Database, runner: int, connection: Connection, recorder: Recorder
+) -> None:
+    watched = Watched(database, stall_after_seconds=0.1, stall_limit_seconds=0.3, runner_timeout_seconds=60.0)
+    async with watched.following(runner) as heartbeat:
+        block_the_loop(0.5)
+        stopped_at = heartbeat.beats
+        block_the_loop(0.3)
+        assert heartbeat.beats == stopped_at
+        assert [event.runner_id for event in recorder.of(RunnerLostItself)] == [runner]
+        assert "stall_limit" in recorder.of(RunnerLostItself)[0].reason
+        await eventually(lambda: heartbeat.beats > stopped_at, description="beats go on")
+
+
+async def test_stop_ends_thread_and_connection(database: Database, runner: int) -> None:
+    async with Watched(database).following(runner) as heartbeat:
+        assert any(thread.name == "asyncjobs heartbeat" for thread in threading.enumerate())
+        await heartbeat.stop()
+        await eventually(
+            lambda: all(thread.name != "asyncjobs heartbeat" for thread in threading.enumerate()), description="no thread"
+        )
+        await heartbeat.stop()
+
+
+async def test_stop_does_not_wait_for_a_silent_server(proxy: Proxy, runner: int) -> None:
+    watched = Watched(Database(proxy.dsn), heartbeat_seconds=5.0, runner_timeout_seconds=30.0)
+    async with watched.following(runner) as heartbeat:
+        proxy.black_hole()
+        heartbeat.follow(runner)  # a beat, now
+        await asyncio.sleep(0.05)
+        started = time.monotonic()
+        await heartbeat.stop()
+        assert time.monotonic() - started < 0.9
+
+
+async def test_stop_before_the_thread_came_to_work(database: Database) -> None:
+    for _ in range(20):
+        heartbeat = Watched(database).heartbeat
+        heartbeat.start()
+        await heartbeat.stop()
+
+
+async def test_stop_without_start_is_nothing(database: Database) -> None:
+    await Watched(database).heartbeat.stop()
+
+
+async def test_beats_carry_on_next_to_a_busy_connection_of_the_main_loop(
+    database: Database, runner: int, connection: Connection
+) -> None:
+    async with Watched(database).following(runner) as heartbeat:
+        before = heartbeat.beats
+        await connection.fetch("SELECT pg_sleep(0.3)")
+        assert heartbeat.beats >= before + 3
+
+
+async def test_registration_beats_and_leaving_round_trip(database: Database) -> None:
+    link = database.link("runner")
+    runner_id = runners.new_runner_id()
+    await runners.register(link, runner_id, host="h", pid=1, version="0", queues=["default"], types=["email"])
+    async with Watched(database).following(runner_id):
+        pass
+    await runners.leave(link, runner_id)
+    assert (await runners.look(link)).beats == {}
+    await link.close()

@@ -1,0 +1,40 @@
+"""Running services in tests."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from asyncjobs.runtime.service import Service
+
+
+@asynccontextmanager
+async def running(*services: Service) -> AsyncGenerator[None]:
+    """Run the services while the context is open. One that ended with an error fails the test."""
+    tasks = [asyncio.create_task(service.run(), name=service.name) for service in services]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        endings = await asyncio.gather(*tasks, return_exceptions=True)
+    for ending in endings:
+        if isinstance(ending, Exception):
+            raise ending
+
+
+class Woken:
+    """Notes what a runner would be woken for."""
+
+    def __init__(self) -> None:
+        self.queues: list[tuple[str, bool]] = []
+        self.due: list[float] = []
+        self.all = 0
+
+    def wake_queue(self, queue: str, *, front: bool) -> None:
+        self.queues.append((queue, front))
+
+    def wake_due(self, seconds: float) -> None:
+        self.due.append(seconds)
+
+    def wake_all(self) -> None:
+        self.all += 1
