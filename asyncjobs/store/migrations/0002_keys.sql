@@ -1,5 +1,16 @@
 -- Serialization keys: the lock of a key, the dispatch of heads, and the join at the commit of a caller's transaction.
 
+-- NOTIFY's channel for this schema. A fixed length, whatever the schema is called (a name may have 63 bytes, a channel, too).
+CREATE FUNCTION asyncjobs.channel() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 'asyncjobs_' || pg_catalog.left(pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(
+    (pg_catalog.parse_ident('asyncjobs.channel'))[1], 'UTF8')), 'hex'), 32);
+
+-- Keys whose head is to be dispatched by a serializer. No key is unique here: to find out would conflict with others.
+CREATE TABLE asyncjobs.dispatch_requests (
+    id                bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    serialization_key text NOT NULL
+);
+
 -- Lock the keys until the end of the transaction. Keys share 4,096 slots, taken in ascending order: a lock per key would run
 -- out of shared memory at some 50,000 keys in one transaction, and two orders would deadlock.
 CREATE FUNCTION asyncjobs.lock_keys(_keys text[]) RETURNS void LANGUAGE plpgsql
@@ -66,9 +77,12 @@ BEGIN
     FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
           FROM (SELECT x.id FROM asyncjobs.serialized_jobs AS x WHERE x.place IS NULL ORDER BY x.id) AS o) AS q
     WHERE s.id = q.id;
-    -- Under a snapshot older than the lock this could not see what others dispatched: the serializers do it then.
     IF current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM asyncjobs.dispatch_keys(_keys);
+    ELSE
+        -- Under a snapshot older than the lock this could not see what others dispatched: a serializer does it after the commit.
+        INSERT INTO asyncjobs.dispatch_requests (serialization_key) SELECT k.key FROM unnest(_keys) AS k(key);
+        PERFORM pg_notify(asyncjobs.channel(), 'k');
     END IF;
     RETURN NULL;
 END $$;
