@@ -98,12 +98,14 @@ def closed_to(folder: Path, identity: Identity) -> Path | None:
         return None
     resolved = folder.resolve()
     for place in (*reversed(resolved.parents), resolved):
-        if place.exists() and not _passable(place.stat(), identity):
+        if place.exists() and not is_passable(place, identity):
             return place
     return None
 
 
-def _passable(info: os.stat_result, identity: Identity) -> bool:
+def is_passable(place: Path, identity: Identity) -> bool:
+    """Whether the identity may go through this folder, as far as its owner, group and mode say."""
+    info = place.stat()
     if info.st_uid == identity.uid:
         return bool(info.st_mode & stat.S_IXUSR)
     if info.st_gid == identity.gid:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import time
@@ -241,10 +240,11 @@ def test_told_supervisor_stops_in_order_although_it_has_clients(layout: Layout) 
     server.close()
 
 
-def test_removed_folder_ends_the_server(fresh: Layout) -> None:
+def test_removed_folder_ends_the_server(layout: Layout, fresh: Layout) -> None:
+    copy_cluster(layout.folder, fresh.folder)
     server = start_sync(fresh.folder, linger=60, durable=False)
     there = state(fresh)
-    shutil.rmtree(fresh.folder)
+    fresh.folder.rename(fresh.folder.with_name("removed"))  # a removal that nothing comes between
     assert wait_for(lambda: not answers(server.dsn), 5)
     assert wait_for(lambda: not is_alive(there.pid) and not is_alive(there.supervisor_pid), 5)
     server.close()
@@ -287,8 +287,9 @@ def test_restart_takes_the_same_port(layout: Layout) -> None:
     second.close()
 
 
-def test_path_too_long_for_a_socket_is_long_enough(fresh: Layout) -> None:
+def test_path_too_long_for_a_socket_is_long_enough(layout: Layout, fresh: Layout) -> None:
     folder = fresh.folder / ("long " * 30)
+    copy_cluster(layout.folder, folder)
     with nothing_left(folder):
         server = start_sync(folder, linger=0, durable=False)
         assert answers(server.dsn)

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 
 import asyncjobs
+from asyncjobs.embedded.folder import prepare_folder
 from asyncjobs.embedded.layout import Layout
 from asyncjobs.embedded.leftovers import processes_on
 from asyncjobs.embedded.locks import is_held, wait_for
@@ -138,7 +139,7 @@ def nothing_left(folder: Path) -> Generator[Layout]:
 
 def copy_cluster(source: Path, target: Path) -> None:
     """A copy of a server's folder as it is, with its owners: faster than initdb."""
-    target.mkdir(mode=0o711 if server_identity().is_other else 0o700)
+    prepare_folder(target, server_identity())
     subprocess.run(["cp", "-a", Layout(source).data, target], check=True)
 
 
