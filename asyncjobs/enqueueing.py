@@ -35,17 +35,19 @@ def only(job: NewJob[N], payload: object, options: Mapping[str, Any]) -> NewJob[
     return job
 
 
-def check_jobs(jobs: Iterable[NewJob[N]], handlers: Mapping[str, Handler]) -> list[NewJob[N]]:
+def check_jobs(jobs: object, handlers: Mapping[str, Handler]) -> list[NewJob[Any]]:
     """The jobs as a list. EnqueueError for anything that is none; UnknownType for a type that the app does not include."""
     if not isinstance(jobs, Iterable):
         raise EnqueueError(f"{jobs!r} is not a list of jobs: write enqueue_many([job_type.new(...), ...]).")
-    news = list(jobs)
-    for new in news:
-        if not isinstance(new, NewJob):
-            raise EnqueueError(f"{new!r} is no job: write {getattr(new, 'name', 'job_type')}.new(...).")
-        if new.type not in handlers:
-            raise UnknownType(new.type, handlers)
-    return news
+    return [_checked(new, handlers) for new in jobs]
+
+
+def _checked(new: object, handlers: Mapping[str, Handler]) -> NewJob[Any]:
+    if not isinstance(new, NewJob):
+        raise EnqueueError(f"{new!r} is no job: write {getattr(new, 'name', 'job_type')}.new(...).")
+    if new.type not in handlers:
+        raise UnknownType(new.type, handlers)
+    return new
 
 
 def one_connection(jobs: Sequence[NewJob[Any]], connection: Any) -> Any:

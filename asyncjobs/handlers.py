@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar, final
+from typing import Any, Generic, Literal, TypeVar, cast, final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from asyncjobs.model.outcome import Duration
 from asyncjobs.options import MAX_ATTEMPTS, MAX_PRIORITY
 from asyncjobs.payload import Encoded, PayloadCodec, ResultCodec
 from asyncjobs.serialize_by import KeyRule, check_template
-from asyncjobs.signature import Signature, check_function, read_signature
+from asyncjobs.signature import Signature, check_function, is_async, read_signature
 
 N_co = TypeVar("N_co", covariant=True)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -44,7 +44,7 @@ class Handler:
 
     def __init__(self, name: str, function: Callable[..., Any], declared: Declared, *, declared_at: str) -> None:
         self.name = check_name("job", name)
-        self.is_async = check_function(name, function)
+        self.is_async = is_async(check_function(name, function))
         _check_declared(name, declared)
         self.function = function
         self.declared_at = declared_at
@@ -55,14 +55,14 @@ class Handler:
         self.timeout_seconds = None if declared.timeout is None else _timeout(name, declared.timeout)
         self.max_attempts = declared.max_attempts
         self.backoff = declared.backoff
-        self.on_dead = declared.on_dead
+        self.on_dead: Literal["advance", "halt"] = declared.on_dead
         self.version = declared.version
         self.upgrades = dict(declared.upgrades)
         self.breaker = declared.breaker
         self.is_stub = declared.is_stub
         self._key_rule = KeyRule(name, declared.serialize_by)
         self._local_names: Mapping[str, Any] | None = None
-        self._settled = False
+        self._payload: PayloadCodec | None = None
 
     def __repr__(self) -> str:
         return f"<Handler {self.name!r} at {self.declared_at}>"
@@ -78,15 +78,15 @@ class Handler:
             self._local_names = None  # a frame's locals are not kept alive
 
     def _check(self) -> None:
-        self._key_rule.bind(self.signature.parameters)
-        self._settled = self.payload is not None
+        parameters = self.signature.parameters
+        self._key_rule.bind(parameters)
+        self._payload = PayloadCodec(self.name, parameters)
 
     def settle(self) -> None:
         """Read the signature for good, at first use or at open. InvalidHandler also for an annotation that names nothing."""
-        if self._settled:
-            return
         try:
-            self._check()
+            if self._payload is None:
+                self._check()
         except NameError as error:
             raise InvalidHandler(
                 self.name, f"an annotation cannot be resolved: {error}. Import it at run time, not only for type checkers."
@@ -97,10 +97,12 @@ class Handler:
         """What the function's signature says."""
         return read_signature(self.name, self.function, self._local_names)
 
-    @cached_property
+    @property
     def payload(self) -> PayloadCodec:
-        """How its payload is encoded and decoded."""
-        return PayloadCodec(self.name, self.signature.parameters)
+        """How its payload is encoded and decoded. InvalidHandler when its signature cannot be a payload's."""
+        if self._payload is None:
+            self.settle()
+        return cast("PayloadCodec", self._payload)
 
     @cached_property
     def result(self) -> ResultCodec:
@@ -132,7 +134,6 @@ class Handler:
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, max_depth: int = 200) -> Encoded:
         """The checked payload of a call. InvalidPayload says which field does not fit, and why."""
-        self.settle()
         return self.payload.encode(self.payload.arguments(args, kwargs), max_depth=max_depth)
 
     def encode_payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
@@ -149,7 +150,6 @@ class Handler:
 
     def decode_payload(self, payload: str, version: int) -> dict[str, Any]:
         """The arguments of a stored payload, upgraded from its version. UndecodablePayload when they do not fit."""
-        self.settle()
         return self.payload.decode(payload if version == self.version else self._upgraded(payload, version))
 
     def _upgraded(self, payload: str, version: int) -> str:
@@ -203,8 +203,7 @@ def _check_declared(name: str, declared: Declared) -> None:
     _check_range(name, "priority", declared.priority, 0, MAX_PRIORITY)
     _check_range(name, "max_attempts", declared.max_attempts, 1, MAX_ATTEMPTS)
     _check_range(name, "version", declared.version, 1, 2**31 - 1)
-    if not isinstance(declared.backoff, Backoff):
-        raise ConfigurationError(f'job "{name}": backoff={declared.backoff!r} is no Backoff: write Backoff(base, maximum=…).')
+    _check_backoff(name, declared.backoff)
     if declared.on_dead not in ("advance", "halt"):
         raise ConfigurationError(f'job "{name}": on_dead={declared.on_dead!r} must be "advance" or "halt".')
     if declared.breaker is not None:
@@ -214,6 +213,11 @@ def _check_declared(name: str, declared: Declared) -> None:
         raise ConfigurationError(f'job "{name}": upgrades= has step {wrong[0]}: give 1 to {declared.version - 1} (version - 1).')
     if declared.serialize_by is not None:
         check_template(name, declared.serialize_by)
+
+
+def _check_backoff(name: str, backoff: object) -> None:
+    if not isinstance(backoff, Backoff):
+        raise ConfigurationError(f'job "{name}": backoff={backoff!r} is no Backoff: write Backoff(base, maximum=…).')
 
 
 def _check_range(name: str, what: str, value: object, least: int, most: int) -> None:

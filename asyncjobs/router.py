@@ -26,6 +26,7 @@ from asyncjobs.planned import (
     check_times,
 )
 from asyncjobs.registry import Declarations
+from asyncjobs.signature import check_function
 
 __all__ = ["JobRouter", "JobType"]
 
@@ -51,7 +52,13 @@ class JobRouter:
         if timeout is not None:
             config_seconds(timeout, name="JobRouter(timeout)", positive=True)
         self.declarations = Declarations(callers_place())
-        self._defaults = {"queue": queue, "lane": lane, "timeout": timeout, "max_attempts": max_attempts, "backoff": backoff}
+        self._defaults: dict[str, Any] = {
+            "queue": queue,
+            "lane": lane,
+            "timeout": timeout,
+            "max_attempts": max_attempts,
+            "backoff": backoff,
+        }
 
     @property
     def declared_at(self) -> str:
@@ -146,8 +153,7 @@ class JobRouter:
     ) -> None:
         """Enqueue this job at each tick of the cron expression, or `every` so often."""
         check_schedule(name, timezone=timezone, misfire=misfire, overlap=overlap)
-        if not isinstance(job, NewJob):
-            raise InvalidSchedule(name, f"{job!r} is no job: give {getattr(job, 'name', 'job_type')}.new(...).")
+        _refuse_unmade(name, job)
         details = {**check_times(name, cron, every), "timezone": timezone, "misfire": misfire, "overlap": overlap, "job": job}
         self._plan("schedule", name, callers_place(), details)
 
@@ -183,8 +189,7 @@ class JobRouter:
 
     def include_router(self, router: "JobRouter", /) -> None:
         """Take in what another router declares, now and later. Twice is once; DuplicateName names both places."""
-        if not isinstance(router, JobRouter):
-            raise ConfigurationError(f"{router!r} is no JobRouter: give the router, not its module or a job.")
+        _refuse_other(router)
         if router.declarations.app is not None:
             raise ConfigurationError("an AsyncJobs cannot be included: declare what both need on a JobRouter.")
         self.declarations.include(router.declarations)
@@ -205,12 +210,13 @@ class JobRouter:
         defaults = {name: value for name, value in self._defaults.items() if value is not None}
         return Declared(**{**defaults, **{name: value for name, value in given.items() if value is not None}})
 
-    def _declare(self, name: str, function: Callable[..., Any], declared: Declared) -> JobType[..., Any]:
+    def _declare(self, name: str, function: object, declared: Declared) -> JobType[..., Any]:
         if isinstance(function, JobType):
             raise InvalidHandler(
                 name, f'{function!r} is a job already: add aliases=("{name}",) to it, or declare another function.'
             )
-        handler = Handler(name, function, declared, declared_at=place_of(function))
+        checked = check_function(name, function)
+        handler = Handler(name, checked, declared, declared_at=place_of(checked))
         handler.prepare(callers_names())
         self.declarations.add(handler)
         return JobType(handler, self)
@@ -222,6 +228,16 @@ class JobRouter:
 def _refuse_function(name: object) -> None:
     if callable(name):
         raise InvalidName(f'the job has no name: write @router.job("{getattr(name, "__name__", "name")}").', name=name)
+
+
+def _refuse_unmade(name: str, job: object) -> None:
+    if not isinstance(job, NewJob):
+        raise InvalidSchedule(name, f"{job!r} is no job: give {getattr(job, 'name', 'job_type')}.new(...).")
+
+
+def _refuse_other(router: object) -> None:
+    if not isinstance(router, JobRouter):
+        raise ConfigurationError(f"{router!r} is no JobRouter: give the router, not its module or a job.")
 
 
 def _refuse_required(name: str, function: Callable[..., Any]) -> None:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
-from typing import Any
+from typing import Any, cast
 
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidPayload
 from asyncjobs.model.names import key_problem, shown
@@ -40,13 +40,11 @@ class KeyRule:
         """Whether there is a template or a function."""
         return self._template is not None or self._function is not None
 
-    def set_function(self, function: Any) -> None:
+    def set_function(self, function: object) -> None:
         """Make keys with this function. InvalidHandler when there is a rule already, or when it is no plain function."""
         if self.is_given:
             raise InvalidHandler(self.name, "serialize_by is given twice: keep one of them.")
-        if not callable(function) or inspect.iscoroutinefunction(function):
-            raise InvalidHandler(self.name, f"serialize_by needs a plain function, not {function!r}: it must not wait.")
-        self._function = function
+        self._function = _plain_function(self.name, function)
 
     def bind(self, parameters: Sequence[Parameter]) -> None:
         """Hold the rule against the handler's parameters. InvalidHandler when it names others."""
@@ -86,6 +84,12 @@ class KeyRule:
             return _Filled().vformat(self._template or "", (), arguments)
         except Exception as error:  # the user's function, or a format of the user's class
             raise InvalidPayload(self.name, f"serialize_by failed: {type(error).__name__}: {error}") from error
+
+
+def _plain_function(name: str, function: Any) -> KeyFunction:
+    if not callable(function) or inspect.iscoroutinefunction(function):
+        raise InvalidHandler(name, f"serialize_by needs a plain function, not {function!r}: it must not wait.")
+    return cast("KeyFunction", function)
 
 
 class _Filled(Formatter):

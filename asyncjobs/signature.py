@@ -38,8 +38,8 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     returns: Any  # without verdicts; Any when it is not annotated
 
 
-def check_function(name: str, function: object) -> bool:
-    """Whether the handler is `async def`. InvalidHandler for what is no function of the kind that can be one."""
+def check_function(name: str, function: object) -> Callable[..., Any]:
+    """The function, or InvalidHandler for what is no function of the kind that can be a handler."""
     if isinstance(function, (staticmethod, classmethod)):
         raise InvalidHandler(name, "a method cannot be a handler: declare a function of a module.")
     if not callable(function) or isinstance(function, type):
@@ -47,7 +47,12 @@ def check_function(name: str, function: object) -> bool:
     body = _body_of(function)
     if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
         raise InvalidHandler(name, f"{_name_of(function)} is a generator: return its result instead of yielding.")
-    return inspect.iscoroutinefunction(body) or inspect.iscoroutinefunction(function)
+    return function
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether the function is `async def`, also inside a partial or a decorator that kept its name."""
+    return inspect.iscoroutinefunction(_body_of(function)) or inspect.iscoroutinefunction(function)
 
 
 def _body_of(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,331 @@
+"""Every line passes in mypy --strict and in pyright strict. Checked, never run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, NamedTuple, TypedDict, assert_type
+from uuid import UUID
+
+import asyncpg
+import attrs
+import msgspec
+import psycopg
+from aiohttp import web
+from fastapi import FastAPI
+from pydantic import BaseModel
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+
+from asyncjobs import (
+    AsyncJobs,
+    Backoff,
+    Cancel,
+    CircuitBreaker,
+    Dead,
+    DutyContext,
+    Job,
+    JobContext,
+    JobHandle,
+    JobRouter,
+    JobType,
+    Lane,
+    NewJob,
+    Queue,
+    Retry,
+    Runner,
+    Snooze,
+)
+from asyncjobs.integrations.aiohttp import JOBS, setup
+
+
+class Event(msgspec.Struct):
+    kind: str
+
+
+@dataclass
+class Point:
+    x: int
+
+
+@attrs.define
+class Box:
+    width: int
+
+
+class Model(BaseModel):
+    a: int
+
+
+class Row(TypedDict):
+    a: int
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+router = JobRouter(queue="mail", lane="fast", timeout=60, max_attempts=5, backoff=Backoff(2))
+jobs = AsyncJobs(
+    "postgresql://x",
+    schema="my jobs",
+    queues=[Queue("default"), Queue("mail", concurrency=8, lanes={"fast": 3, "slow": Lane(2, timeout=timedelta(minutes=1))}, prefetch=2)],
+    routers=[router],
+    grace=timedelta(seconds=3),
+    connect_timeout=5,
+    poll_interval=None,
+    heartbeat=2.5,
+    runner_timeout=timedelta(seconds=20),
+    hooks=[print],
+)
+from_environment = AsyncJobs()
+
+# -- handlers, and what is inferred from them
+
+
+@router.job("with context", lane="fast", timeout=timedelta(minutes=2), backoff=Backoff(1, maximum=300), serialize_by="inbox_{to}")
+async def with_context(ctx: JobContext, to: str, template: str = "x") -> int:
+    return 1
+
+
+@jobs.job("without context", timeout=120, on_dead="halt", aliases=["former", "earlier"], version=3, upgrades={2: lambda fields: fields})
+async def without_context(to: str) -> str:
+    return to
+
+
+@jobs.job("plain with context", priority=5)
+def plain_with_context(ctx: JobContext, n: int) -> bytes:
+    return b""
+
+
+@jobs.job("plain", breaker="mail-service")
+def plain(n: int) -> float:
+    return 1.0
+
+
+@jobs.job("nothing")
+async def nothing() -> None: ...
+
+
+@jobs.job("only context")
+async def only_context(ctx: JobContext) -> None: ...
+
+
+@jobs.job("keyword only")
+async def keyword_only(*, to: str, copies: int = 1) -> None: ...
+
+
+@jobs.job("verdicts")
+async def verdicts(ctx: JobContext, n: int) -> int | Snooze | Cancel:
+    return Snooze(timedelta(minutes=1)) if n else 1
+
+
+@jobs.job("only verdicts")
+async def only_verdicts(n: int) -> Retry | Dead | None:
+    return Retry() if n else Dead("no")
+
+
+@jobs.job("plain verdict")
+def plain_verdict(ctx: JobContext, n: int) -> str | Retry:
+    return Retry(5) if n else ""
+
+
+@jobs.job("rich")
+async def rich(ctx: JobContext, event: Event, point: Point, box: Box, model: Model, row: Row, pair: Pair, who: UUID, c: Colour) -> Model:
+    return model
+
+
+@jobs.job("results")
+async def results() -> dict[str, list[Decimal | datetime | Point | Box | Event]]:
+    return {}
+
+
+@jobs.job("abstract results")
+def abstract_results() -> Mapping[str, Sequence[int]]:
+    return {}
+
+
+@jobs.job("any inside")
+async def any_inside(ctx: JobContext, data: dict[str, Any]) -> None: ...
+
+
+@router.stub("elsewhere", queue="orders", serialize_by="order_{order_id}")
+async def elsewhere(order_id: int) -> None: ...
+
+
+general: JobType[..., int] = with_context
+
+
+# -- keys
+
+
+@with_context.serialize_by
+def key(to: str, template: str = "x") -> str | None:
+    return f"inbox_{to}" if to else None
+
+
+with_context.serialize_by(lambda to, template="x": f"inbox_{to}")
+keyword_only.serialize_by(lambda *, to, copies=1: f"inbox_{to}")
+
+# -- schedules, duties, breakers
+
+
+@jobs.cron("nightly", "0 3 * * *", timezone="Europe/Helsinki", misfire="all", overlap="queue", queue="mail")
+async def nightly(ctx: JobContext) -> int:
+    return 1
+
+
+@jobs.cron("hourly", "0 * * * *")
+def hourly() -> None: ...
+
+
+@jobs.cron("with default", "0 * * * *")
+async def with_default(ctx: JobContext, region: str = "eu") -> None: ...
+
+
+jobs.schedule("weekly", with_context.using(priority=1).new("a"), cron="0 0 * * 0")
+jobs.schedule("often", nothing.new(), every=timedelta(seconds=30), overlap="skip")
+
+
+@jobs.duty("aggregate", every=timedelta(seconds=5))
+async def aggregate(ctx: DutyContext) -> int:
+    ctx.log.info(ctx.name)
+    return 1
+
+
+@router.duty("tick", every=5, strategy="share")
+async def tick() -> None: ...
+
+
+breaker = jobs.circuit_breaker("mail-service", failure_threshold=3, success_threshold=2, probes=1, open_for=30, counts=(OSError,))
+assert_type(breaker, CircuitBreaker)
+
+
+# -- inside a handler
+
+
+class Client:
+    async def get(self, url: str) -> str:
+        return url
+
+
+@asynccontextmanager
+async def client(ctx: JobContext) -> AsyncGenerator[Client]:
+    yield Client()
+
+
+@jobs.job("uses")
+async def uses(ctx: JobContext, url: str, connection: str = "") -> str:
+    http = await ctx.use(client)
+    assert_type(http, Client)
+    assert_type(ctx.cancelled, bool)
+    assert_type(ctx.jobs, AsyncJobs)
+    assert_type(ctx.job, Job)
+    ctx.log.info("fetching", attempt=ctx.attempt, of=ctx.max_attempts, trace=ctx.correlation_id)
+    ctx.progress(0.5)
+    ctx.progress(0.9, "nearly")
+    await without_context.enqueue(to=url)
+    async with breaker:
+        return await http.get(url)
+
+
+# -- enqueueing
+
+
+async def enqueueing(
+    session: AsyncSession, sa: AsyncConnection, pg: asyncpg.Connection[asyncpg.Record], ps: psycopg.AsyncConnection[Any]
+) -> None:
+    assert_type(await with_context.enqueue(to="a"), JobHandle[int])
+    assert_type(await with_context.enqueue("a", "b"), JobHandle[int])
+    assert_type(with_context.enqueue_sync("a"), JobHandle[int])
+    assert_type(with_context.new("a", template="b"), NewJob[int])
+    handle = await with_context.using(priority=1, delay=5, dedup_key=None).enqueue("a", template="b")
+    assert_type(handle.id, int)
+    assert_type(handle.created, bool)
+    assert_type(await handle.result(timeout=10), int)
+    assert_type(await handle.result(timeout=timedelta(seconds=1)), int)
+    assert_type(await handle.wait(), Job)
+    assert_type(await (await verdicts.enqueue(1)).result(), int)
+    assert_type(await (await only_verdicts.enqueue(1)).result(), None)
+    assert_type(await (await plain_verdict.enqueue(1)).result(), str)
+    assert_type(await (await plain.enqueue(1)).result(), float)
+    assert_type(await (await plain_with_context.enqueue(1)).result(), bytes)
+    assert_type(await (await nightly.enqueue()).result(), int)
+    assert_type(await (await abstract_results.enqueue()).result(), Mapping[str, Sequence[int]])
+    assert_type(await with_context.handle(5).result(), int)
+    assert_type(with_context.name, str)
+    await nothing.enqueue()
+    await only_context.enqueue()
+    await keyword_only.enqueue(to="a")
+    await any_inside.enqueue({"a": 1})
+    await elsewhere.enqueue(5)
+    await rich.enqueue(Event("x"), Point(1), Box(1), Model(a=1), {"a": 1}, Pair(1, 2), UUID(int=1), c=Colour.RED)
+
+
+async def options(
+    session: AsyncSession,
+    sa: AsyncConnection,
+    pg: asyncpg.Connection[asyncpg.Record],
+    pooled: asyncpg.pool.PoolConnectionProxy[asyncpg.Record],
+    ps: psycopg.AsyncConnection[Any],
+) -> None:
+    await with_context.using(priority=1).using(delay=2).enqueue("a")
+    await with_context.using(run_at=datetime.now(UTC), max_attempts=1, timeout=timedelta(hours=1), queue="mail", lane=None).enqueue("a")
+    await with_context.using(correlation_id="c", parent_job_id=1, created_by="me", notify=False).enqueue("a")
+    await with_context.using(dedup_key="k", dedup_for=3600, on_duplicate="replace", serialization_key="s").enqueue("a")
+    for connection in (session, sa, pg, pooled, ps):
+        await without_context.using(connection=connection).enqueue("x")
+    await jobs.enqueue(with_context.new("a"), connection=ps)
+
+
+async def many(session: AsyncSession) -> None:
+    assert_type(await jobs.enqueue_many(with_context.new(str(i)) for i in range(1000)), list[JobHandle[int]])
+    await jobs.enqueue_many([with_context.new("a"), without_context.new("b"), nothing.new(), plain.using(priority=1).new(1)])
+    mixed: list[NewJob[object]] = [with_context.new("a"), without_context.new("b")]
+    assert_type(await jobs.enqueue_many(mixed, connection=session), list[JobHandle[object]])
+    assert_type(await jobs.enqueue(with_context.new("a"), connection=session), JobHandle[int])
+    assert_type(await jobs.enqueue("with context", {"to": "x"}, correlation_id="y", connection=session), JobHandle[Any])
+    assert_type(await jobs.enqueue("with context", {}), JobHandle[Any])
+    assert_type(await jobs.get(5), Job | None)
+    assert_type(jobs.handle(5), JobHandle[Any])
+    assert_type(await jobs.migrate(), list[str])
+
+
+# -- opening
+
+
+async def opening() -> None:
+    async with jobs as opened:
+        assert_type(opened, AsyncJobs)
+    async with jobs.runner(queues=["mail", Queue("x", concurrency=2)], types=["a"], grace=5) as runner:
+        assert_type(runner, Runner)
+        runner.wake()
+        await runner.stop(timeout=3)
+        await runner.wait_stopped()
+    async with jobs.runner() if jobs.settings.auto_migrate else jobs:
+        pass
+    await jobs.run(queues=["mail"])
+
+
+app = FastAPI(lifespan=jobs.lifespan)
+
+
+@asynccontextmanager
+async def own(app: FastAPI) -> AsyncGenerator[None]:
+    async with jobs.lifespan(app):
+        yield
+
+
+composed = FastAPI(lifespan=own)
+site = web.Application()
+setup(site, jobs)
+setup(site, jobs, run=False)
+site[JOBS].include_router(router)

@@ -1,0 +1,215 @@
+"""Every line that ends in `# E` is an error in mypy --strict and in pyright strict, and no other line is. Checked, never run."""
+
+import threading
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+
+import asyncpg
+import psycopg
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
+from sqlalchemy.orm import Session
+
+from asyncjobs import AsyncJobs, Backoff, DutyContext, JobContext, JobRouter, JobType, Lane, Queue, Retry, Snooze
+
+router = JobRouter()
+jobs = AsyncJobs()
+
+
+@jobs.job("send")
+async def send(ctx: JobContext, to: str, template: str) -> int:
+    return 1
+
+
+@jobs.job("plain")
+def plain(n: int) -> None: ...
+
+
+# -- declarations
+
+
+@jobs.job("misspelt", serialise_by="x")  # E
+async def misspelt(to: str) -> None: ...
+
+
+@jobs.job  # E
+async def bare(to: str) -> None: ...
+
+
+@jobs.job()  # E
+async def nameless(to: str) -> None: ...
+
+
+@jobs.job("unstorable")  # E
+async def unstorable(to: str) -> threading.Lock:
+    raise NotImplementedError
+
+
+@jobs.job("unstorable plain")  # E
+def unstorable_plain(to: str) -> threading.Lock:
+    raise NotImplementedError
+
+
+@jobs.job("generator")  # E
+async def generator(to: str) -> AsyncGenerator[int, None]:
+    yield 1
+
+
+@jobs.job("plain generator")  # E
+def plain_generator(to: str) -> Generator[int, None, None]:
+    yield 1
+
+
+@jobs.job("template", serialize_by=lambda to: "x")  # E
+async def template(to: str) -> None: ...
+
+
+@jobs.job("halts", on_dead="stop")  # E
+async def halts(to: str) -> None: ...
+
+
+@jobs.job("backoff", backoff=5)  # E
+async def backoff(to: str) -> None: ...
+
+
+@router.stub("stub", timeout=5)  # E
+async def stub(to: str) -> None: ...
+
+
+@jobs.cron("needs an argument", "* * * * *")  # E
+async def needs_an_argument(ctx: JobContext, region: str) -> None: ...
+
+
+@jobs.cron("* * * * *")  # E
+async def nameless_cron() -> None: ...
+
+
+@jobs.cron("misfire", "* * * * *", misfire="twice")  # E
+async def misfire() -> None: ...
+
+
+@jobs.duty("sync", every=5)  # E
+def sync_duty() -> None: ...
+
+
+@jobs.duty("strategy", every=5, strategy="leese")  # E
+async def bad_strategy(ctx: DutyContext) -> None: ...
+
+
+@jobs.duty("never")  # E
+async def never() -> None: ...
+
+
+jobs.schedule("a job type", send, cron="* * * * *")  # E
+jobs.schedule("often", plain.new(1), every="5m")  # E
+jobs.circuit_breaker("mail", failure_threshold="5")  # E
+jobs.include_router(send)  # E
+
+# -- keys
+
+
+@send.serialize_by  # E
+def too_few(to: str) -> str:
+    return to
+
+
+@send.serialize_by  # E
+def wrong_type(to: int, template: str) -> str:
+    return ""
+
+
+@send.serialize_by  # E
+def wrong_name(too: str, template: str) -> str:
+    return ""
+
+
+@send.serialize_by  # E
+def wrong_return(to: str, template: str) -> int:
+    return 1
+
+
+@send.serialize_by  # E
+async def asynchronous(to: str, template: str) -> str:
+    return to
+
+
+send.serialize_by(lambda to: to)  # E
+send.serialize_by(lambda to, template: to.nope)  # E
+
+# -- configuration
+
+AsyncJobs("x", queue=[Queue("a")])  # E
+AsyncJobs("x", queues=["a"])  # E
+AsyncJobs("x", notify="maybe")  # E
+AsyncJobs("x", heartbeat="5s")  # E
+AsyncJobs("x", hearbeat=5)  # E
+Queue("a", concurrency="5")  # E
+Queue("a", 5)  # E
+Queue("a", lanes=["fast"])  # E
+Lane("3")  # E
+Backoff(1, 300)  # E
+JobRouter("mail")  # E
+Snooze()  # E
+Retry("later")  # E
+
+
+# -- enqueueing
+
+
+async def enqueueing() -> None:
+    await send.enqueue(to=5, template="x")  # E
+    await send.enqueue(to="a")  # E
+    await send.enqueue(to="a", template="b", extra=1)  # E
+    await send.enqueue("a", "b", "c")  # E
+    await send.enqueue(to=None, template="x")  # E
+    await plain.enqueue(n="x")  # E
+    send.enqueue_sync(to="a")  # E
+    send.new(to=5, template="")  # E
+    await send(to="a", template="b")  # E
+    await jobs.enqueue("send", {"to": 1}, prio=1)  # E
+    await jobs.enqueue("send", to="x")  # E
+    await jobs.enqueue(send, {"to": "x"})  # E
+    await jobs.enqueue(send.new("a", "b"), priority=1)  # E
+    await jobs.enqueue_many([send])  # E
+    await jobs.enqueue_many(send.new("a", "b"))  # E
+    text: str = await (await send.enqueue("a", "b")).result()  # E
+    await (await send.enqueue("a", "b")).result(5)  # E
+    await jobs.get("5")  # E
+    other: JobType[..., str] = send  # E
+    jobs.runner(queues=[5])  # E
+
+
+async def options() -> None:
+    await send.using(priority="high").enqueue(to="a", template="b")  # E
+    await send.using(prio=1).enqueue(to="a", template="b")  # E
+    await send.using(delay="5m").enqueue(to="a", template="b")  # E
+    await send.using(run_at="tomorrow").enqueue(to="a", template="b")  # E
+    await send.using(on_duplicate="ignore").enqueue(to="a", template="b")  # E
+    await send.using(priority=1).enqueue(to="a")  # E
+    await send.using(priority=1).enqueue(priority=1, to="a", template="b")  # E
+    send.using(5)  # E
+
+
+async def connections(
+    engine: AsyncEngine,
+    maker: async_sessionmaker[AsyncSession],
+    sync: Session,
+    pool: asyncpg.Pool[Any],
+    syncpg: psycopg.Connection[Any],
+) -> None:
+    send.using(connection=engine)  # E
+    send.using(connection=maker)  # E
+    send.using(connection=sync)  # E
+    send.using(connection=pool)  # E
+    send.using(connection=syncpg)  # E
+    send.using(connection="postgresql://")  # E
+
+
+async def in_a_handler(ctx: JobContext) -> None:
+    ctx.attempt = "1"  # E
+    ctx.progress("half")  # E
+    ctx.cancelled = True  # E
+    await ctx.use(engine_of)  # E
+
+
+def engine_of(ctx: JobContext) -> str:
+    return ""
