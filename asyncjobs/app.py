@@ -37,9 +37,9 @@ N = TypeVar("N")
 class AsyncJobs(JobRouter):
     """The jobs of an application: where they are, what there is, and how many run at a time.
 
-    Making one does no I/O, reads no environment and needs no loop. Declarations end at the first open, which is one of: `async with
-    jobs` (to enqueue only), `jobs.runner()`, `jobs.lifespan`, `jobs.run()`. Opens nest in one loop and are counted; after the last
-    exit it may be opened again, also in another loop.
+    Making one does no I/O, reads no environment and needs no loop. Declarations end at the first open, which is one of:
+    `async with jobs` (to enqueue only), `jobs.runner()`, `jobs.lifespan`, `jobs.run()`. Opens nest in one loop and are counted;
+    after the last exit it may be opened again, also in another loop.
 
     `dsn=None` is read from $ASYNCJOBS_DSN at open. `embedded://` is a private PostgreSQL, for development and tests.
     """
@@ -125,7 +125,7 @@ class AsyncJobs(JobRouter):
         await self.lifecycle.leave()
 
     def lifespan(self, app: object, /) -> AbstractAsyncContextManager[None]:
-        """`runner()` in Starlette's shape: `FastAPI(lifespan=jobs.lifespan)`, or `async with jobs.lifespan(app):` in one's own."""
+        """`runner()` in Starlette's shape: `FastAPI(lifespan=jobs.lifespan)`, or `async with jobs.lifespan(app)` in another."""
         del app
         return lifespan(self)
 

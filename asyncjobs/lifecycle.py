@@ -12,6 +12,7 @@ from threading import current_thread
 from typing import TYPE_CHECKING, Any
 
 from asyncjobs.dsn import Dsn, resolve_dsn
+from asyncjobs.errors import NotOpen
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.store import migrate
 from asyncjobs.store.database import Database
@@ -32,6 +33,7 @@ class Lifecycle:
         self.thread_name = ""
         self._entered = 0
         self._turn: asyncio.Lock | None = None
+        self._turn_in: asyncio.AbstractEventLoop | None = None
         self._server: Any = None  # of embedded://
         self._forget_logs: Callable[[], None] = _nothing
 
@@ -40,8 +42,9 @@ class Lifecycle:
         self._forget_fork()
         if self.opened is not None:
             check_loop(self.opened.loop, self.thread_name)
-        if self._turn is None or self._entered == 0:
-            self._turn = asyncio.Lock()
+        loop = asyncio.get_running_loop()
+        if self._turn is None or self._turn_in is not loop:
+            self._turn, self._turn_in = asyncio.Lock(), loop
         self._entered += 1
         try:
             async with self._turn:
@@ -53,7 +56,8 @@ class Lifecycle:
 
     async def leave(self) -> None:
         """Undo one `enter`; the last one closes."""
-        assert self._turn is not None
+        if self._turn is None:
+            raise NotOpen("AsyncJobs was left without having been entered.")
         async with self._turn:
             self._entered -= 1
             if self._entered == 0:
