@@ -42,7 +42,7 @@ async def main() -> None:
         print("result:  ", await handle.result(timeout=10))
         print("later:   ", await invoice.handle(handle.id).result())  # by id, typed the same
         job = await jobs.get(handle.id)
-        print("as a row:", job and job.result)
+        print("as a row:", job and job.result["total"])
 
         try:
             await (await invoice.enqueue("2026-18", [])).result(timeout=10)

@@ -52,7 +52,7 @@ OUTPUT = {
     "results.py": [
         "result:   Invoice(number='2026-17', total=Decimal('20.00'))",
         "later:    Invoice(number='2026-17', total=Decimal('20.00'))",
-        "as a row: {'number': '2026-17', 'total': '20.00'}",
+        "as a row: 20.00",
         "died:     nothing to add up",
         "not yet:  still running",
         "done:     1000",

@@ -86,6 +86,9 @@ class Attempts:
         else:
             self._put(ack)
         self._wake()
+        if job.rescues > 0:  # the next of its kind was passed over while this one ran: the scans that came back short lied
+            for coordinator in self._coordinators.values():
+                coordinator.wake(front=True)
         if not self._running:
             self._all_ended.set()
 

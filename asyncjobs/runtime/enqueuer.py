@@ -275,6 +275,6 @@ def _due_in(row: NewRow) -> float:
 
 def _told(error: Exception) -> Exception:
     """What the caller sees of an error of the database."""
-    if is_unsendable(error):
+    if is_unsendable(error) and not isinstance(error, EnqueueError):
         return EnqueueError(f"the database refused the job: {error}")
     return error

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from statistics import quantiles
 
 import msgspec
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -51,9 +52,9 @@ def tally(fates: Sequence[Fate]) -> Tally:
 
 def show_table(console: Console, fates: Sequence[Fate]) -> None:
     """Print a row per event type and one for all."""
-    table = Table(title="Webhook deliveries", title_justify="left")
-    table.add_column("event type")
-    for heading in ("enqueued", "completed", "retried", "dead", "p50 ms", "p95 ms", "p99 ms"):
+    table = Table(title="Webhooks, and the milliseconds they waited in the queue", title_justify="left", box=SIMPLE, padding=(0, 0, 0, 1))
+    table.add_column("event type", no_wrap=True)
+    for heading in ("enqueued", "completed", "retried", "dead", "p50", "p95", "p99"):
         table.add_column(heading, justify="right")
     for kind in sorted({fate.type for fate in fates}):
         table.add_row(kind, *_figures([fate for fate in fates if fate.type == kind]))
@@ -66,7 +67,7 @@ def _figures(fates: Sequence[Fate]) -> list[str]:
     totals = tally(fates)
     retried = sum(fate.job.attempts > 1 for fate in fates)
     waits = _percentiles((fate.queue_ms for fate in fates), 50, 95, 99)
-    return [*map(str, (totals.enqueued, totals.completed, retried, totals.dead)), *(f"{wait:,.1f}" for wait in waits)]
+    return [*map(str, (totals.enqueued, totals.completed, retried, totals.dead)), *(f"{wait:,.0f}" for wait in waits)]
 
 
 def _percentiles(values: Iterable[float], *percents: int) -> list[float]:
