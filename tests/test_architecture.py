@@ -40,7 +40,7 @@ LAYERS: list[set[str]] = [
 FACADE = 5
 
 #: Imports that go upward all the same: importer, imported, why.
-EXCEPTIONS: dict[tuple[str, str], str] = {}
+EXCEPTIONS = {("lifecycle", "embedded"): "an app on embedded:// starts its server when it opens"}
 
 #: SQL text outside of the store: file, why.
 SQL_ELSEWHERE = {"asyncjobs/embedded/cluster.py": "its database is made in single-user mode, where there is no connection"}
@@ -193,7 +193,7 @@ def unqualified(code: str) -> list[str]:
     introduced = set(re.findall(r"(\w+)(?:\s*\([^()]*\))?\s+AS\s+(?:NOT\s+)?(?:MATERIALIZED\s+)?\(", code, re.IGNORECASE))
     named = re.findall(
         r"\b(?:FROM|JOIN|INSERT INTO|(?<!FOR )(?<!DO )(?<!KEY )(?<!OR )(?<!BEFORE )(?<!AFTER )UPDATE|TABLE|USING)\s+(?:ONLY\s+)?"
-        r"(?!LATERAL|SELECT|SET|OF\b|SKIP|NOWAIT|IF\b|btree)([\w.]+)\b(?!\s*\()(?!\.)",
+        r"(?!LATERAL|SELECT|SET|OF\b|SKIP|NOWAIT|IF\b|ERRCODE|btree)([\w.]+)\b(?!\s*\()(?!\.)",
         code,
     )
     return sorted({name for name in named if "." not in name and name not in introduced and not name.startswith("_")})
