@@ -1,11 +1,25 @@
-"""Operators' verbs: `jobs.admin`. The command line and the dashboard can do nothing that is not here."""
+"""Operators' verbs: `jobs.admin`. The command line and the dashboard can do nothing that is not here.
 
-from collections.abc import Callable
+Every verb says what it found and did: a `Verb` with its outcome and the status that the job had before. A job that is final never
+changes, except by an explicit `retry`.
+"""
 
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from asyncjobs.errors import KeyNotFound, StateError
 from asyncjobs.model.job import Job
-from asyncjobs.runtime.opened import Opened
-from asyncjobs.store import overview
+from asyncjobs.runtime.opened import Opened, not_found
+from asyncjobs.store import overview, serialized
+from asyncjobs.store.database import Link
+from asyncjobs.store.failures import is_rolled_back
 from asyncjobs.store.overview import Count
+from asyncjobs.store.serialized import KeyState, Place, Verb
+
+T = TypeVar("T")
+
+_TRIES: Final = 5
+_BATCH: Final = 1_000
 
 
 class Admin:
@@ -20,9 +34,123 @@ class Admin:
         `served` is False for jobs that no live runner would take: a type without a handler anywhere, a queue that nobody serves.
         They stay pending until a runner that knows them comes.
         """
-        async with self._opened("admin.stats was called").pool.take() as link:
-            return await overview.stats(link)
+        return await self._do("stats", overview.stats)
 
     async def get(self, job_id: int, /) -> Job | None:
-        """The job as it is now, or None."""
+        """The job as it is now, also while it waits for its key, or None."""
         return await self._opened("admin.get was called").get(job_id)
+
+    async def trace(self, correlation_id: str, /, *, limit: int = 1_000) -> list[Job]:
+        """The jobs of one correlation id, those that wait among them, in the order in which they were made."""
+        return await self._do("trace", lambda link: overview.trace(link, correlation_id, limit))
+
+    # Jobs.
+
+    async def cancel(self, job_id: int, /, message: str = "cancelled by an operator") -> Verb:
+        """Cancel a job; outcome `cancelled`, `requested` (it runs, and is asked to end) or `final`. JobNotFound."""
+        return await self._verb("cancel", job_id, lambda link: serialized.cancel(link, job_id, message))
+
+    async def retry(self, job_id: int, /, *, by: str = "operator") -> Verb:
+        """Run a job now that is to be retried later or not due yet, or start over one that is dead or cancelled.
+
+        A job that has kept its key (it halted it, or waits for its retry) keeps its place; one whose key has moved on goes to the
+        end of the line. Outcome `retried`, `duplicate` (`other_id`: the live job that has its dedup key), or the status that does
+        not allow it. JobNotFound.
+        """
+        return await self._verb("retry", job_id, lambda link: serialized.retry(link, job_id, by))
+
+    async def retry_dead(
+        self, *, key: str | None = None, type: str | None = None, limit: int = _BATCH, by: str = "operator"
+    ) -> dict[int, Verb]:
+        """Retry dead jobs whose letters nobody acknowledged, in the order in which they died: jobs of a key keep their order."""
+        ids = await self._do("retry_dead", lambda link: serialized.dead(link, key, type, limit))
+        return {job_id: await self.retry(job_id, by=by) for job_id in ids}
+
+    # Keys.
+
+    async def keys(self, *, after: str = "", limit: int = 100) -> list[KeyState]:
+        """A page of the keys that have jobs, by name; the next page is `after` the last one's name."""
+        return await self._do("keys", lambda link: serialized.keys(link, after, limit))
+
+    async def key(self, key: str, /) -> KeyState:
+        """One key: depth, head, state, and why it does not move. KeyNotFound when it is idle."""
+        found = await self._do("key", lambda link: serialized.keys(link, "", 1, key))
+        if not found:
+            raise KeyNotFound(key)
+        return found[0]
+
+    async def line(self, key: str, /, *, limit: int = 100) -> list[Place]:
+        """The first jobs of the key's line, the head first."""
+        return await self._do("line", lambda link: serialized.line(link, key, limit))
+
+    async def release_key(self, key: str, /) -> int:
+        """Let a halted key go on without its head, which stays dead; returns that job's id.
+
+        KeyNotFound when the key is idle. StateError says in which state it is when it is not halted.
+        """
+        halted_id, queues = await self._do("release_key", lambda link: serialized.release_key(link, key))
+        if halted_id is None:
+            raise await self._not_halted(key)
+        self._announce(queues)
+        return halted_id
+
+    async def _not_halted(self, key: str) -> Exception:
+        state = await self.key(key)
+        return StateError(f'key "{key}" is not halted: its head is job {state.head_id}, {state.head_status}.')
+
+    async def pause_key(self, key: str, /, *, reason: str | None = None, by: str | None = None) -> bool:
+        """Run nothing more of this key until it is resumed, also after restarts; what runs goes on. False: it was paused.
+
+        A key without jobs can be paused, too.
+        """
+        return await self._do("pause_key", lambda link: serialized.pause_key(link, key, reason, by))
+
+    async def resume_key(self, key: str, /) -> bool:
+        """Let a paused key go on. False: it was not paused."""
+        resumed, queues = await self._do("resume_key", lambda link: serialized.resume_key(link, key))
+        self._announce(queues)
+        return resumed
+
+    async def purge_key(self, key: str, /, message: str = "purged by an operator") -> list[int]:
+        """Cancel every job of the key, those that wait and then the head; returns their ids. KeyNotFound when it is idle.
+
+        A head that runs is asked to end. A halted key stays halted: release it.
+        """
+        await self.key(key)
+        cancelled: list[int] = []
+        while True:
+            ids, head_id = await self._do("purge_key", lambda link: serialized.purge_key(link, key, message, _BATCH))
+            cancelled += ids
+            if len(ids) < _BATCH:
+                break
+        if head_id is not None and (await self.cancel(head_id, message)).outcome in {"cancelled", "requested"}:
+            cancelled.append(head_id)
+        return cancelled
+
+    async def _verb(self, name: str, job_id: int, verb: Callable[[Link], Awaitable[Verb]]) -> Verb:
+        done = await self._do(name, verb)
+        tries = 1
+        while done.outcome == "again" and tries < _TRIES:
+            done = await self._do(name, verb)
+            tries += 1
+        if done.outcome == "unknown":
+            raise not_found(job_id)
+        self._announce(done.queues)
+        return done
+
+    async def _do(self, name: str, call: Callable[[Link], Awaitable[T]]) -> T:
+        """The call's answer on a connection of the pool; again when the server resolved a conflict against it."""
+        opened = self._opened(f"admin.{name} was called")
+        for tries in range(1, _TRIES + 1):
+            try:
+                async with opened.pool.take() as link:
+                    return await call(link)
+            except Exception as error:
+                if tries == _TRIES or not is_rolled_back(error):
+                    raise
+        raise AssertionError("unreachable")
+
+    def _announce(self, queues: list[str]) -> None:
+        wakes = self._opened("admin was called").wakes
+        for queue in queues:
+            wakes.pending(queue)

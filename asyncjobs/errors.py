@@ -12,6 +12,7 @@
     ├ SchemaError
     │ └ SchemaMissing · SchemaOutdated · SchemaTooNew
     ├ DatabaseUnavailable(ConnectionError)
+    ├ KeyNotFound · StateError
     ├ JobError
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
@@ -228,6 +229,18 @@ class JobError(AsyncJobsError):
 
 class JobNotFound(JobError):
     """No job has this id: its enqueue is not committed yet or was rolled back, or the job was pruned."""
+
+
+class KeyNotFound(AsyncJobsError):
+    """No job has this serialization key now. `.key`."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f'no job has the serialization key "{key}" now: it is idle.')
+
+
+class StateError(AsyncJobsError):
+    """A verb met something in a state that it does not apply to. The message says which."""
 
 
 class JobFailed(JobError):

@@ -37,7 +37,7 @@ class Lifecycle:
         self._server: Any = None  # of embedded://
         self._forget_logs: Callable[[], None] = _nothing
 
-    async def enter(self) -> None:
+    async def enter(self) -> Opened:
         """Open the app, or count one more open of it. WrongLoop when it is open in another loop."""
         self._forget_fork()
         if self.opened is not None:
@@ -49,7 +49,8 @@ class Lifecycle:
         try:
             async with self._turn:
                 if self.opened is None:
-                    await self._open()
+                    self.opened = await self._open()
+                return self.opened
         except BaseException:
             self._entered -= 1
             raise
@@ -68,19 +69,20 @@ class Lifecycle:
             closed(self._app)
             self.opened, self._entered, self._turn, self._server = None, 0, None, None
 
-    async def _open(self) -> None:
+    async def _open(self) -> Opened:
         self._app.settle()
         dsn = resolve_dsn(self._app.dsn)
         self._forget_logs = log_events(self._app.events)
         try:
             database = self._database(dsn, await self._text_of(dsn))
             migrates = self._app.settings.auto_migrate or dsn.is_embedded
-            self.opened = await Opened.open(database, self._app.settings, self._app.events, migrates=migrates)
+            running = await Opened.open(database, self._app.settings, self._app.events, migrates=migrates)
         except BaseException:
             self._let_go()
             raise
         self.thread_name = current_thread().name
         opened(self._app)
+        return running
 
     async def _close(self) -> None:
         closed(self._app)
@@ -121,11 +123,10 @@ class Lifecycle:
         finally:
             self._let_go()
 
-    def listening_database(self) -> Database:
+    def listening_database(self, running: Opened) -> Database:
         """Where to LISTEN: around the pooler when there is a way."""
-        assert self.opened is not None
         given = self._app.settings.listen_dsn
-        return self.opened.database if given is None else self._database(resolve_dsn(given))
+        return running.database if given is None else self._database(resolve_dsn(given))
 
 
 def _nothing() -> None:

@@ -46,6 +46,7 @@ from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.rescuer import Rescuer
+from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.store import callers, runners
@@ -141,6 +142,8 @@ class Runner:
             runner_timeout_seconds=settings.runner_timeout, batch=settings.batch, max_errors=settings.max_errors,
         )  # fmt: skip
 
+        self.serializer = Serializer(opened.pool, opened.wakes, events=self._events)
+
     def _surroundings(self, open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context]) -> Surroundings:
         settings = self._opened.settings
         return Surroundings(
@@ -215,7 +218,14 @@ class Runner:
         await self._register()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
-        services: list[Service | Acker] = [self.listening, self.acker, self.promoter, self.rescuer, self.progress]
+        services: list[Service | Acker] = [
+            self.listening,
+            self.acker,
+            self.promoter,
+            self.rescuer,
+            self.serializer,
+            self.progress,
+        ]
         services.append(_StuckCheck(self.attempts, events=self._events))
         self._tasks = [self._spawn(service.run(), getattr(service, "name", "acker")) for service in services]
         self.started_at = time.monotonic()
@@ -274,12 +284,17 @@ class Runner:
         for coordinator in self.coordinators:
             coordinator.wake(front=True)
         self.promoter.wake()
+        self.serializer.wake()
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
         """Jobs of the queue became pending."""
         for coordinator in self.coordinators:
             if coordinator.queue == queue:
                 coordinator.wake(front=front)
+
+    def wake_keys(self) -> None:
+        """Heads of keys are to be dispatched."""
+        self.serializer.wake()
 
     def wake_due(self, seconds: float) -> None:
         """Something becomes due in so many seconds."""

@@ -39,16 +39,15 @@ async def running(
     seconds = default_grace if app.settings.grace is None else app.settings.grace
     if grace is not None:
         seconds = config_seconds(grace, name="grace")
-    await app.lifecycle.enter()
+    opened = await app.lifecycle.enter()
     try:
-        assert app.lifecycle.opened is not None
         runner = Runner(
-            app.lifecycle.opened,
+            opened,
             queues=chosen,
             handlers=handlers,
             open_context=lambda attempt, job, log: _open_context(app, attempt, job, log),
             grace=seconds,
-            listen=app.lifecycle.listening_database(),
+            listen=app.lifecycle.listening_database(opened),
         )
         await runner.start()
         app.runners.append(runner)

@@ -160,7 +160,7 @@ class Opened:
         finally:
             forget()
         if job is None:
-            raise _not_found(job_id)
+            raise not_found(job_id)
         return job
 
     async def _wait_final(self, job_id: int, ended: asyncio.Event) -> None:
@@ -170,7 +170,7 @@ class Opened:
             async with self.pool.take() as link:
                 status = await jobs.status(link, job_id)
             if status is None:
-                raise _not_found(job_id)
+                raise not_found(job_id)
             if status in FINAL:
                 return
             try:
@@ -180,7 +180,8 @@ class Opened:
                 pause = min(pause * 1.5, _LAST_LOOK_SECONDS)
 
 
-def _not_found(job_id: int) -> JobNotFound:
+def not_found(job_id: int) -> JobNotFound:
+    """What is said of a job that is not there."""
     return JobNotFound(
         f"there is no job {job_id}: its enqueue is not committed yet or was rolled back, or it was pruned.", job_id=job_id
     )

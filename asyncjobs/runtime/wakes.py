@@ -17,6 +17,9 @@ class Woken(Protocol):
     def wake_due(self, seconds: float) -> None:
         """Something becomes due in so many seconds."""
 
+    def wake_keys(self) -> None:
+        """Heads of keys are to be dispatched."""
+
     def wake_all(self) -> None:
         """Anything may have changed: nobody listened for a while."""
 
@@ -55,6 +58,9 @@ class Wakes:
             self.pending(queue, front=kind == "f", here_only=True)
         elif kind == "d":
             self.due_in(0.0, here_only=True)
+        elif kind == "k":
+            for woken in tuple(self._woken):
+                woken.wake_keys()
 
     def missed(self) -> None:
         """Notifications may have been missed until now."""

@@ -6,7 +6,7 @@ closed, and every statement has a time-out (without one, asyncpg waits for ever 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -57,14 +57,14 @@ class Database:
         place: str = "the database",
         connect_timeout: float = 10.0,
         command_timeout: float = 10.0,
-        connect_kwargs: dict[str, Any] | None = None,
+        connect_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         self.dsn = dsn
         self.place = place  # for messages: never the DSN, which may hold a password
         self.schema = schema
         self.connect_timeout = connect_timeout
         self.command_timeout = command_timeout
-        self._connect_kwargs = connect_kwargs or {}
+        self._connect_kwargs = {"server_settings": {"default_transaction_isolation": "read committed"}, **(connect_kwargs or {})}
         #: NOTIFY's channel for this schema: a fixed 42 bytes, whatever the schema is called.
         self.channel = "asyncjobs_" + sha256(schema.encode()).hexdigest()[:32]
 
@@ -78,15 +78,13 @@ class Database:
 
     async def connect(self, role: str, *, command_timeout: float | None = None) -> Connection:
         """A new connection, named `asyncjobs <role>` in pg_stat_activity."""
+        given = self._connect_kwargs
+        settings = {"application_name": f"asyncjobs {role}", **given["server_settings"]}
         return await asyncpg.connect(
             self.dsn,
             timeout=self.connect_timeout,
             command_timeout=command_timeout or self.command_timeout,
-            server_settings={
-                "application_name": f"asyncjobs {role}",
-                "default_transaction_isolation": "read committed",
-            },
-            **self._connect_kwargs,
+            **{**given, "server_settings": settings},
         )
 
     def link(self, role: str, *, command_timeout: float | None = None) -> "Link":

@@ -26,6 +26,11 @@ def is_ambiguous(error: BaseException) -> bool:
     return _is_broken(error)
 
 
+def is_rolled_back(error: BaseException) -> bool:
+    """Whether the server rolled the statement back for what passes by itself: a conflict, a deadlock, a lock time-out."""
+    return isinstance(error, asyncpg.PostgresError) and error.sqlstate in {"40001", "40P01", "55P03"}
+
+
 def is_lock_timeout(error: BaseException) -> bool:
     """Whether the statement gave up waiting for somebody else's lock."""
     return isinstance(error, asyncpg.PostgresError) and error.sqlstate == "55P03"

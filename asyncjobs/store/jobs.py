@@ -97,7 +97,7 @@ async def finish(
             case "job":
                 claimed.append(Claimed(*row[1:]))
             case "lost":
-                lost.append(row["id"])
+                lost.append(row["token"])
             case "head":
                 heads.append(row["queue"])
             case _:
@@ -108,7 +108,7 @@ async def finish(
 async def ack_alone(link: Link, runner_id: int, ack: Ack, *, max_errors: int) -> Finished:
     """Write one outcome, without waiting long for whoever has locked its row (then: an error with SQLSTATE 55P03)."""
     rows = await link.fetch("finish_alone", runner_id, *_ack_columns([ack]), max_errors)
-    lost = [row["id"] for row in rows if row["kind"] == "lost"]
+    lost = [ack.token for row in rows if row["kind"] == "lost"]
     return Finished([], lost, [row["queue"] for row in rows if row["kind"] == "head"], gone=False)
 
 
@@ -151,9 +151,9 @@ def _error_text(outcome: Any) -> str | None:
 
 
 async def still_processing(link: Link, acks: Sequence[Ack]) -> dict[int, bool]:
-    """By id, whether an ack is still to be written (True) or was written (False). A missing id: the claim is lost."""
+    """By token, whether an ack is still to be written (True) or was written (False). A missing token: the claim is lost."""
     rows = await link.fetch("still_processing", [ack.id for ack in acks], [ack.token for ack in acks])
-    return {row["id"]: row["is_ours"] for row in rows}
+    return {row["token"]: row["is_ours"] for row in rows}
 
 
 async def give_back(link: Link, runner_id: int, running: Sequence[int]) -> list[tuple[int, str]]:
@@ -161,10 +161,12 @@ async def give_back(link: Link, runner_id: int, running: Sequence[int]) -> list[
     return [(row["id"], row["queue"]) for row in await link.fetch("give_back", runner_id, running)]
 
 
-async def settle_completed(link: Link, job_id: int, token: int) -> bool:
-    """Whether the job was completed inside its handler's transaction; if so its key and dedup key are free now."""
+async def settle_completed(link: Link, job_id: int, token: int) -> list[str] | None:
+    """Settle a job that was completed inside its handler's transaction: its key and dedup key are free now. Returns the queues in
+    which a next head became pending; None when the completion was not committed.
+    """
     row = await link.fetch_row("settle_completed", job_id, token)
-    return bool(row and row["completed"])
+    return list(row["queues"] or ()) if row is not None and row["completed"] else None
 
 
 async def status(link: Link, job_id: int) -> str | None:

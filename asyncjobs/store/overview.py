@@ -4,8 +4,10 @@ from datetime import datetime
 
 import msgspec
 
+from asyncjobs.model.job import Job
 from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
+from asyncjobs.store.jobs import to_job
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -22,3 +24,8 @@ class Count(msgspec.Struct, frozen=True):
 async def stats(link: Link) -> list[Count]:
     """The unfinished jobs by queue, type and status."""
     return [Count(*row) for row in await link.fetch("stats")]
+
+
+async def trace(link: Link, correlation_id: str, limit: int) -> list[Job]:
+    """The jobs of a correlation id in the order in which they were made."""
+    return [to_job(row) for row in await link.fetch("trace", correlation_id, limit)]

@@ -89,6 +89,12 @@ class JobsGivenBack(Event, frozen=True, kw_only=True):
     reason: str
 
 
+class KeysAdvanced(Event, frozen=True, kw_only=True):
+    """A serializer dispatched heads of keys."""
+
+    count: int
+
+
 class RunnerStarted(Event, frozen=True, kw_only=True):
     runner_id: int
     queues: list[str]

@@ -28,6 +28,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.JobsClaimed: ("debug", "asyncjobs.jobs.claimed"),
     e.JobsPromoted: ("debug", "asyncjobs.jobs.promoted"),
     e.JobsRescued: ("warning", "asyncjobs.jobs.rescued"),
+    e.KeysAdvanced: ("debug", "asyncjobs.keys.advanced"),
     e.JobsGivenBack: ("warning", "asyncjobs.jobs.given_back"),
     e.RunnerStarted: ("info", "asyncjobs.runner.started"),
     e.RunnerStopped: ("info", "asyncjobs.runner.stopped"),

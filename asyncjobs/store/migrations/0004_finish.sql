@@ -1,16 +1,19 @@
 -- finish: the acks of attempts that ended, the next heads of their keys, and new claims, in one round trip and one commit.
 
 -- Write outcomes. Each names its job and the token of its claim: an attempt whose claim is lost touches no row. Arrays are sorted
--- by id, so that rows are locked in that order. Returns the ids that were written, and dispatches the keys that were released.
+-- by id, so that rows are locked in that order. Returns the tokens that were written (two attempts of one job may end together, and
+-- only one has the claim), and the jobs that may be claimed now: those given back, and the next heads of the keys that were let go.
+-- Whoever asked for a job's end while it ran gets it when the attempt did not end the job by itself.
 CREATE FUNCTION asyncjobs.ack(
     _ids bigint[], _tokens bigint[], _statuses text[], _delays float8[], _refunds boolean[], _snoozes boolean[], _results text[],
-    _dropped text[], _messages text[], _errors text[], _max_errors integer, OUT written bigint[], OUT heads bigint[])
+    _dropped text[], _messages text[], _errors text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
     _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
+    _asked bigint[];
     _dead bigint[];
     _ended_keyed bigint[];
     _ended_dedup bigint[];
@@ -29,17 +32,32 @@ BEGIN
             last_error = coalesce(o.error::jsonb ->> 'message', j.last_error),
             last_error_at = CASE WHEN o.error IS NULL THEN j.last_error_at ELSE _now END,
             errors = CASE WHEN o.error IS NULL THEN j.errors
-                          WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || o.error::jsonb
-                          ELSE j.errors || o.error::jsonb END,
+                          WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || e.entry
+                          ELSE j.errors || e.entry END,
             runner_id = NULL, updated_at = _now
         FROM unnest(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors)
             AS o(id, token, status, delay, refund, snooze, result, dropped, message, error)
+        CROSS JOIN LATERAL (SELECT o.error::jsonb || jsonb_build_object('at', _now) AS entry) AS e
         WHERE j.id = o.id AND j.claim_token = o.token AND j.status = 'processing'
-        RETURNING j.id, j.status, j.serialization_key, j.dedup_key)
-    SELECT array_agg(a.id), array_agg(a.id) FILTER (WHERE a.status = 'dead'),
+        RETURNING j.id, j.claim_token, j.status, j.serialization_key, j.dedup_key, j.requested_outcome)
+    SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (WHERE a.status = 'pending' AND a.requested_outcome IS NULL),
+        array_agg(a.id) FILTER (WHERE a.requested_outcome IS NOT NULL AND a.status NOT IN ('completed', 'dead', 'cancelled')),
+        array_agg(a.id) FILTER (WHERE a.status = 'dead'),
         array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL AND a.status IN ('completed', 'dead', 'cancelled')),
         array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL AND a.status IN ('completed', 'dead', 'cancelled'))
-    INTO written, _dead, _ended_keyed, _ended_dedup FROM acked AS a;
+    INTO written, pending, _asked, _dead, _ended_keyed, _ended_dedup FROM acked AS a;
+
+    IF _asked IS NOT NULL THEN
+        WITH obeyed AS (
+            UPDATE asyncjobs.jobs AS j
+            SET status = CASE j.requested_outcome WHEN 'dead' THEN 'dead' ELSE 'cancelled' END, completed_at = _now,
+                error_message = coalesce(j.request_message, j.error_message)
+            WHERE j.id = ANY (_asked) RETURNING j.id, j.status, j.serialization_key, j.dedup_key)
+        SELECT _dead || array_agg(o.id) FILTER (WHERE o.status = 'dead'),
+            _ended_keyed || array_agg(o.id) FILTER (WHERE o.serialization_key IS NOT NULL),
+            _ended_dedup || array_agg(o.id) FILTER (WHERE o.dedup_key IS NOT NULL)
+        INTO _dead, _ended_keyed, _ended_dedup FROM obeyed AS o;
+    END IF;
 
     IF _dead IS NOT NULL THEN
         PERFORM asyncjobs.bury(_dead);
@@ -48,7 +66,7 @@ BEGIN
         PERFORM asyncjobs.end_dedup(_ended_dedup);
     END IF;
     IF _ended_keyed IS NOT NULL THEN
-        heads := asyncjobs.release_keys(_ended_keyed);
+        pending := pending || asyncjobs.release_keys(_ended_keyed);
     END IF;
 END $$;
 
@@ -138,7 +156,7 @@ BEGIN
 END $$;
 
 -- One call of a runner: outcomes in, lost claims and new claims out. Row kinds of the answer:
---   'lost'  an outcome whose claim was not ours any more (id)
+--   'lost'  an outcome whose claim was not ours any more (id, token)
 --   'head'  a job of `queue` became pending here and was not claimed here: that queue is to be notified
 --   'gone'  the runner's own row is missing: it was declared dead, nothing was claimed
 --   'job'   a claimed job, by scan (its number among the wants, from 1)
@@ -158,20 +176,20 @@ SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _written bigint[];
-    _heads bigint[];
+    _pending bigint[];
     _seq bigint := _token_seq;
     _limit integer;
     _count integer;
 BEGIN
     IF cardinality(_ids) > 0 THEN
-        SELECT a.written, a.heads INTO _written, _heads
+        SELECT a.written, a.pending INTO _written, _pending
         FROM asyncjobs.ack(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors, _max_errors) AS a;
         IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
             RETURN QUERY SELECT 'lost', NULL::integer, NULL::text, o.id, o.token, NULL::text, NULL::text, NULL::integer, NULL::jsonb,
                 NULL::smallint, NULL::bigint, NULL::integer, NULL::integer, NULL::interval, NULL::bigint, NULL::integer,
                 NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::text, NULL::bigint, NULL::text, NULL::text, NULL::text,
                 NULL::bigint, NULL::text, NULL::jsonb, NULL::text, NULL::timestamptz
-            FROM unnest(_ids, _tokens) AS o(id, token) WHERE _written IS NULL OR o.id <> ALL (_written);
+            FROM unnest(_ids, _tokens) AS o(id, token) WHERE _written IS NULL OR o.token <> ALL (_written);
         END IF;
     END IF;
 
@@ -181,13 +199,13 @@ BEGIN
         IF NOT FOUND THEN
             kind := 'gone';
             RETURN NEXT;
-            RETURN;
+            _scan_queues := NULL;
         END IF;
         IF EXISTS (SELECT FROM asyncjobs.pauses) THEN
             _types := ARRAY(SELECT t.type FROM unnest(_types) AS t(type)
                 EXCEPT SELECT p.name FROM asyncjobs.pauses AS p WHERE p.kind = 'type');
         END IF;
-        FOR _scan IN 1 .. cardinality(_scan_queues) LOOP
+        FOR _scan IN 1 .. coalesce(cardinality(_scan_queues), 0) LOOP
             _limit := _scan_limits[_scan];
             CONTINUE WHEN EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = _scan_queues[_scan]);
             IF _rescued AND _limit > 0 THEN
@@ -214,19 +232,21 @@ BEGIN
         END LOOP;
     END IF;
 
-    IF _heads IS NOT NULL THEN
-        FOR kind, queue IN SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending' LOOP
+    IF _pending IS NOT NULL THEN
+        FOR kind, queue IN SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending' LOOP
             RETURN NEXT;
         END LOOP;
     END IF;
 END $$;
 
--- What became of outcomes whose answer was lost: the claims that are still ours to write.
-CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[]) RETURNS TABLE (id bigint, is_ours boolean) LANGUAGE sql STABLE
+-- What became of outcomes whose answer was lost: those still to be written, and those that were. A claim that is neither is lost;
+-- so is one that an operator's SQL took away: it leaves the runner's name on the row, an ack does not.
+CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[]) RETURNS TABLE (token bigint, is_ours boolean) LANGUAGE sql STABLE
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT o.id, j.status = 'processing'
-    FROM unnest(_ids, _tokens) AS o(id, token) JOIN asyncjobs.jobs AS j ON j.id = o.id AND j.claim_token = o.token;
+    SELECT o.token, j.status = 'processing'
+    FROM unnest(_ids, _tokens) AS o(id, token) JOIN asyncjobs.jobs AS j ON j.id = o.id AND j.claim_token = o.token
+    WHERE j.status = 'processing' OR j.runner_id IS NULL;
 END;
 
 -- Give back what is processing under this runner's name but not running there (a claim whose answer was lost), with the attempt.
@@ -260,18 +280,21 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- After the handler of such a job ended: true when its completion was committed, and the job is settled; false when it was not.
-CREATE FUNCTION asyncjobs.settle_completed(_id bigint, _token bigint) RETURNS boolean LANGUAGE plpgsql
-SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+-- After the handler of such a job ended: whether its completion was committed. If so the job is settled; `queues`: where a next
+-- head became pending. A handler's open transaction is not waited for long: it may never end.
+CREATE FUNCTION asyncjobs.settle_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[]) LANGUAGE plpgsql
+SET enable_seqscan = off SET lock_timeout = '500ms' SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _heads bigint[];
 BEGIN
     UPDATE asyncjobs.jobs AS j SET runner_id = NULL
     WHERE j.id = _id AND j.claim_token = _token AND j.status = 'completed';
-    IF NOT FOUND THEN
-        RETURN false;
+    completed := FOUND;
+    IF completed THEN
+        PERFORM asyncjobs.end_dedup(ARRAY[_id]);
+        _heads := asyncjobs.release_keys(ARRAY[_id]);
+        queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
     END IF;
-    PERFORM asyncjobs.end_dedup(ARRAY[_id]);
-    PERFORM asyncjobs.release_keys(ARRAY[_id]);
-    RETURN true;
 END $$;
 
 -- An ack by itself, which gives up waiting for a row's lock after a moment: a handler's transaction may still hold it.

@@ -1,2 +1,2 @@
--- Whether a completion inside the handler's transaction was committed; settles the job if so.
-SELECT asyncjobs.settle_completed($1, $2) AS completed;
+-- Settle a job that was completed inside its handler's transaction, if that was committed.
+SELECT s.completed, s.queues FROM asyncjobs.settle_completed($1, $2) AS s;

@@ -1,2 +1,2 @@
--- Outcomes whose answer was lost: which are still to be written, which are written; a row that is missing is not ours any more.
-SELECT p.id, p.is_ours FROM asyncjobs.still_processing($1, $2) AS p;
+-- What became of outcomes whose answer was lost.
+SELECT p.token, p.is_ours FROM asyncjobs.still_processing($1, $2) AS p;

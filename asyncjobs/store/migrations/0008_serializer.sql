@@ -1,0 +1,67 @@
+-- What the serializers and operators do with keys: dispatch, sweep, and the verbs. One transaction each, READ COMMITTED.
+--
+-- Lock order everywhere: dedup rows, then rows of jobs, then locks of keys, then rows of serialized_jobs. Whoever releases a key
+-- locks the row of the job first and looks again whether it is final.
+
+-- Dispatch the heads of these keys if they have none dispatched, and drop the requests for it.
+CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[]) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '200ms' SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM asyncjobs.lock_keys(_keys);
+    SELECT array_agg(d.id) INTO heads FROM asyncjobs.dispatch_keys(_keys) AS d;
+    DELETE FROM asyncjobs.dispatch_requests AS r WHERE r.id = ANY (_requests);
+    queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (heads) AND j.status = 'pending');
+END $$;
+
+-- Look at most at `_limit` keys behind `_after`, in the order of their names: which have waiting jobs and none dispatched, and which
+-- hold on to a job that is gone or ended without letting the key go (its runner died in between). `last` is where to go on; null
+-- at the end.
+CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _keys text[];
+BEGIN
+    WITH RECURSIVE keys(key, number) AS (
+        (SELECT s.serialization_key, 1 FROM asyncjobs.serialized_jobs AS s
+         WHERE s.serialization_key > _after ORDER BY s.serialization_key LIMIT 1)
+        UNION ALL
+        SELECT n.key, k.number + 1 FROM keys AS k CROSS JOIN LATERAL (
+            SELECT s.serialization_key AS key FROM asyncjobs.serialized_jobs AS s
+            WHERE s.serialization_key > k.key ORDER BY s.serialization_key LIMIT 1) AS n
+        WHERE k.number < _limit)
+    SELECT array_agg(k.key ORDER BY k.number) INTO _keys FROM keys AS k;
+    stalled := ARRAY(
+        SELECT k.key FROM unnest(_keys) AS k(key)
+        WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = k.key AND d.job_id IS NOT NULL)
+          AND NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = k.key));
+    ended := ARRAY(
+        SELECT d.id FROM unnest(_keys) AS k(key)
+        JOIN asyncjobs.serialized_jobs AS d ON d.serialization_key = k.key AND d.job_id IS NOT NULL AND d.halted_at IS NULL
+        LEFT JOIN asyncjobs.jobs AS j ON j.id = d.id
+        WHERE j.id IS NULL OR (j.status IN ('completed', 'dead', 'cancelled') AND NOT EXISTS (
+            SELECT FROM asyncjobs.runners AS r WHERE r.id = j.runner_id)));
+    last := CASE WHEN cardinality(_keys) >= _limit THEN _keys[_limit] END;
+END $$;
+
+-- Let go the key of a job that is gone or final, after looking again under the lock of its row.
+CREATE FUNCTION asyncjobs.release_ended(_id bigint) RETURNS text[] LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '200ms' SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _status text;
+    _runner bigint;
+    _heads bigint[];
+BEGIN
+    SELECT j.status, j.runner_id INTO _status, _runner FROM asyncjobs.jobs AS j WHERE j.id = _id FOR UPDATE;
+    IF FOUND AND (_status NOT IN ('completed', 'dead', 'cancelled') OR EXISTS (SELECT FROM asyncjobs.runners AS r WHERE r.id = _runner)) THEN
+        RETURN NULL;
+    END IF;
+    UPDATE asyncjobs.jobs AS j SET runner_id = NULL WHERE j.id = _id AND j.runner_id IS NOT NULL;
+    PERFORM asyncjobs.end_dedup(ARRAY[_id]);
+    _heads := asyncjobs.release_keys(ARRAY[_id]);
+    RETURN ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
+END $$;
+
+-- A trace covers jobs that wait.
+CREATE INDEX serialized_jobs_correlation ON asyncjobs.serialized_jobs (correlation_id) WHERE correlation_id IS NOT NULL;

@@ -1,0 +1,143 @@
+"""Keys and their lines: dispatching heads, sweeping, and the verbs of operators."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from asyncjobs.model.status import Status
+from asyncjobs.store.database import Link
+
+VerbOutcome = Literal[
+    "cancelled", "requested", "retried", "unknown", "final", "waiting", "pending", "processing", "paused", "duplicate", "again"
+]
+
+
+class Sweep(msgspec.Struct, frozen=True):
+    """What one page of keys showed."""
+
+    stalled: list[str]  # nothing dispatched, not paused
+    ended: list[int]  # jobs that ended and still hold their key
+    last: str | None  # where the next page starts; None: this was the last
+    requests: dict[str, list[int]]  # keys whose dispatch was asked for, with the requests' ids
+
+
+class KeyState(msgspec.Struct, frozen=True):
+    """A key as an operator sees it."""
+
+    key: str
+    depth: int  # jobs in the line, the head among them
+    head_id: int
+    head_type: str
+    head_status: Status  # `waiting` when it is not dispatched
+    head_since: datetime  # started, dispatched or made at
+    oldest_at: datetime
+    halted_at: datetime | None
+    halt_reason: str | None
+    paused_at: datetime | None
+    pause_reason: str | None
+    runner_id: int | None  # who runs the head
+
+    @property
+    def blocked(self) -> str | None:
+        """Why nothing of this key moves by itself, or None."""
+        if self.halted_at is not None:
+            return f"halted by job {self.head_id}: {self.halt_reason}"
+        if self.paused_at is not None:
+            return f"paused: {self.pause_reason or 'no reason given'}"
+        if self.head_status == "failed":
+            return f"job {self.head_id} failed and is to be retried"
+        if self.head_status == "paused":
+            return f"job {self.head_id} is of a paused queue or type"
+        return None
+
+
+class Place(msgspec.Struct, frozen=True):
+    """One job in a key's line."""
+
+    id: int
+    type: str
+    created_at: datetime
+    dispatched: bool
+
+
+class Verb(msgspec.Struct, frozen=True):
+    """What a verb found and did."""
+
+    outcome: VerbOutcome
+    was: Status | None  # the status in which it found the job
+    queues: list[str]  # where jobs became pending
+    other_id: int | None = None  # of the live job that has the dedup key
+
+
+async def sweep(link: Link, after: str, limit: int) -> Sweep:
+    """Look at a page of keys behind `after`."""
+    (row,) = await link.fetch("sweep_keys", after, limit)
+    requests: dict[str, list[int]] = {}
+    for key, number in zip(row["request_keys"] or (), row["request_ids"] or (), strict=True):
+        requests.setdefault(key, []).append(number)
+    return Sweep(row["stalled"] or [], row["ended"] or [], row["last"], requests)
+
+
+async def advance(link: Link, keys: Sequence[str], requests: Sequence[int]) -> list[str]:
+    """Dispatch the heads of idle keys; returns the queues where they are pending. 55P03: somebody holds a key."""
+    (row,) = await link.fetch("advance_keys", keys, requests)
+    return row["queues"] or []
+
+
+async def release_ended(link: Link, job_id: int) -> list[str]:
+    """Let go the key of a job that ended without doing so; returns the queues where heads became pending."""
+    (row,) = await link.fetch("release_ended", job_id)
+    return row["queues"] or []
+
+
+async def cancel(link: Link, job_id: int, message: str) -> Verb:
+    """Cancel a job in whatever state it is."""
+    (row,) = await link.fetch("cancel_job", job_id, message)
+    return Verb(row["outcome"], row["was"], row["queues"] or [])
+
+
+async def retry(link: Link, job_id: int, by: str) -> Verb:
+    """Run a job again, or now."""
+    (row,) = await link.fetch("retry_job", job_id, by)
+    return Verb(row["outcome"], row["was"], row["queues"] or [], row["other_id"])
+
+
+async def release_key(link: Link, key: str) -> tuple[int | None, list[str]]:
+    """Let a halted key go on; the job that had halted it (None: it was not halted), and the queues where heads became pending."""
+    (row,) = await link.fetch("release_key", key)
+    return row["halted_id"], row["queues"] or []
+
+
+async def pause_key(link: Link, key: str, reason: str | None, by: str | None) -> bool:
+    """Pause a key; False when it was paused already."""
+    (row,) = await link.fetch("pause_key", key, reason, by)
+    return bool(row["paused"])
+
+
+async def resume_key(link: Link, key: str) -> tuple[bool, list[str]]:
+    """Resume a key; whether it was paused, and the queues where heads became pending."""
+    (row,) = await link.fetch("resume_key", key)
+    return bool(row["resumed"]), row["queues"] or []
+
+
+async def purge_key(link: Link, key: str, message: str, limit: int) -> tuple[list[int], int | None]:
+    """Cancel a batch of waiting jobs of the key; their ids, and the head that is dispatched."""
+    (row,) = await link.fetch("purge_key", key, message, limit)
+    return row["cancelled"] or [], row["head_id"]
+
+
+async def keys(link: Link, after: str, limit: int, only: str | None = None) -> list[KeyState]:
+    """A page of keys in the order of their names, or one key."""
+    return [KeyState(*row) for row in await link.fetch("list_keys", after, limit, only)]
+
+
+async def line(link: Link, key: str, limit: int) -> list[Place]:
+    """The first jobs of the key's line."""
+    return [Place(*row) for row in await link.fetch("key_line", key, limit)]
+
+
+async def dead(link: Link, key: str | None, type: str | None, limit: int) -> list[int]:
+    """Unacknowledged dead jobs in the order in which they died."""
+    return [row["id"] for row in await link.fetch("dead_jobs", key, type, limit)]
