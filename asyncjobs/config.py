@@ -1,7 +1,7 @@
 """What an app is configured with: its queues and lanes, and its settings, checked as a whole."""
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import msgspec
 
@@ -9,7 +9,7 @@ from asyncjobs.dsn import Dsn, resolve_dsn
 from asyncjobs.errors import ConfigurationError, DuplicateName
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.duration import duration_seconds
-from asyncjobs.model.names import check_name, check_schema_name
+from asyncjobs.model.names import check_name, check_schema_name, kind_of
 from asyncjobs.model.outcome import Duration
 
 __all__ = ["Backoff", "Dsn", "Lane", "Queue", "Settings", "check_queues", "check_settings", "config_seconds", "resolve_dsn"]
@@ -27,7 +27,7 @@ def config_seconds(value: Duration, *, name: str, positive: bool = False) -> flo
 
 def _count(value: object, *, name: str, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigurationError(f"{name}={value!r} is a {type(value).__name__}: give a whole number.")
+        raise ConfigurationError(f"{name}={value!r} is {kind_of(value)}: give a whole number.")
     if not least <= value <= most:
         raise ConfigurationError(f"{name}={value} is out of range: give {least:,} to {most:,}.")
     return value
@@ -115,6 +115,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_errors: int = 10
     auto_migrate: bool = False
     listener_keepalive: float = 5.0
+    connect_kwargs: Mapping[str, Any] = {}  # for asyncpg.connect
 
 
 _POSITIVE = (

@@ -6,6 +6,7 @@ from typing import final
 from urllib.parse import parse_qsl, urlsplit
 
 from asyncjobs.errors import InvalidDSN, MissingDSN
+from asyncjobs.model.names import kind_of
 
 VARIABLE = "ASYNCJOBS_DSN"
 MAX_PORT = 65_535
@@ -78,7 +79,7 @@ def resolve_dsn(dsn: str | None) -> Dsn:
 def parse_dsn(dsn: object) -> Dsn:
     """The DSN, checked without any I/O. InvalidDSN names what is wrong with it, never its password."""
     if not isinstance(dsn, str):
-        raise InvalidDSN(f"the DSN is a {type(dsn).__name__}, not a str.{_remedy_for(dsn)}")
+        raise InvalidDSN(f"the DSN is {kind_of(dsn)}, not a str.{_remedy_for(dsn)}")
     scheme, separator, rest = dsn.strip().partition("://")
     if not separator:
         raise InvalidDSN(f'the DSN "{_masked_text(dsn)}" does not begin with postgresql:// or embedded://.')

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from asyncjobs.config import Settings
 from asyncjobs.errors import EnqueueError, InvalidOption, InvalidPayload, UnknownType
 from asyncjobs.handlers import Handler, NewJob
+from asyncjobs.model.names import kind_of
 from asyncjobs.options import check_options
 from asyncjobs.rows import make_row
 
@@ -20,8 +21,7 @@ def named(
     if handler is None:
         raise UnknownType(name, handlers)
     if not isinstance(payload, Mapping):
-        kind = type(payload).__name__
-        raise InvalidPayload(name, f'the payload is a {kind}: give its fields by name, as in {{"field": value}}')
+        raise InvalidPayload(name, f'the payload is {kind_of(payload)}: give its fields by name, as in {{"field": value}}')
     checked = check_options(options)
     return NewJob(handler, make_row(handler, (), payload, checked, settings), checked.connection)
 

@@ -9,7 +9,7 @@ import msgspec
 from asyncjobs.config import config_seconds
 from asyncjobs.errors import ConfigurationError, InvalidHandler, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
-from asyncjobs.model.names import check_name
+from asyncjobs.model.names import check_name, kind_of
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Duration
 from asyncjobs.options import MAX_ATTEMPTS, MAX_PRIORITY
@@ -60,7 +60,7 @@ class Handler:
         self.upgrades = dict(declared.upgrades)
         self.breaker = declared.breaker
         self.is_stub = declared.is_stub
-        self._key_rule = KeyRule(name, declared.serialize_by)
+        self._key_rule = KeyRule(name, declared.serialize_by, function_name=self.function_name)
         self._local_names: Mapping[str, Any] | None = None
         self._payload: PayloadCodec | None = None
 
@@ -222,6 +222,6 @@ def _check_backoff(name: str, backoff: object) -> None:
 
 def _check_range(name: str, what: str, value: object, least: int, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigurationError(f'job "{name}": {what}={value!r} is a {type(value).__name__}: give a whole number.')
+        raise ConfigurationError(f'job "{name}": {what}={value!r} is {kind_of(value)}: give a whole number.')
     if not least <= value <= most:
         raise ConfigurationError(f'job "{name}": {what}={value} is out of range: give {least} to {most:,}.')

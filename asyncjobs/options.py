@@ -7,9 +7,9 @@ from typing import Any, Literal, TypedDict, cast
 import msgspec
 
 from asyncjobs.connections import Connection, check_connection
-from asyncjobs.errors import InvalidOption, did_you_mean
+from asyncjobs.errors import InvalidName, InvalidOption, did_you_mean
 from asyncjobs.model.duration import duration_seconds
-from asyncjobs.model.names import check_name, key_problem, shown
+from asyncjobs.model.names import check_name, key_problem, kind_of, shown
 from asyncjobs.model.outcome import Duration
 
 MAX_PRIORITY = 32_767
@@ -97,10 +97,17 @@ def _check(name: str, value: object) -> object:
 
 def _whole(name: str, value: object, *, least: int, most: int, hint: str = "") -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidOption(f"{name}={shown(value)} is a {type(value).__name__}: give a whole number.", option=name)
+        raise InvalidOption(f"{name}={shown(value)} is {kind_of(value)}: give a whole number.", option=name)
     if not least <= value <= most:
         raise InvalidOption(f"{name}={value} is out of range: give {least} to {most:,}{hint}.", option=name)
     return value
+
+
+def _name(name: str, value: object) -> str:
+    try:
+        return check_name(name, value)
+    except InvalidName as error:
+        raise InvalidOption(str(error), option=name) from None
 
 
 def _priority(name: str, value: object) -> int:
@@ -128,7 +135,7 @@ def _duration(name: str, value: object, *, positive: bool = False) -> float:
 
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InvalidOption(f"{name}={shown(value)} is a {type(value).__name__}: give True or False.", option=name)
+        raise InvalidOption(f"{name}={shown(value)} is {kind_of(value)}: give True or False.", option=name)
     return value
 
 
@@ -147,7 +154,7 @@ def _connection(name: str, value: object) -> object:
 def check_run_at(name: str, value: object) -> datetime:
     """The instant, or InvalidOption: aware, and from ten years ago to a hundred years ahead."""
     if not isinstance(value, datetime):
-        raise InvalidOption(f"{name}={shown(value)} is a {type(value).__name__}: give a datetime.", option=name)
+        raise InvalidOption(f"{name}={shown(value)} is {kind_of(value)}: give a datetime.", option=name)
     if value.utcoffset() is None:
         raise InvalidOption(f"{name}={value.isoformat()} has no time zone: use datetime.now(UTC).", option=name)
     now = datetime.now(UTC)
@@ -169,8 +176,8 @@ def check_key(name: str, value: object) -> str:
 
 
 _CHECKS: dict[str, Callable[[str, object], object]] = {
-    "queue": check_name,
-    "lane": check_name,
+    "queue": _name,
+    "lane": _name,
     "priority": _priority,
     "run_at": check_run_at,
     "delay": _duration,

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from asyncjobs import pydantic_types
 from asyncjobs.errors import InvalidHandler, InvalidPayload, UndecodablePayload, UnstorableResult, did_you_mean
 from asyncjobs.model.json_value import ENCODE_ERRORS, find_changed, find_unencodable, find_unstorable, is_deeper
-from asyncjobs.model.names import shown
+from asyncjobs.model.names import kind_of, shown
 from asyncjobs.signature import Parameter, show_hint
 
 DEFAULT_DEPTH = 200
@@ -63,8 +63,8 @@ def to_json(value: Any, *, max_depth: int = DEFAULT_DEPTH) -> str:
     except RecursionError:
         raise Problem(f"nested deeper than {max_depth} levels (max_depth)") from None
     except ENCODE_ERRORS as error:
-        path = find_unencodable(value, _encoder.encode)
-        raise Problem(_encode_problem(error), path) from None
+        path, part = find_unencodable(value, _encoder.encode)
+        raise Problem(_encode_problem(error, part), path) from None
     if is_deeper(text, max_depth):
         raise Problem(f"nested deeper than {max_depth} levels (max_depth)")
     found = find_unstorable(text, lambda: msgspec.to_builtins(value, enc_hook=enc_hook, str_keys=True))
@@ -73,11 +73,14 @@ def to_json(value: Any, *, max_depth: int = DEFAULT_DEPTH) -> str:
     return text
 
 
-def _encode_problem(error: BaseException) -> str:
+def _encode_problem(error: BaseException, part: Any) -> str:
     if isinstance(error, UnicodeEncodeError):
         return "a lone surrogate, which UTF-8 cannot hold"
-    if "str-like or number-like keys" in str(error):
-        return "a key that is no str: JSON's keys are str"
+    if isinstance(part, int):
+        return "an integer with more digits than Python turns into text"
+    wrong = [key for key in part if not isinstance(key, str)] if isinstance(part, Mapping) else []
+    if wrong:
+        return f"the key {shown(wrong[0])} is {kind_of(wrong[0])}: JSON's keys are str"
     return str(error) or type(error).__name__
 
 
@@ -171,7 +174,8 @@ def refuse_unstorable(name: str, what: str, hint: Any) -> None:
         raise InvalidHandler(name, f"{what} cannot be stored as JSON: {error}.") from None
     for kind in found:
         if not pydantic_types.is_pydantic_type(kind):
-            raise InvalidHandler(name, f"{what} cannot be stored as JSON: use a dataclass, a msgspec.Struct or a pydantic model.")
+            remedy = "use a dataclass, a msgspec.Struct or a pydantic model"
+            raise InvalidHandler(name, f"{what} cannot be stored as JSON ({show_hint(kind)}): {remedy}.")
 
 
 def _custom_types(node: Any, seen: set[int]) -> list[type]:

@@ -8,7 +8,7 @@ import msgspec
 
 from asyncjobs.config import config_seconds
 from asyncjobs.errors import ConfigurationError, InvalidSchedule, UsageError
-from asyncjobs.model.names import check_name
+from asyncjobs.model.names import check_name, kind_of
 from asyncjobs.model.outcome import Duration
 
 Misfire = Literal["skip", "one", "all"]
@@ -41,7 +41,7 @@ _PLURAL = {"schedule": "schedules", "duty": "duties", "circuit breaker": "circui
 def check_cron(name: str, expression: object) -> str:
     """The expression, or InvalidSchedule when it cannot be one: five fields, or a word such as @daily."""
     if not isinstance(expression, str):
-        raise InvalidSchedule(name, f'{expression!r} is a {type(expression).__name__}: give an expression such as "0 3 * * *".')
+        raise InvalidSchedule(name, f'{expression!r} is {kind_of(expression)}: give an expression such as "0 3 * * *".')
     if not expression.startswith("@") and len(expression.split()) != _CRON_FIELDS:
         raise InvalidSchedule(
             name,

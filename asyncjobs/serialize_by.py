@@ -6,7 +6,7 @@ from string import Formatter
 from typing import Any, cast
 
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidPayload
-from asyncjobs.model.names import key_problem, shown
+from asyncjobs.model.names import key_problem, kind_of, shown
 from asyncjobs.signature import Parameter
 
 KeyFunction = Callable[..., str | None]
@@ -16,7 +16,7 @@ def check_template(name: str, template: object) -> list[str]:
     """The parameters that the template names. ConfigurationError when it is no template."""
     if not isinstance(template, str):
         remedy = f'use a template such as "inbox_{{to}}", or the decorator @{name}.serialize_by'
-        raise ConfigurationError(f'job "{name}": serialize_by={template!r} is a {type(template).__name__}: {remedy}.')
+        raise ConfigurationError(f'job "{name}": serialize_by={template!r} is {kind_of(template)}: {remedy}.')
     try:
         parts = [part for _, part, _, _ in Formatter().parse(template) if part is not None]
     except ValueError as error:
@@ -29,8 +29,9 @@ def check_template(name: str, template: object) -> list[str]:
 class KeyRule:
     """How the keys of one job type are made."""
 
-    def __init__(self, name: str, template: str | None) -> None:
+    def __init__(self, name: str, template: str | None, *, function_name: str) -> None:
         self.name = name
+        self._function_name = function_name
         self._template = template
         self._function: KeyFunction | None = None
         self._defaults: dict[str, Any] = {}
@@ -54,7 +55,7 @@ class KeyRule:
             unknown = [part for part in check_template(self.name, self._template) if part not in names]
             if unknown:
                 has = ", ".join(names) or "no parameters"
-                raise InvalidHandler(self.name, f"serialize_by names {{{unknown[0]}}}, but the handler has {has}.")
+                raise InvalidHandler(self.name, f"serialize_by names {{{unknown[0]}}}, but {self._function_name} has {has}.")
         if self._function is not None:
             self._bind_function(self._function, names)
 

@@ -1,6 +1,7 @@
 """What a handler's signature says: whether it takes the context, which fields its payload has, what it returns."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import NoneType, UnionType
@@ -157,4 +158,4 @@ def show_hint(hint: Any) -> str:
     """The annotation as somebody would write it."""
     if isinstance(hint, type) and not get_args(hint):
         return hint.__name__
-    return str(hint).replace("typing.", "")
+    return re.sub(r"\b(?:\w+\.)+(\w)", r"\1", str(hint))

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from math import isfinite
 
+from asyncjobs.model.names import kind_of, shown
 from asyncjobs.model.outcome import Duration
 
 #: Longer than anybody waits, and far inside what a PostgreSQL interval or timestamp can hold.
@@ -16,11 +17,11 @@ def duration_seconds(value: Duration, *, name: str, positive: bool = False) -> f
     """
     seconds = _seconds(value, name)
     if not isfinite(seconds):
-        raise ValueError(f"{name}={value!r} is not a finite number of seconds.")
+        raise ValueError(f"{name}={shown(value)} is not a finite number of seconds.")
     if seconds < 0 or (positive and seconds == 0):
-        raise ValueError(f"{name}={value!r} must be {'more than' if positive else 'at least'} 0 seconds.")
+        raise ValueError(f"{name}={shown(value)} must be {'more than' if positive else 'at least'} 0 seconds.")
     if seconds > LONGEST_SECONDS:
-        raise ValueError(f"{name}={value!r} is longer than 100 years.")
+        raise ValueError(f"{name}={shown(value)} is longer than 100 years.")
     return seconds
 
 
@@ -32,4 +33,4 @@ def _seconds(value: object, name: str) -> float:
             return float(value)
         except OverflowError:
             return float("inf")
-    raise ValueError(f"{name}={value!r} is a {type(value).__name__}: give seconds or a timedelta.")
+    raise ValueError(f"{name}={shown(value)} is {kind_of(value)}: give seconds or a timedelta.")

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from asyncjobs.model.names import kind_of, shown
+
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACKET = re.compile(r"[\[\]{}]")
 
@@ -44,8 +46,8 @@ def find_unstorable(text: str, simplify: Callable[[], Any]) -> tuple[str, str] |
     return None
 
 
-def find_unencodable(value: Any, encode: Callable[[Any], object]) -> str:
-    """The path of the deepest part that `encode` refuses."""
+def find_unencodable(value: Any, encode: Callable[[Any], object]) -> tuple[str, Any]:
+    """The deepest part that `encode` refuses: its path and itself."""
     path = "$"
     for _ in range(1000):
         for child_path, child in _children(value, path):
@@ -55,8 +57,8 @@ def find_unencodable(value: Any, encode: Callable[[Any], object]) -> str:
                 path, value = child_path, child
                 break
         else:
-            return path
-    return path
+            break
+    return path, value
 
 
 def find_changed(sent: Any, arrived: Any, path: str = "$") -> tuple[str, str] | None:
@@ -80,7 +82,7 @@ def _container_changed(sent: Any, arrived: Any, path: str) -> tuple[str, str] | 
     if isinstance(arrived, dict) and isinstance(sent, Mapping):
         for key in sent:
             if key not in arrived:
-                return path, f"the key {key!r} is a {type(key).__name__}: JSON's keys are str"
+                return path, f"the key {shown(key)} is {kind_of(key)}: JSON's keys are str"
         pairs: Iterator[tuple[Any, Any, str]] = ((sent[key], arrived[key], f"{path}.{key}") for key in sent)
     elif isinstance(arrived, list) and isinstance(sent, (list, tuple)):
         pairs = ((one, other, f"{path}[{index}]") for index, (one, other) in enumerate(zip(sent, arrived, strict=True)))
@@ -97,8 +99,8 @@ def _is_same(sent: Any, arrived: Any) -> bool:
 
 def _arrives(sent: Any, arrived: Any) -> str:
     kind, other = type(sent).__name__, type(arrived).__name__
-    if kind == other:
-        return f"{sent!r} would arrive as {arrived!r}"
+    if isinstance(sent, (int, float)) and isinstance(arrived, (int, float)):
+        return f"{shown(sent)} would arrive as {shown(arrived)}"
     return f"expected {other}, got {kind} (it would arrive as {other}: annotate the field, or convert the value)"
 
 

@@ -14,11 +14,18 @@ def shown(value: object, *, at_most: int = 60) -> str:
     return text if len(text) <= at_most else text[:at_most] + "…"
 
 
+def kind_of(value: object) -> str:
+    """The value's type with its article: `a str`, `an int`, `None`."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeioAEIO" else f"a {name}"
+
+
 def check_name(what: str, name: object) -> str:
     """The name, or InvalidName: a name is 1 to 63 bytes of printable text that does not begin with `asyncjobs.`."""
     if not isinstance(name, str):
-        kind = type(name).__name__
-        raise InvalidName(f"{what} name {shown(name)} is a {kind}, not a str: give it a name in quotes.", name=name)
+        raise InvalidName(f"{what} name {shown(name)} is {kind_of(name)}, not a str: give it a name in quotes.", name=name)
     problem = _problem(name)
     if problem:
         raise InvalidName(f"{what} name {shown(name)} {problem}.", name=name)
@@ -51,7 +58,7 @@ def check_schema_name(name: object) -> str:
 def key_problem(key: object, *, at_most: int = MAX_KEY_CHARACTERS) -> str | None:
     """Why this cannot be a key, in words that follow `dedup_key=…`; None when it can."""
     if not isinstance(key, str):
-        return f"is a {type(key).__name__}, not a str"
+        return f"is {kind_of(key)}, not a str"
     if not key:
         return "is empty"
     if len(key) > at_most:

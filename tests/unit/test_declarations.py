@@ -1,0 +1,177 @@
+"""Routers, what an app makes of them, and what it holds against each other when it opens."""
+
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from asyncjobs import (
+    AsyncJobs,
+    ConfigurationError,
+    DuplicateName,
+    InvalidHandler,
+    JobRouter,
+    Lane,
+    Queue,
+    UnknownLane,
+    UnknownQueue,
+    UnknownType,
+    UsageError,
+)
+from asyncjobs.rows import admit
+
+
+async def first(to: str) -> None: ...
+async def second(to: str) -> None: ...
+
+
+def place(function: Any) -> str:
+    return f"tests/unit/test_declarations.py:{function.__code__.co_firstlineno}"
+
+
+def test_a_name_declared_twice_names_both_places() -> None:
+    router = JobRouter()
+    router.job("email")(first)
+    with pytest.raises(DuplicateName) as caught:
+        router.job("email")(second)
+    assert str(caught.value) == f'job "email" is declared twice: {place(first)} and {place(second)}.'
+    assert (caught.value.name, caught.value.first, caught.value.second) == ("email", place(first), place(second))
+
+
+def test_an_alias_is_a_name_like_any_other() -> None:
+    router = JobRouter()
+    router.job("email", aliases=["mail"])(first)
+    for name, aliases in (("mail", []), ("letter", ["email"]), ("letter", ["letter"])):
+        with pytest.raises(DuplicateName):
+            router.job(name, aliases=aliases)(second)
+
+
+def test_two_routers_with_one_name_meet_at_the_app_whichever_came_first() -> None:
+    left, right = JobRouter(), JobRouter()
+    left.job("email")(first)
+    jobs = AsyncJobs(routers=[left, right])
+    with pytest.raises(DuplicateName, match="declared twice"):
+        right.job("email")(second)
+    other = JobRouter()
+    other.job("email")(second)
+    with pytest.raises(DuplicateName, match="declared twice"):
+        jobs.include_router(other)
+
+
+def test_a_router_may_be_included_twice_and_in_two_apps() -> None:
+    router = JobRouter()
+    email = router.job("email")(first)
+    outer = JobRouter()
+    outer.include_router(router)
+    jobs, other = AsyncJobs(routers=[router, outer, router]), AsyncJobs(routers=[outer])
+    assert jobs.includes(email.declaration)
+    assert other.includes(email.declaration)
+
+
+def test_a_router_does_not_include_itself_nor_an_app() -> None:
+    outer, inner = JobRouter(), JobRouter()
+    outer.include_router(inner)
+    for router in (outer, inner):
+        with pytest.raises(ConfigurationError, match="cannot include itself"):
+            inner.include_router(router)
+    with pytest.raises(ConfigurationError, match="an AsyncJobs cannot be included"):
+        outer.include_router(AsyncJobs())
+
+
+def test_options_beat_the_type_the_type_its_router_and_the_router_the_defaults() -> None:
+    router = JobRouter(queue="mail", timeout=60, max_attempts=7)
+    plain = router.job("plain")(first).new("a").row
+    own = router.job("own", queue="bulk", max_attempts=2)(second)
+    assert (plain.queue, plain.timeout_seconds, plain.max_attempts, plain.priority) == ("mail", 60, 7, 100)
+    row = own.using(max_attempts=1, queue=None, priority=5).new("a").row
+    assert (row.queue, row.timeout_seconds, row.max_attempts, row.priority) == ("bulk", 60, 1, 5)
+
+
+def test_a_queue_that_the_app_lacks_is_found_out_when_it_opens() -> None:
+    jobs = AsyncJobs(queues=[Queue("default"), Queue("mail")])
+    jobs.job("email", queue="mial")(first)
+    with pytest.raises(UnknownQueue) as caught:
+        jobs.settle()
+    assert str(caught.value) == (
+        f'job "email" ({place(first)}): queue "mial" is not in queues= (default, mail). Did you mean "mail"?'
+    )
+
+
+def test_a_lane_that_the_queue_lacks_is_found_out_when_it_opens() -> None:
+    jobs = AsyncJobs(queues=[Queue("default", lanes={"fast": 1})])
+    jobs.job("email", lane="fsat")(first)
+    with pytest.raises(UnknownLane) as caught:
+        jobs.settle()
+    assert str(caught.value) == (
+        f'job "email" ({place(first)}): lane "fsat" is not a lane of queue "default" (fast). Did you mean "fast"?'
+    )
+
+
+def test_a_stubs_queue_is_another_services() -> None:
+    jobs = AsyncJobs()
+    email = jobs.stub("email", queue="elsewhere", lane="fast", serialize_by="inbox_{to}")(first)
+    jobs.settle()
+    row = admit(email.new("a").row, email.declaration, jobs.queues, jobs.settings)
+    assert (row.queue, row.lane, row.serialization_key) == ("elsewhere", "fast", "inbox_a")
+
+
+def test_an_unknown_queue_or_lane_in_the_options_is_refused_by_the_enqueue() -> None:
+    jobs = AsyncJobs(queues=[Queue("default"), Queue("mail", lanes={"fast": Lane(1, timeout=5)})])
+    email = jobs.job("email", queue="mail", lane="fast")(first)
+
+    def row(**options: Any) -> Any:
+        return admit(email.using(**options).new("a").row, email.declaration, jobs.queues, jobs.settings)
+
+    assert (row().lane, row().timeout_seconds, row(timeout=9).timeout_seconds) == ("fast", 5, 9)
+    assert row(queue="default").lane is None  # the lane belongs to the type's own queue
+    with pytest.raises(UnknownQueue, match=r'^email: queue "mial" is not in queues= \(default, mail\)'):
+        row(queue="mial")
+    with pytest.raises(UnknownLane, match=r'^email: lane "slow" is not a lane of queue "mail" \(fast\)'):
+        row(lane="slow")
+
+
+async def test_a_name_that_the_app_does_not_know_is_refused_with_those_it_knows() -> None:
+    jobs = AsyncJobs()
+    jobs.job("email")(first)
+    jobs.job("email.log")(second)
+    with pytest.raises(UnknownType) as caught:
+        await jobs.enqueue("emial", {"to": "a"})
+    assert str(caught.value) == (
+        'no job "emial" in this app. Known: email, email.log. Did you mean "email"? '
+        'For another service\'s type declare @router.stub("emial").'
+    )
+
+
+async def late_annotation(to: "DefinedBelow") -> None: ...
+
+
+async def lost_annotation(to: "Nowhere") -> None: ...  # type: ignore[name-defined]  # pyright: ignore[reportUndefinedVariable]  # noqa: F821
+
+
+def test_an_annotation_may_name_what_comes_later_but_not_what_never_comes() -> None:
+    jobs = AsyncJobs()
+    late = jobs.job("late")(late_annotation)
+    jobs.job("lost")(lost_annotation)
+    assert late.new(DefinedBelow.A).row.payload == '{"to":"a"}'
+    with pytest.raises(InvalidHandler, match=r'job "lost": an annotation cannot be resolved: name \'Nowhere\' is not defined'):
+        jobs.settle()
+
+
+@pytest.mark.parametrize("kind", ["schedule", "duty", "circuit breaker"])
+def test_what_is_not_built_yet_is_refused_at_open_and_not_ignored(kind: str) -> None:
+    jobs = AsyncJobs()
+    if kind == "schedule":
+        jobs.cron("nightly", "0 3 * * *")(_no_arguments)
+    elif kind == "duty":
+        jobs.duty("nightly", every=5)(_no_arguments)
+    else:
+        jobs.circuit_breaker("nightly")
+    with pytest.raises(UsageError, match=f'^{kind} "nightly" .* not supported yet'):
+        jobs.settle()
+
+
+async def _no_arguments() -> None: ...
+
+
+class DefinedBelow(Enum):
+    A = "a"

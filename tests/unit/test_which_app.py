@@ -1,0 +1,163 @@
+"""Which app an enqueue goes to, and what is said when there is none, several, or one that cannot be used from here."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncjobs import AlreadyOpen, AmbiguousApp, AsyncJobs, JobRouter, NotIncluded, NotOpen, WouldBlock, WrongLoop, which_app
+from asyncjobs.model.new_row import Enqueued, NewRow
+
+LIFESPANS = (
+    "Use lifespan=jobs.lifespan or `async with jobs:`. Lifespans do not run for mounted sub-apps nor under httpx.ASGITransport."
+)
+
+
+class Pretended:
+    """The running side of an app, without a database."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.pid = os.getpid()
+        self.rows: list[NewRow] = []
+
+    async def enqueue(self, rows: list[NewRow], *, connection: Any, many: bool) -> list[Enqueued]:
+        self.rows += rows
+        return [Enqueued(index, True) for index, _ in enumerate(rows, 1)]
+
+
+@contextmanager
+def pretending_to_be_open(*apps: AsyncJobs) -> Generator[Pretended]:
+    """The apps as they are when they are open in the running loop."""
+    running: Any = Pretended(asyncio.get_running_loop())
+    for app in apps:
+        app.settle()
+        app.lifecycle.opened = running
+        app.lifecycle.thread_name = "MainThread"
+        which_app.opened(app)
+    try:
+        yield running
+    finally:
+        for app in apps:
+            which_app.closed(app)
+            app.lifecycle.opened = None
+
+
+router = JobRouter()
+
+
+@router.job("email")
+async def send_email(to: str) -> None: ...
+
+
+@pytest.fixture
+def jobs() -> Generator[AsyncJobs]:
+    made = AsyncJobs(routers=[router])
+    yield made
+    router.declarations.parents.clear()
+
+
+async def test_the_one_open_app_that_includes_the_type_gets_the_job(jobs: AsyncJobs) -> None:
+    other = AsyncJobs(schema="other")
+    with pretending_to_be_open(jobs, other) as running:
+        handle = await send_email.enqueue("a")
+    assert (handle.id, handle.created, [row.payload for row in running.rows]) == (1, True, ['{"to":"a"}'])
+
+
+async def test_before_the_first_open_it_says_how_to_open(jobs: AsyncJobs) -> None:
+    with pytest.raises(NotOpen) as caught:
+        await send_email.enqueue("a")
+    assert str(caught.value) == f'"email" was enqueued before AsyncJobs was opened. {LIFESPANS}'
+
+
+async def test_after_the_close_it_says_so(jobs: AsyncJobs) -> None:
+    with pretending_to_be_open(jobs):
+        pass
+    with pytest.raises(NotOpen) as caught:
+        await jobs.enqueue(send_email.new("a"))
+    assert str(caught.value) == f'"email" was enqueued after AsyncJobs was closed. {LIFESPANS}'
+
+
+async def test_a_router_that_no_app_includes_is_named_by_its_variable() -> None:
+    with pytest.raises(NotIncluded) as caught:
+        await send_email.enqueue("a")
+    assert str(caught.value) == (
+        f'job "email" belongs to a JobRouter (tests/unit/test_which_app.py:{_line_of("router = JobRouter()")}) '
+        f"that no AsyncJobs includes: AsyncJobs(routers=[{__name__}.router])."
+    )
+
+
+async def test_two_open_apps_with_the_type_ask_for_the_one_that_is_meant(jobs: AsyncJobs) -> None:
+    archive = AsyncJobs(schema="archive_jobs", routers=[router])
+    with pretending_to_be_open(jobs, archive):
+        with pytest.raises(AmbiguousApp) as caught:
+            await send_email.enqueue("a")
+        assert (await archive.enqueue(send_email.new("a"))).id == 1
+    assert str(caught.value) == (
+        'job "email" is in two open AsyncJobs (asyncjobs, archive_jobs): write jobs.enqueue(send_email.new(...)).'
+    )
+
+
+async def test_another_loop_is_told_of_enqueue_sync(jobs: AsyncJobs) -> None:
+    caught: list[WrongLoop] = []
+
+    def elsewhere() -> None:
+        try:
+            asyncio.run(send_email.enqueue("a"))
+        except WrongLoop as error:
+            caught.append(error)
+
+    with pretending_to_be_open(jobs):
+        thread = threading.Thread(target=elsewhere, name="Elsewhere")
+        thread.start()
+        await asyncio.to_thread(thread.join)
+    message = str(caught[0])
+    assert message.startswith(f"opened in loop {id(asyncio.get_running_loop()):#x} of thread MainThread, used from loop 0x")
+    assert message.endswith(" of thread Elsewhere: use enqueue_sync there.")
+
+
+async def test_enqueue_sync_works_from_a_thread_and_not_in_the_loop(jobs: AsyncJobs) -> None:
+    with pretending_to_be_open(jobs):
+        with pytest.raises(WouldBlock) as caught:
+            send_email.enqueue_sync("a")
+        assert (await asyncio.to_thread(send_email.enqueue_sync, "a")).id == 1
+    assert str(caught.value) == (
+        "enqueue_sync called in the event loop's own thread would block it: await send_email.enqueue(...)."
+    )
+
+
+async def test_a_fork_is_told_to_open_for_itself(jobs: AsyncJobs) -> None:
+    with pretending_to_be_open(jobs) as running:
+        running.pid = 1
+        with pytest.raises(NotOpen) as caught:
+            await send_email.enqueue("a")
+    assert str(caught.value) == (
+        f'"email" was enqueued in process {os.getpid()}, a fork of process 1, which had opened AsyncJobs: '
+        "connections do not survive a fork, open it in this process."
+    )
+
+
+async def test_declarations_end_with_the_first_open() -> None:
+    late = JobRouter()
+    jobs = AsyncJobs(routers=[late])
+    with pretending_to_be_open(jobs):
+        pass
+    for declare in (late.job("late"), jobs.job("late")):
+        with pytest.raises(AlreadyOpen) as caught:
+            declare(_nothing)
+        assert str(caught.value) == 'job "late" declared after AsyncJobs was opened: declare it at import, before the first open.'
+    with pytest.raises(AlreadyOpen):
+        jobs.include_router(JobRouter())
+
+
+async def _nothing() -> None: ...
+
+
+def _line_of(text: str) -> int:
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line == text)
