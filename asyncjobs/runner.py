@@ -108,7 +108,7 @@ class Runner:
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
         self.progress = Progress(opened.pool, events=self._events)
         self.settler = Settler(
-            opened.pool, events=self._events, written=self._settled, lost=self._lost, runner_id=lambda: self.id,
+            opened.pool, opened.wakes, events=self._events, written=self._settled, lost=self._lost, runner_id=lambda: self.id,
             spawn=self._spawn, max_errors=settings.max_errors,
         )  # fmt: skip
         self.acker = Acker(
@@ -179,9 +179,14 @@ class Runner:
         """The queues it serves."""
         return self._queues
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether nobody can have declared this runner dead yet."""
+        return self.heartbeat.is_confirmed
+
     def running_ids(self) -> Collection[int]:
-        """The jobs whose handlers run here."""
-        return self.attempts.ids
+        """The jobs whose handlers run here, or whose completion inside a transaction is not settled yet."""
+        return {*self.attempts.ids, *self.settler.ids}
 
     def may_take_rescued(self) -> bool:
         """Whether no job that was taken back from a dead runner runs here: it may be what killed that one."""
@@ -362,7 +367,12 @@ class Runner:
         else:
             self._hurry.set()
         if not any(attempt.is_current for attempt in self.attempts.all):
-            await asyncio.shield(self._stopping)
+            try:
+                await asyncio.shield(self._stopping)
+            except asyncio.CancelledError:
+                self._hurry.set()  # the caller is in a hurry; what it closes next is still needed for a moment
+                await asyncio.shield(self._stopping)
+                raise
 
     async def wait_stopped(self) -> None:
         """Wait until the runner has stopped."""
@@ -376,9 +386,9 @@ class Runner:
             if not await self._wait_grace(grace):
                 self.attempts.cancel_all("shutdown")
                 await self.attempts.wait_ended(_CANCEL_SECONDS)
-            abandoned = sorted(self.attempts.ids)
             await self._write_outcomes()
-            await self._leave(stays=bool(abandoned))
+            abandoned = sorted({*self.running_ids(), *self.acker.unwritten_ids})
+            await self._leave(stays=bool(abandoned) or not self.acker.is_idle)
         finally:
             self._forget()
             self._stopped.set()
@@ -399,25 +409,26 @@ class Runner:
     async def _write_outcomes(self) -> None:
         try:
             async with asyncio.timeout(_WRITE_SECONDS):
-                await self.acker.wait_written()
+                await self.acker.wait_idle()
                 await self.settler.wait_idle()
         except TimeoutError:
-            pass  # the database is away: the rescue of other runners, or of this one when it comes back, takes them
+            # The database is away: the rescue of other runners, or of this one when it comes back, takes them.
+            self._opened.is_silent = True
 
     async def _leave(self, *, stays: bool) -> None:
-        for task in self._tasks:
+        for task in (*self._tasks, *filter(None, [self._registering])):
             task.cancel()
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await asyncio.gather(self.heartbeat.stop(timeout_seconds=_LEAVE_SECONDS), self._take_row_away(stays=stays))
         except (TimeoutError, OSError):
-            pass  # others find out by the beat that stopped
+            self._opened.is_silent = True  # others find out by the beat that stopped
         finally:
             self.acker.abort()
             self._duties.abort()
 
     async def _take_row_away(self, *, stays: bool) -> None:
-        if stays or self.acker.unwritten:
+        if stays:
             return
         try:
             async with self._opened.pool.take() as link:

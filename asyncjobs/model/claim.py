@@ -83,6 +83,6 @@ class Finished(msgspec.Struct, frozen=True):
     """What a call of `finish` answered."""
 
     claimed: list[Claimed]
-    lost: list[int]  # ids of acks whose claim was not ours any more
-    heads: list[str]  # queues in which a key's next head became pending and was not claimed by this call
+    lost: list[int]  # tokens of acks whose claim was not ours any more
+    heads: list[str]  # queues in which a job became pending (given back, a key's next head) and was not claimed by this call
     gone: bool  # the runner's own row is missing: it was declared dead

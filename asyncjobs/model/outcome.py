@@ -47,3 +47,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     result_dropped: str | None = None
     message: str | None = None  # why it ended, at most 8 KiB
     error: Mapping[str, Any] | None = None  # one entry of the job's history of errors
+
+
+def refused(outcome: Outcome) -> Outcome:
+    """A failed attempt in place of an outcome that the database does not take. A handler that did its work is not run again."""
+    message = "the database refused to store the outcome of this attempt"
+    kind: OutcomeKind = "retry" if outcome.kind == "retry" else "dead"
+    error = {"type": "UnstorableResult", "message": message}
+    return Outcome(kind=kind, delay_seconds=outcome.delay_seconds, message=message, error=error)

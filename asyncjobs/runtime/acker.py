@@ -13,35 +13,41 @@ gathers (no timers, no added latency). One connection, one call at a time. What 
    `runner_timeout` that passes (`reconcile_seconds`).
 3. The server refuses a value (it cannot be stored). The batch is cut in halves, without claims, until the bad one is alone; that
    one is written as a failed attempt that says so.
-4. The database is away. Outcomes are kept; nothing is claimed while more than four times the runner's concurrency wait to be
-   written. A slot is free when its handler has ended, whatever becomes of the outcome.
-5. The runner's own row is gone: it was declared dead. Nothing was claimed; the runner is told, and registers anew.
+4. The database is away. Outcomes are kept; nothing is claimed while more of them wait than leaves room for those of all slots
+   within four times the runner's concurrency. A slot is free when its handler has ended, whatever becomes of the outcome.
+5. The runner's own row is gone: it was declared dead. Nothing was claimed; the runner is told, and registers anew. While others
+   may declare it dead at any moment (no beat was confirmed), nothing is claimed.
 6. A claimed job that still runs here (its claim was lost and it came back before the handler noticed) is not started a second
-   time: it is given back with its attempt, due in 5 s.
+   time: it is given back with its attempt, due in 5 s. So are, due at once, jobs whose claim answers after the queue was
+   stopped, or under an id that this runner does not have any more.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
 
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Scan
-from asyncjobs.model.outcome import Outcome, OutcomeKind
+from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.runtime import points
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Link
-from asyncjobs.store.failures import is_passing, is_unsendable
+from asyncjobs.store.failures import is_ambiguous, is_unsendable
 from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, Events, JobsClaimed, JobsGivenBack, OutcomeWritten
 
 _BATCH: Final = 500
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
 _STILL_RUNNING_DELAY_SECONDS: Final = 5.0
+_UNCONFIRMED_LOOK_SECONDS: Final = 0.5
+
+#: Outcomes that may wait before claiming stops, by slot: with one more for every slot they are four times the concurrency.
+_MOST_UNWRITTEN: Final = 3
 
 
 class Host(Protocol):
@@ -59,8 +65,12 @@ class Host(Protocol):
     def types(self) -> Sequence[str]:
         """The types that this runner has handlers for."""
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether nobody can have declared this runner dead yet."""
+
     def running_ids(self) -> Collection[int]:
-        """The jobs whose handlers run here."""
+        """The jobs whose handlers run here, or whose completion inside a transaction is not settled yet."""
 
     def may_take_rescued(self) -> bool:
         """Whether no job that was rescued runs here."""
@@ -114,12 +124,13 @@ class Acker:
         self._acks: dict[tuple[int, int], Ack] = {}
         self._twice: set[tuple[int, int]] = set()  # sent before, without an answer
         self._in_doubt = False
+        self._calling = False
         self._claiming = True
         self._reconcile_at = time.monotonic() + reconcile_seconds
         self._poll_at = 0.0
         self._awake = asyncio.Event()
-        self._written = asyncio.Event()
-        self._most_unwritten = 4 * sum(coordinator.slots.concurrency for coordinator in coordinators)
+        self._settled = asyncio.Event()
+        self._most_unwritten = _MOST_UNWRITTEN * sum(coordinator.slots.concurrency for coordinator in coordinators)
         self.failures = 0
         self.answered_at = time.monotonic()
         self.error: BaseException | None = None
@@ -143,11 +154,21 @@ class Acker:
         """Outcomes that wait to be written, or whose writing was not confirmed."""
         return len(self._acks)
 
-    async def wait_written(self) -> None:
-        """Wait until every outcome is written."""
-        while self._acks:
-            self._written.clear()
-            await self._written.wait()
+    @property
+    def unwritten_ids(self) -> list[int]:
+        """Their jobs."""
+        return [job_id for job_id, _ in self._acks]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every outcome is written, and no call is under way or in doubt."""
+        return not self._acks and not self._calling and not self._in_doubt
+
+    async def wait_idle(self) -> None:
+        """Wait until that is so."""
+        while not self.is_idle:
+            self._settled.clear()
+            await self._settled.wait()
 
     def abort(self) -> None:
         """Drop the connection, after `run` has ended."""
@@ -163,6 +184,7 @@ class Acker:
                 await self._back_off(error)
             else:
                 self.failures, self.error = 0, None
+            self._settled.set()
 
     async def _wait_for_work(self) -> None:
         while True:
@@ -175,12 +197,19 @@ class Acker:
                 return
             self._awake.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(self._poll_at, self._reconcile_at) - now):
+                async with asyncio.timeout(self._longest_wait(now)):
                     await self._awake.wait()
+
+    def _longest_wait(self, now: float) -> float:
+        wait = min(self._poll_at, self._reconcile_at) - now
+        return wait if self._host.is_confirmed else min(wait, _UNCONFIRMED_LOOK_SECONDS)  # nobody tells when it is again
 
     def _may_claim(self) -> bool:
         return (
-            self._claiming and len(self._acks) <= self._most_unwritten and any(c.is_hungry for c in self._coordinators.values())
+            self._claiming
+            and self._host.is_confirmed
+            and len(self._acks) <= self._most_unwritten
+            and any(coordinator.is_hungry for coordinator in self._coordinators.values())
         )
 
     async def _back_off(self, error: Exception) -> None:
@@ -196,17 +225,18 @@ class Acker:
         scans, versions = self._scans() if self._may_claim() else ([], {})
         if not acks and not scans:
             return
-        at = time.monotonic()
+        at, runner_id = time.monotonic(), self._host.runner_id
         try:
             finished = await self._finish(acks, scans)
         except Exception as error:
-            if is_unsendable(error) and acks:
-                await self._isolate(acks)
-                return
-            self._in_doubt = is_passing(error)
-            self._twice.update((ack.id, ack.token) for ack in acks)
-            raise
-        self._deliver(scans, versions, finished, at)
+            if not is_unsendable(error) or not acks:
+                raise
+            await self._isolate(acks)
+            return
+        if runner_id == self._host.runner_id:
+            self._deliver(scans, versions, finished, at)
+        else:  # registered anew meanwhile: what was claimed under the former id is to be rescued, or still ours to give back
+            self._give_back(finished.claimed)
         await self._settle(acks, finished)
 
     def _scans(self) -> tuple[list[Scan], dict[str, int]]:
@@ -215,30 +245,45 @@ class Acker:
         return [scan for coordinator in self._coordinators.values() for scan in coordinator.scans(now)], versions
 
     async def _finish(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> Finished:
-        if points.active:
-            await points.reach("finish.send")
         rescued = self._host.may_take_rescued() and any(scan.start == FRONT for scan in scans)
         first = self._tokens.take(sum(scan.limit for scan in scans))
-        finished = await jobs.finish(
-            self._link, self._host.runner_id, acks, scans, self._host.types,
-            rescued=rescued, token_base=self._tokens.base, token_seq=first, max_errors=self._max_errors,
-        )  # fmt: skip
-        if points.active:
-            await points.reach("finish.sent")
+        self._calling = True
+        try:
+            if points.active:
+                await points.reach("finish.send")
+            finished = await jobs.finish(
+                self._link, self._host.runner_id, acks, scans, self._host.types,
+                rescued=rescued, token_base=self._tokens.base, token_seq=first, max_errors=self._max_errors,
+            )  # fmt: skip
+            if points.active:
+                await points.reach("finish.sent")
+        except Exception as error:
+            if is_ambiguous(error):
+                self._in_doubt = True
+                self._twice.update((ack.id, ack.token) for ack in acks)
+            raise
+        finally:
+            self._calling = False
         self.answered_at = time.monotonic()
         return finished
 
     async def _settle(self, acks: Sequence[Ack], finished: Finished) -> None:
         """Take what was written off the list, tell what was lost, and announce what follows."""
-        lost = set(finished.lost)
-        doubtful = [ack for ack in acks if ack.id in lost and (ack.id, ack.token) in self._twice]
-        if doubtful:  # an answer that does not come leaves them in `_twice`: they are sent, and read, once more
-            written = await jobs.still_processing(self._link, doubtful)
-            lost -= {ack.id for ack in doubtful if written.get(ack.id) is False}
-        for ack in acks:
-            self._forget(ack, lost=ack.id in lost)
         for queue in finished.heads:
             self._wakes.pending(queue)
+        lost = frozenset(finished.lost)
+        doubtful = [ack for ack in acks if ack.token in lost and (ack.id, ack.token) in self._twice]
+        for ack in acks:
+            if ack not in doubtful:
+                self._forget(ack, lost=ack.token in lost)
+        if doubtful:  # an answer that does not come leaves them in `_twice`: they are sent, and read, once more
+            self._resolve(doubtful, await jobs.still_processing(self._link, doubtful))
+
+    def _resolve(self, acks: Sequence[Ack], state: Mapping[int, bool]) -> None:
+        """Forget those that were written, or whose claim is lost."""
+        for ack in acks:
+            if state.get(ack.token) is not True:
+                self._forget(ack, lost=ack.token not in state)
 
     def _forget(self, ack: Ack, *, lost: bool) -> None:
         self._acks.pop((ack.id, ack.token), None)
@@ -247,8 +292,6 @@ class Acker:
             self._events.emit(ClaimWasLost(job_id=ack.id, token=ack.token, runner_id=self._host.runner_id, during="ack"))
         else:
             self.announce(ack)
-        if not self._acks:
-            self._written.set()
 
     def announce(self, ack: Ack) -> None:
         """Tell of an outcome that was written."""
@@ -282,23 +325,24 @@ class Acker:
             self._events.emit(
                 JobsClaimed(runner_id=self._host.runner_id, queue=scan.queue, wanted=scan.limit, claimed=len(claimed))
             )
-        running = set(self._host.running_ids()) if claimed else set()
-        claimed.sort(key=_order)
-        for job in claimed:
-            if job.id in running:
-                outcome = Outcome(kind="interrupted", delay_seconds=_STILL_RUNNING_DELAY_SECONDS)
-                self.put(Ack(job.id, job.token, outcome))
-            else:
+        if self._coordinators[scan.queue].is_stopped:
+            self._give_back(claimed)
+            return
+        running = frozenset(self._host.running_ids()) if claimed else frozenset[int]()
+        self._give_back([job for job in claimed if job.id in running], delay_seconds=_STILL_RUNNING_DELAY_SECONDS)
+        for job in sorted(claimed, key=_order):
+            if job.id not in running:
                 self._host.start_attempt(job, scan)
+
+    def _give_back(self, claimed: Sequence[Claimed], *, delay_seconds: float = 0.0) -> None:
+        for job in claimed:
+            self.put(Ack(job.id, job.token, Outcome(kind="interrupted", delay_seconds=delay_seconds)))
 
     async def _reconcile(self) -> None:
         """Find out what became of calls that were not answered."""
         sent = [self._acks[key] for key in self._twice if key in self._acks]
         if sent:
-            state = await jobs.still_processing(self._link, sent)
-            for ack in sent:
-                if state.get(ack.id) is not True:
-                    self._forget(ack, lost=ack.id not in state)
+            self._resolve(sent, await jobs.still_processing(self._link, sent))
         running = {*self._host.running_ids(), *(job_id for job_id, _ in self._acks)}
         strays = await jobs.give_back(self._link, self._host.runner_id, sorted(running))
         self._in_doubt = False
@@ -322,17 +366,9 @@ class Acker:
                     await self._isolate(part)
             return
         [ack] = acks
-        plain = msgspec.structs.replace(ack, outcome=_refused(ack.outcome))
+        plain = msgspec.structs.replace(ack, outcome=refused(ack.outcome))
         await self._settle([plain], await self._finish([plain], []))
 
 
 def _order(job: Claimed) -> tuple[int, int]:
     return job.priority, job.place
-
-
-def _refused(outcome: Outcome) -> Outcome:
-    """A failed attempt in place of an outcome that the database does not take."""
-    message = "the database refused to store the outcome of this attempt"
-    kind: OutcomeKind = "retry" if outcome.kind == "retry" else "dead"
-    error = {"type": "UnstorableResult", "message": message}
-    return Outcome(kind=kind, delay_seconds=outcome.delay_seconds, message=message, error=error)

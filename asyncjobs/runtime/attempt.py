@@ -8,7 +8,8 @@ ends this attempt and nothing else. Whoever wants the attempt to end calls `canc
 CancelledError that comes out of the handler means. One without a reason is the handler's own, and a failed attempt.
 
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
-the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice.
+the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a
+plain function that was asked to end: it cannot be interrupted, it may have looked at `ctx.cancelled` and left.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ import contextvars
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from typing import Any, Final, Literal, Protocol
 
 import anyio
@@ -36,6 +38,9 @@ from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events
 CancelReason = Literal["shutdown", "claim lost", "cancel requested"]
 
 _log: Final[FilteringBoundLogger] = structlog.get_logger("asyncjobs.job")
+
+#: The attempt for which the current task works: the handler's own, or one that it started.
+_current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
 
 
 class Handler(Protocol):
@@ -89,7 +94,8 @@ class Attempt:
         self.deadline_at: float | None = None
         self.cancel_reason: CancelReason | None = None
         self.cancelled_at: float | None = None  # since when it should have ended
-        self.completed_here = False
+        self.completed_here = False  # perhaps: the transaction's end decides
+        self.is_completed = False
         self._surroundings = surroundings
         self._task: asyncio.Task[None] | None = None
         self._ended = False
@@ -105,8 +111,8 @@ class Attempt:
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller is this attempt's handler."""
-        return self._task is asyncio.current_task()
+        """Whether the caller is this attempt's handler, or a task that it started."""
+        return _current.get() is self
 
     @property
     def cancelled(self) -> bool:
@@ -129,10 +135,11 @@ class Attempt:
         return self._task
 
     async def _run(self, ended: Callable[["Attempt", Ack], None]) -> None:
-        if self._surroundings.events.wants(AttemptStarted):
-            self._emit_started()
+        _current.set(self)
         ending: object
         try:
+            if self._surroundings.events.wants(AttemptStarted):
+                self._emit_started()
             ending = await self._call()
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
             ending = self._meaning_of(error)
@@ -140,7 +147,10 @@ class Attempt:
 
     def _end(self, ended: Callable[["Attempt", Ack], None], ending: object) -> None:
         self._ended = True
-        outcome = self._decide(ending)
+        try:
+            outcome = self._decide(ending)
+        except BaseException as error:  # noqa: BLE001 - a result or an error may raise anything when it is looked at
+            outcome = self._decide(error)
         if self._surroundings.events.wants(AttemptEnded):
             self._emit_ended(outcome, ending)
         ended(self, Ack(self.claimed.id, self.claimed.token, outcome))
@@ -167,21 +177,30 @@ class Attempt:
         log = _log.bind(job_id=claimed.id, job_type=claimed.type, attempt=claimed.attempt, correlation_id=claimed.correlation_id)
         context = self._surroundings.open_context(self, to_job(claimed), log)
         structlog.contextvars.bind_contextvars(job_id=claimed.id, job_type=claimed.type)
-        try:
+        answer: object = None
+        async with context.resources:  # they are told of an error: a transaction among them must roll back
             if handler.takes_context:
-                return await self._call_handler(context, **arguments)
-            return await self._call_handler(**arguments)
-        finally:
-            await context.resources.aclose()
+                answer = await self._call_handler(context, **arguments)
+            else:
+                answer = await self._call_handler(**arguments)
+        return answer
 
     async def _call_handler(self, *args: Any, **kwargs: Any) -> object:
         function = self.handler.function
         if self.handler.is_async:
             return await function(*args, **kwargs)
-        thread = self._loop.create_task(
-            anyio.to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._surroundings.threads)
-        )
-        return await _to_the_end(thread)
+
+        def call() -> tuple[Any, BaseException | None]:
+            try:
+                return function(*args, **kwargs), None
+            except BaseException as error:  # noqa: BLE001 - SystemExit in a task of its own would end the event loop
+                return None, error
+
+        thread = self._loop.create_task(anyio.to_thread.run_sync(call, limiter=self._surroundings.threads))
+        answer, error = await _to_the_end(thread)
+        if error is not None:
+            raise error
+        return answer
 
     @property
     def _timeout_seconds(self) -> float | None:
@@ -205,16 +224,18 @@ class Attempt:
 
     def progress(self, done: float, note: str) -> None:
         """Take note of how far the handler is; written now and then. Works from the handler's thread, too."""
-        if self.completed_here:
+        if self.is_completed:
             raise ClaimLost(f"job {self.claimed.id} is completed: no progress after ctx.complete().")
-        self._loop.call_soon_threadsafe(self._surroundings.report_progress, self, done, note)
+        self._loop.call_soon_threadsafe(self._surroundings.report_progress, self, float(done), str(note))
 
     async def complete(self, connection: Connection, result: object) -> None:
         """Complete the job in the handler's own transaction. ClaimLost: let that transaction roll back."""
         text = self.handler.encode_result(result)
         dropped = too_large(text, self._surroundings.max_result_bytes)
-        await self._surroundings.complete(self, connection, None if dropped else text, dropped)
+        # Set before: with a connection outside of a transaction it may take effect although this call never hears of it.
         self.completed_here = True
+        await self._surroundings.complete(self, connection, None if dropped else text, dropped)
+        self.is_completed = True
 
     def _emit_started(self) -> None:
         claimed = self.claimed
@@ -238,7 +259,7 @@ class Attempt:
         )  # fmt: skip
 
 
-async def _to_the_end(thread: "asyncio.Future[Any]") -> object:
+async def _to_the_end(thread: "asyncio.Future[tuple[Any, BaseException | None]]") -> tuple[Any, BaseException | None]:
     """Wait for a thread's function however often this task is cancelled: the slot is not free while the function runs."""
     cancelled: asyncio.CancelledError | None = None
     while True:

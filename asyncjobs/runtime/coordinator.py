@@ -47,7 +47,7 @@ class Coordinator:
         self._ask = ask
         self._later = later
         self._lanes = {lane: _Lane() for lane in self.slots.lanes}
-        self._second_look_version = -1
+        self._second_look_version = -1  # its version, or that of the claim that it is planned for
         self._stopped = False
 
     @property
@@ -56,6 +56,11 @@ class Coordinator:
         return not self._stopped and any(
             self.slots.free(name) and lane.seen != self.version for name, lane in self._lanes.items()
         )
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it claims nothing any more."""
+        return self._stopped
 
     def wake(self, *, front: bool = False) -> None:
         """There is a reason to look; `front`: perhaps before the jobs that were claimed last."""
@@ -88,6 +93,7 @@ class Coordinator:
         if not full and scan.start == FRONT:
             lane.seen = version
             if others and version == self.version != self._second_look_version:
+                self._second_look_version = version  # one for all lanes
                 self._later(SECOND_LOOK_SECONDS, self._look_again)
 
     def _look_again(self) -> None:

@@ -261,9 +261,9 @@ class Enqueuer:
         """Wait until every row that was handed in has been answered."""
         await asyncio.gather(*(line.batcher.wait_idle() for line in self._lines.values()))
 
-    async def close(self) -> None:
+    async def close(self, *, timeout: float = 1.0) -> None:
         """Close the lines' connections, after their tasks have ended."""
-        await asyncio.gather(*(line.link.close() for line in self._lines.values()))
+        await asyncio.gather(*(line.link.close(timeout=timeout) for line in self._lines.values()))
         self._lines.clear()
 
 

@@ -59,9 +59,9 @@ class Notifier(Service):
             return False
         return True
 
-    async def close_link(self) -> None:
-        """Close the connection, after the task has ended."""
-        await self._link.close()
+    async def close_link(self, *, timeout: float = 1.0) -> None:
+        """Close the connection, after the task has ended; politely for at most `timeout` seconds."""
+        await self._link.close(timeout=timeout)
 
     async def pass_(self) -> float | None:
         """Send what is pending."""

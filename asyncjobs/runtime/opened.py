@@ -48,6 +48,7 @@ class Opened:
         self.events = events
         self.loop = asyncio.get_running_loop()
         self.pid = os.getpid()
+        self.is_silent = False  # a runner that stopped could not get through to the database: nothing waits for it any more
         self.pool = Pool(database, settings.pool_size)
         self.notifier = Notifier(database.link("notifier"), events=events)
         self.wakes = Wakes(self.notifier.notify)
@@ -77,12 +78,16 @@ class Opened:
                 self.spawn(self.notifier.run(), "notifier")
                 ready.set_result(None)
                 await self._closing.wait()
-                await self._flush()
+                if not self.is_silent:
+                    await self._flush()
                 for task in tuple(self._tasks):
                     task.cancel()
         finally:
             self._group = None
-            await asyncio.gather(self._enqueuer.close(), self.pool.close(), self.notifier.close_link())
+            timeout = 0.05 if self.is_silent else 1.0
+            await asyncio.gather(
+                self._enqueuer.close(timeout=timeout), self.pool.close(timeout=timeout), self.notifier.close_link(timeout=timeout)
+            )
 
     async def _flush(self) -> None:
         try:

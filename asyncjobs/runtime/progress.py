@@ -11,6 +11,7 @@ from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import Events
 
 _INTERVAL_SECONDS = 1.0
+_LONGEST_NOTE = 1000
 
 
 class Progress(Service):
@@ -25,8 +26,7 @@ class Progress(Service):
 
     def report(self, attempt: Attempt, done: float, note: str) -> None:
         """Write this with the next pass, within a second."""
-        text = msgspec.json.encode({"done": done, "note": note.replace("\0", "")}).decode()
-        self._reports[attempt.claimed.id, attempt.claimed.token] = text
+        self._reports[attempt.claimed.id, attempt.claimed.token] = progress_text(done, note)
         self.wake_within(_INTERVAL_SECONDS)
 
     async def pass_(self) -> float | None:
@@ -36,3 +36,9 @@ class Progress(Service):
             async with self._pool.take() as link:
                 await jobs.set_progress(link, [(id, token, text) for (id, token), text in reports.items()])
         return None
+
+
+def progress_text(done: float, note: str) -> str:
+    """The report as JSON that the database takes: what a handler says on the way never fails its job."""
+    cut = note[:_LONGEST_NOTE].replace("\0", "").encode(errors="replace").decode()
+    return msgspec.json.encode({"done": done, "note": cut}).decode()

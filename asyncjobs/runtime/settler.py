@@ -6,20 +6,25 @@ would hold up strangers. After the handler ended, one at a time:
 1. Is the job completed under this claim's token? Then the completion was committed: its key and dedup key are released, done.
 2. If not, the transaction rolled back, or is still open. The attempt's real outcome is written with a lock time-out; if that
    runs out, the transaction is still open: back to 1 after a pause.
+3. Whatever the database says, nothing ends this: an outcome that it refuses to store is replaced by one that says so, and
+   everything else is tried again.
 
 A runner that dies meanwhile leaves either a completed job whose key is released by the sweep, or a processing one to the rescue.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final
 
-import asyncpg
+import msgspec
 
+from asyncjobs.errors import UsageError
 from asyncjobs.model.claim import Ack
+from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.runtime.attempt import Attempt
+from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import jobs
-from asyncjobs.store.failures import is_lock_timeout, is_passing
+from asyncjobs.store.failures import is_lock_timeout, is_unsendable
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import DatabaseFailed, Events
 
@@ -32,6 +37,7 @@ class Settler:
     def __init__(
         self,
         pool: Pool,
+        wakes: Wakes,
         *,
         events: Events,
         written: Callable[[Ack], None],
@@ -41,15 +47,21 @@ class Settler:
         max_errors: int,
     ) -> None:
         self._pool = pool
+        self._wakes = wakes
         self._events = events
         self._written = written
         self._lost = lost
         self._runner_id = runner_id
         self._spawn = spawn
         self._max_errors = max_errors
-        self._open = 0
+        self._open: dict[int, int] = {}
         self._idle = asyncio.Event()
         self._idle.set()
+
+    @property
+    def ids(self) -> Collection[int]:
+        """The jobs that are not settled yet: they are this runner's, although no handler runs."""
+        return self._open.keys()
 
     async def wait_idle(self) -> None:
         """Wait until every such job is settled."""
@@ -57,32 +69,42 @@ class Settler:
 
     def settle(self, _attempt: Attempt, ack: Ack) -> None:
         """Find out, in a task."""
-        self._open += 1
+        try:
+            self._spawn(self._settle(ack), f"settle job {ack.id}")
+        except UsageError:
+            return  # the app was closed while the handler ignored its cancellation: the rescue settles it
+        self._open[ack.id] = ack.token
         self._idle.clear()
-        self._spawn(self._settle(ack), f"settle job {ack.id}")
 
     async def _settle(self, ack: Ack) -> None:
         try:
-            # Nobody tells when a stranger's transaction ends.
-            while not await self._is_settled(ack):  # noqa: ASYNC110
-                await asyncio.sleep(_PAUSE_SECONDS)
+            while True:
+                try:
+                    if await self._is_settled(ack):
+                        return
+                except Exception as error:  # noqa: BLE001 - one pass: the task group of the app must not end with it
+                    ack = self._after(error, ack)
+                await asyncio.sleep(_PAUSE_SECONDS)  # nobody tells when a stranger's transaction ends
         finally:
-            self._open -= 1
+            self._open.pop(ack.id, None)
             if not self._open:
                 self._idle.set()
 
+    def _after(self, error: Exception, ack: Ack) -> Ack:
+        if is_lock_timeout(error):
+            return ack
+        self._events.emit(DatabaseFailed(during="settle", error=error))
+        return msgspec.structs.replace(ack, outcome=refused(ack.outcome)) if is_unsendable(error) else ack
+
     async def _is_settled(self, ack: Ack) -> bool:
-        try:
-            async with self._pool.take() as link:
-                if await jobs.settle_completed(link, ack.id, ack.token):
-                    self._written(ack)
-                    return True
+        async with self._pool.take() as link:
+            queues = await jobs.settle_completed(link, ack.id, ack.token)
+            if queues is None:
                 finished = await jobs.ack_alone(link, self._runner_id(), ack, max_errors=self._max_errors)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            if not is_lock_timeout(error):
-                self._events.emit(DatabaseFailed(during="settle", error=error))
-                if not is_passing(error):
-                    raise
-            return False
-        (self._lost if finished.lost else self._written)(ack)
+                queues = finished.heads
+                (self._lost if finished.lost else self._written)(ack)
+            else:
+                self._written(msgspec.structs.replace(ack, outcome=Outcome(kind="completed")))
+        for queue in queues:
+            self._wakes.pending(queue)
         return True

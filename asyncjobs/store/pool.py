@@ -25,6 +25,6 @@ class Pool:
             finally:
                 self._free.append(link)
 
-    async def close(self) -> None:
-        """Close all connections, also of links that are out."""
-        await asyncio.gather(*(link.close() for link in self._all))
+    async def close(self, *, timeout: float = 1.0) -> None:
+        """Close all connections, also of links that are out, politely for at most `timeout` seconds."""
+        await asyncio.gather(*(link.close(timeout=timeout) for link in self._all))

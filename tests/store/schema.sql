@@ -55,6 +55,12 @@ CREATE TABLE asyncjobs.dedup_keys (
 );
 CREATE INDEX dedup_keys_expired ON asyncjobs.dedup_keys USING btree (expires_at) WHERE (NOT live);
 
+CREATE TABLE asyncjobs.dispatch_requests (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    serialization_key text NOT NULL,
+    CONSTRAINT dispatch_requests_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE asyncjobs.former_runners (
     id bigint NOT NULL,
     started_at timestamp with time zone NOT NULL,
@@ -188,12 +194,13 @@ CREATE TABLE asyncjobs.serialized_jobs (
     CONSTRAINT serialized_jobs_key_check CHECK ((serialization_key <> ''::text)),
     CONSTRAINT serialized_jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX serialized_jobs_correlation ON asyncjobs.serialized_jobs USING btree (correlation_id) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id) WHERE (place IS NULL);
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (job_id IS NOT NULL);
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.place IS NULL)) EXECUTE FUNCTION asyncjobs.join_keys();
 
-CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, OUT written bigint[], OUT heads bigint[])
+CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -201,7 +208,18 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0fbbc109b44ebbef
+-- body: eacd5b5d97b27304
+
+CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '200ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d87b3976fb867052
 
 CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     RETURNS void
@@ -209,6 +227,32 @@ CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: d9f471ef9c21c035
+
+CREATE FUNCTION asyncjobs.cancel_job(_id bigint, _message text, OUT outcome text, OUT was text, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 3ae9424013730138
+
+CREATE FUNCTION asyncjobs.cancel_waiting(_ids bigint[], _message text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f796e549eba5f6d4
+
+CREATE FUNCTION asyncjobs.channel()
+    RETURNS text
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
     RETURNS TABLE(id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
@@ -296,7 +340,7 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ed9ad5ee1f833480
+-- body: d4a0ff24cf80b331
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
@@ -326,13 +370,42 @@ CREATE FUNCTION asyncjobs.join_keys()
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b759ed3c8b29c12d
+-- body: b8444c95ff898d77
+
+CREATE FUNCTION asyncjobs.join_line(_id bigint)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c6aaf3ab4468662b
+
+CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
+    RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
+    LANGUAGE plpgsql
+    STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e755cfcbf19f596f
 
 CREATE FUNCTION asyncjobs.lock_keys(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 1c2f10ea72d274ff
+
+CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4ac92e690cd46254
 
 CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean)
     RETURNS record
@@ -354,6 +427,16 @@ CREATE FUNCTION asyncjobs.orphans(_limit integer)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c988d1a548a2764a
 
+CREATE FUNCTION asyncjobs.pause_key(_key text, _reason text, _by text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 1ae8e816900dd552
+
 CREATE FUNCTION asyncjobs.promote(_batch integer, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision)
     RETURNS record
     LANGUAGE plpgsql
@@ -374,6 +457,35 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6ae9d519a975b77d
+
+CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OUT cancelled bigint[], OUT head_id bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c6bf71ff6573a483
+
+CREATE FUNCTION asyncjobs.release_ended(_id bigint)
+    RETURNS text[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '200ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 51f52137e85cc822
+
+CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ccf7d8e341053524
 
 CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
     RETURNS bigint[]
@@ -404,6 +516,26 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b1edcbec03c7f97e
 
+CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 889852877d197bd9
+
+CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT was text, OUT other_id bigint, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 23864e0ded2b2fe8
+
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -413,12 +545,13 @@ CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progres
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5cb01b1cdce9b567
 
-CREATE FUNCTION asyncjobs.settle_completed(_id bigint, _token bigint)
-    RETURNS boolean
+CREATE FUNCTION asyncjobs.settle_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
+    RETURNS record
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
+    SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cfc3c7ae84428ff0
+-- body: b59f45a43d4f7d2d
 
 CREATE FUNCTION asyncjobs.settle_orphan(_id bigint)
     RETURNS bigint[]
@@ -429,7 +562,7 @@ CREATE FUNCTION asyncjobs.settle_orphan(_id bigint)
 -- body: f7b8dee938eadc25
 
 CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[])
-    RETURNS TABLE(id bigint, is_ours boolean)
+    RETURNS TABLE(token bigint, is_ours boolean)
     LANGUAGE sql
     STABLE
     SET enable_seqscan TO 'off'
