@@ -99,7 +99,8 @@ def _name_of(connection: object) -> str:
         module = "sqlalchemy.ext.asyncio"
     else:
         module = module.partition(".")[0]
-    return cls.__name__ if module == "builtins" else f"{module}.{cls.__name__}"
+    name = cls.__name__ if module == "builtins" else f"{module}.{cls.__name__}"
+    return f"the class {name} itself" if cls is connection else name
 
 
 def _state_problem(kind: ConnectionKind, connection: Any) -> str | None:

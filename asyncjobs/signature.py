@@ -82,9 +82,10 @@ def read_signature(name: str, function: Callable[..., Any], names: Mapping[str, 
     hints = get_type_hints(_body_of(function), localns=dict(names) if names is not None else None, include_extras=True)
     for parameter in declared:
         _refuse_kind(name, parameter)
-    takes_context = bool(declared) and _is_context(hints.get(declared[0].name, _EMPTY))
-    if declared and not takes_context:
-        _refuse_ambiguous(name, declared[0], hints)
+    first = declared[0] if declared and declared[0].kind is not inspect.Parameter.KEYWORD_ONLY else None
+    takes_context = first is not None and _is_context(hints.get(first.name, _EMPTY))
+    if first is not None and not takes_context:
+        _refuse_ambiguous(name, first, hints)
     fields = tuple(_field(name, parameter, hints) for parameter in declared[takes_context:])
     return Signature(takes_context=takes_context, parameters=fields, returns=_without_verdicts(hints.get("return", Any)))
 
@@ -138,7 +139,7 @@ def _field(name: str, parameter: inspect.Parameter, hints: Mapping[str, Any]) ->
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise InvalidHandler(name, f'parameter "{parameter.name}" is positional-only: a payload is by name, leave out the "/".')
     if JobContext in _members(hint):
-        raise InvalidHandler(name, f'parameter "{parameter.name}" is the context: it comes first.')
+        raise InvalidHandler(name, f'parameter "{parameter.name}" is the context: it comes first, and by position.')
     return Parameter(
         name=parameter.name,
         hint=hint,

@@ -1,0 +1,117 @@
+"""What may be given as `connection`, and what is said about everything else."""
+
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+from asyncjobs import EnqueueError, InvalidOption, JobRouter, UnsupportedConnection
+from asyncjobs.connections import check_connection
+from asyncjobs.enqueueing import one_connection
+
+URL = "postgresql+asyncpg://u:secret@127.0.0.1:1/db"
+SYNC_URL = "postgresql+psycopg://u:secret@127.0.0.1:1/db"
+AFTER = "which is synchronous: use {}, or enqueue_sync after the commit."
+ANY_OF = "give an asyncpg connection, a psycopg AsyncConnection, or an AsyncSession or AsyncConnection of SQLAlchemy."
+
+router = JobRouter()
+
+
+@router.job("email")
+async def email(to: str) -> None: ...
+
+
+def unmade(cls: Any) -> Any:
+    """An instance that was never connected."""
+    return cls.__new__(cls)
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: create_async_engine(URL),
+        "got sqlalchemy.ext.asyncio.AsyncEngine, which is an engine: use `async with engine.begin() as connection`.",
+    ),
+    (lambda: create_engine(SYNC_URL), "got sqlalchemy.Engine, which is a synchronous engine: use an AsyncEngine's connection."),
+    (
+        lambda: async_sessionmaker(create_async_engine(URL)),
+        "got sqlalchemy.ext.asyncio.async_sessionmaker, which makes sessions: call it and give the session.",
+    ),
+    (
+        lambda: async_scoped_session(async_sessionmaker(create_async_engine(URL)), scopefunc=lambda: 1),
+        "got sqlalchemy.ext.asyncio.async_scoped_session, which is a registry: call it and give the session.",
+    ),
+    (Session, f"got sqlalchemy.orm.Session, {AFTER.format('AsyncSession')}"),
+    (sessionmaker, "got sqlalchemy.orm.sessionmaker, which makes synchronous sessions: use async_sessionmaker."),
+    (lambda: scoped_session(sessionmaker()), f"got sqlalchemy.orm.scoped_session, {AFTER.format('AsyncSession')}"),
+    (lambda: unmade(asyncpg.Pool), "got asyncpg.Pool, which is a pool: acquire a connection from it."),
+    (lambda: unmade(psycopg.Connection), f"got psycopg.Connection, {AFTER.format('AsyncConnection')}"),
+    (lambda: "postgresql://u:secret@db", f"got str: {ANY_OF}"),
+    (lambda: AsyncSession, f"got the class sqlalchemy.ext.asyncio.AsyncSession itself: {ANY_OF}"),
+    (object, f"got object: {ANY_OF}"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSED, ids=lambda value: str(value)[:40])
+def test_what_cannot_carry_an_enqueue_is_refused_where_it_is_given(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(UnsupportedConnection) as caught:
+        email.using(connection=make())
+    assert str(caught.value) == message
+    assert isinstance(caught.value, EnqueueError)
+    assert isinstance(caught.value, TypeError)
+
+
+async def test_connections_of_all_drivers_are_told_apart(dsn: str) -> None:
+    pg = await asyncpg.connect(dsn)
+    async with asyncpg.create_pool(dsn, min_size=0, max_size=1) as pool, pool.acquire() as pooled:
+        assert (check_connection(pg), check_connection(pooled)) == ("asyncpg", "asyncpg")
+    with pytest.raises(UnsupportedConnection, match="was given back to its pool: enqueue before that"):
+        check_connection(pooled)
+    await pg.close()
+    with pytest.raises(UnsupportedConnection, match=r"^this asyncpg.Connection is closed: give an open one\.$"):
+        check_connection(pg)
+
+
+async def test_a_psycopg_connection_must_be_open_and_not_aborted(dsn: str) -> None:
+    connection = await psycopg.AsyncConnection.connect(dsn)
+    assert check_connection(connection) == "psycopg"
+    with pytest.raises(psycopg.Error):
+        await connection.execute("SELECT 1/0")
+    with pytest.raises(
+        UnsupportedConnection, match=r"^this psycopg.AsyncConnection is in a failed transaction: roll it back first"
+    ):
+        check_connection(connection)
+    await connection.rollback()
+    assert check_connection(connection) == "psycopg"
+    await connection.close()
+    with pytest.raises(UnsupportedConnection, match="is closed"):
+        check_connection(connection)
+
+
+async def test_an_sqlalchemy_connection_must_be_open(dsn: str) -> None:
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
+    async with engine.connect() as connection, AsyncSession(engine) as session:
+        assert (check_connection(connection), check_connection(session)) == ("sqlalchemy_connection", "sqlalchemy_session")
+    with pytest.raises(UnsupportedConnection, match="is closed"):
+        check_connection(connection)
+    await engine.dispose()
+
+
+class Mine(AsyncSession):
+    """A user's own kind of session is one."""
+
+
+def test_jobs_that_are_enqueued_together_share_one_connection() -> None:
+    first, second = Mine(), Mine()
+    plain, on_first, on_second = email.new("a"), email.using(connection=first).new("b"), email.using(connection=second).new("c")
+    assert one_connection([plain, plain], None) is None
+    assert one_connection([plain, on_first], first) is first
+    assert one_connection([on_first, on_first], None) is first
+    for jobs, connection in (([on_first, on_second], None), ([on_first], second), ([plain, on_first], None)):
+        with pytest.raises(InvalidOption) as caught:
+            one_connection(jobs, connection)
+        assert caught.value.option == "connection"
