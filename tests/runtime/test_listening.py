@@ -3,6 +3,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import asyncpg
 import psycopg
 import pytest
 
@@ -11,6 +12,7 @@ from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.notifier import Notifier
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Connection, Database
+from asyncjobs.store.listener import Listener
 from asyncjobs.telemetry.events import Events, ListenerConnected, ListenerFellBack, ListenerLost, ServicePassFailed
 from asyncjobs.testing import Recorder
 from tests.support.eventually import eventually
@@ -75,6 +77,11 @@ async def backends(connection: Connection) -> list[Any]:
         "SELECT pid, state FROM pg_stat_activity WHERE application_name = 'asyncjobs listener' AND datname = current_database()"
     )
     return [dict(row) for row in rows]
+
+
+async def nth_connection(setup: Setup, connects: int) -> None:
+    """Wait for the nth connection."""
+    await eventually(lambda: setup.listening.connects >= connects, description=f"connection {connects}", timeout=2.0)
 
 
 async def terminate(connection: Connection) -> None:
@@ -155,9 +162,9 @@ async def test_connection_that_dies_again_and_again_is_not_replaced_in_a_storm(
     async with setup.settled():
         async with asyncio.timeout(5):
             for connects in range(1, 5):
-                await eventually(lambda connects=connects: setup.listening.connects > connects - 1, description="a connection")
+                await nth_connection(setup, connects)
                 await terminate(connection)
-                await eventually(lambda connects=connects: len(recorder.of(ListenerLost)) >= connects, description="its loss")
+                await eventually(lambda: len(recorder.of(ListenerLost)) >= setup.listening.connects, description="its loss")
         started = [entry.at for entry in recorder.recorded if isinstance(entry.event, ListenerLost)]
         connected = [entry.at for entry in recorder.recorded if isinstance(entry.event, ListenerConnected)][1:]
         waits = [up - down for down, up in zip(started, connected, strict=False)]
@@ -169,9 +176,9 @@ async def test_sign_of_life_ends_the_doubling_of_waits(make: Make, connection: C
     setup = make(keepalive_seconds=0.05)
     async with setup.settled():
         for _ in range(5):
-            await terminate(connection)
             connects = setup.listening.connects
-            await eventually(lambda connects=connects: setup.listening.connects > connects, description="a new one", timeout=1.0)
+            await terminate(connection)
+            await nth_connection(setup, connects + 1)
             await setup.listening.wait_passed()
             assert setup.listening._short_lives == 0
 
@@ -260,15 +267,57 @@ async def test_probe_that_could_not_be_sent_is_repeated(make: Make, proxy: Proxy
 
 
 async def test_silence_during_the_probe_is_no_pooler(make: Make, proxy: Proxy, recorder: Recorder) -> None:
-    proxy.black_hole("notifier")
     setup = make(keepalive_seconds=5.0)
+    setup.woken.wake_all = lambda: proxy.black_hole("listener")  # type: ignore[method-assign]
     async with setup.running(), asyncio.timeout(5):
-        await eventually(lambda: setup.listening.is_connected, description="a connection")
-        proxy.black_hole("listener")
         await recorder.wait_for(ServicePassFailed, lambda event: event.service == "listening")
+        setup.woken.wake_all = lambda: None  # type: ignore[method-assign]
         proxy.heal()
         assert await setup.listening.wait_settled() == "listen"
     assert not recorder.of(ListenerFellBack)
+
+
+async def test_silence_between_connect_and_listen_is_noticed(make: Make, proxy: Proxy, recorder: Recorder) -> None:
+    setup = make(keepalive_seconds=5.0)
+    connect = setup.database.connect
+
+    async def connect_and_fall_silent(role: str, **options: Any) -> Connection:
+        connection = await connect(role, **options)
+        proxy.black_hole("listener")
+        return connection
+
+    setup.database.connect = connect_and_fall_silent  # type: ignore[method-assign]
+    async with setup.running(), asyncio.timeout(5):
+        await recorder.wait_for(ServicePassFailed, lambda event: event.service == "listening", timeout=1.5)
+        setup.database.connect = connect  # type: ignore[method-assign]
+        proxy.heal()
+        assert await setup.listening.wait_settled() == "listen"
+
+
+async def test_connection_ends_with_the_task(make: Make, connection: Connection) -> None:
+    setup = make()
+    async with setup.settled():
+        assert setup.listening.is_connected
+    assert not setup.listening.is_connected
+    await eventually(lambda: _none(backends(connection)), description="no connection")
+
+
+async def test_closing_takes_the_listen_back_for_a_pooler_that_keeps_the_session(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channels: list[Any] = []
+    close = asyncpg.Connection.close
+
+    async def look_and_close(self: Connection, *, timeout: float | None = None) -> None:
+        channels.append(await self.fetch("SELECT pg_listening_channels()"))
+        await close(self, timeout=timeout)
+
+    monkeypatch.setattr(asyncpg.Connection, "close", look_and_close)
+    listener = Listener(database, on_notification=lambda _payload, _pid: None, on_lost=lambda: None)
+    await listener.listen()
+    await listener.close()
+    await listener.close()
+    assert channels == [[]]
 
 
 async def test_stopping_does_not_wait_for_a_silent_server(make: Make, proxy: Proxy) -> None:

@@ -130,6 +130,17 @@ async def test_wake_within_is_served_by_the_pass_that_starts_later_than_it() -> 
     assert service.passes == 2
 
 
+async def test_wake_within_is_not_served_by_a_pass_that_starts_before_its_time() -> None:
+    service = Counting()
+    async with running(service), asyncio.timeout(2):
+        await service.wait_passed()
+        service.wake_within(0.1)
+        service.wake()
+        await service.wait_passed()
+        await service.wait_passed()
+    assert service.starts[2] - service.starts[0] >= 0.09
+
+
 async def test_failing_pass_is_reported_and_does_not_end_the_service(recorder: Recorder) -> None:
     service = Counting(interval=0.01)
     service.work = fail

@@ -29,7 +29,8 @@ async def job(connection: Connection, job_id: int) -> Any:
 
 
 async def orphan(connection: Connection, **columns: Any) -> int:
-    return await insert_job(connection, **({"status": "processing", "runner_id": 99, "claim_token": 5} | columns))
+    defaults: dict[str, Any] = {"status": "processing", "runner_id": 99, "claim_token": 5}
+    return await insert_job(connection, **(defaults | columns))
 
 
 @pytest.mark.matrix("schema")
@@ -126,7 +127,8 @@ async def test_retried_head_keeps_its_place_in_its_keys_line(link: Link, connect
     await insert_serialized(connection, "k", place=2)
     await rescue(link)
     assert (await job(connection, head))["status"] == "pending"
-    assert await connection.fetch("SELECT id FROM asyncjobs.serialized_jobs WHERE job_id IS NOT NULL") == [(head,)]
+    (row,) = await connection.fetch("SELECT id FROM asyncjobs.serialized_jobs WHERE job_id IS NOT NULL")
+    assert row["id"] == head
 
 
 async def test_dead_head_lets_its_key_go_on_and_the_next_queue_is_told(link: Link, connection: Connection) -> None:
@@ -165,9 +167,9 @@ async def test_row_that_others_hold_is_left_to_them_and_starves_nobody(link: Lin
 async def test_key_that_a_stranger_holds_delays_no_other_job(link: Link, connection: Connection) -> None:
     blocked = await orphan(connection, serialization_key="k", max_attempts=1, claim_token=1)
     await insert_serialized(connection, "k", id=blocked, job_id=blocked)
-    others = [await orphan(connection, serialization_key=f"other{n}", max_attempts=1, claim_token=2 + n) for n in range(2)]
-    for other in others:
-        await insert_serialized(connection, f"other{other}", id=other, job_id=other)
+    others = [await orphan(connection, serialization_key=f"k{n}", max_attempts=1, claim_token=n) for n in (2, 3)]
+    for number, other in zip((2, 3), others, strict=True):
+        await insert_serialized(connection, f"k{number}", id=other, job_id=other)
     free = await orphan(connection, claim_token=9)
     async with connection.transaction():
         await connection.execute("SELECT asyncjobs.lock_keys('{k}')")
@@ -188,10 +190,10 @@ async def test_dedup_key_that_a_stranger_holds_delays_no_other_job(link: Link, c
     assert (await rescue(link)).dead == [blocked]
 
 
-async def test_job_that_was_rescued_and_claimed_anew_meanwhile_is_not_taken_from_its_new_runner(
+async def test_job_that_was_claimed_anew_meanwhile_is_not_taken_from_its_new_runner(
     database: Database, link: Link, connection: Connection
 ) -> None:
-    """The rescue saw the job as an orphan; before it has the row's lock, the job belongs to a runner younger than its snapshot."""
+    """Seen as an orphan; before the rescue has its lock, the job belongs to a runner younger than the rescue's snapshot."""
     job_id = await orphan(connection, claim_token=5)
     # Between the two statements of the rescue, its candidates wait here for the advisory lock that this test holds.
     await connection.execute("ALTER FUNCTION asyncjobs.orphans(integer) RENAME TO orphans_now")

@@ -86,7 +86,10 @@ async def test_look_does_not_read_what_living_runners_have_or_had_in_flight(link
     )
     await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending', runner_id = NULL WHERE id % 2 = 0")
     await connection.execute("SELECT pg_stat_force_next_flush()")
-    read = "SELECT pg_stat_get_tuples_returned('asyncjobs.jobs_runner'::regclass) + pg_stat_get_tuples_returned('asyncjobs.jobs'::regclass)"
+    read = (
+        "SELECT pg_stat_get_tuples_returned('asyncjobs.jobs_runner'::regclass)"
+        " + pg_stat_get_tuples_returned('asyncjobs.jobs'::regclass)"
+    )
     before = await connection.fetchval(read)
     assert not (await runners.look(link)).orphans
     own = await link.connection()

@@ -1,0 +1,180 @@
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from asyncjobs.runtime.promoter import Promoter
+from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.store.database import Connection, Database
+from asyncjobs.telemetry.events import Events, JobsPromoted
+from asyncjobs.testing import Recorder
+from tests.support.eventually import eventually
+from tests.support.factories import insert_job, insert_serialized
+from tests.support.services import Woken, running
+
+
+class Setup:
+    """A promoter, whom it wakes here, and what it notifies to others."""
+
+    def __init__(self, database: Database, **options: Any) -> None:
+        self.notified: list[str] = []
+        self.woken = Woken()
+        self.woken_at: list[float] = []
+        wakes = Wakes(self._notify)
+        wakes.add(self.woken)
+        self.link = database.link("duties")
+        self.promoter = Promoter(self.link, wakes, events=Events(), **options)
+
+    def _notify(self, payload: str) -> None:
+        self.notified.append(payload)
+        self.woken_at.append(time.monotonic())
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Promoter]:
+        """Run until the context is left; it has passed once when it is entered."""
+        try:
+            async with running(self.promoter):
+                await self.promoter.wait_passed()
+                yield self.promoter
+        finally:
+            await self.link.close()
+
+
+Make = Callable[..., Setup]
+
+
+@pytest.fixture
+def make(database: Database, recorder: Recorder) -> Make:
+    return lambda **options: Setup(database, **({"interval_seconds": 3600.0} | options))
+
+
+async def delayed(connection: Connection, seconds: float, **columns: Any) -> int:
+    run_at = await connection.fetchval("SELECT now() + make_interval(secs => $1)", seconds)
+    return await insert_job(connection, **({"status": "scheduled", "run_at": run_at} | columns))
+
+
+async def pending(connection: Connection) -> int:
+    return int(await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE status = 'pending'"))
+
+
+async def test_queues_are_woken_here_and_notified_to_others(make: Make, connection: Connection, recorder: Recorder) -> None:
+    await delayed(connection, -1, queue="mail")
+    await delayed(connection, -1, queue="urgent", priority=1)
+    setup = make()
+    async with setup.running():
+        pass
+    assert sorted(setup.woken.queues) == [("mail", False), ("urgent", True)]
+    assert sorted(setup.notified) == ["f:urgent", "q:mail"]
+    assert [event.count for event in recorder.of(JobsPromoted)] == [2]
+
+
+async def test_nothing_due_is_one_statement_and_silence(make: Make, connection: Connection, recorder: Recorder) -> None:
+    setup = make()
+    fetched: list[str] = []
+    original = setup.link.fetch
+
+    async def fetch(name: str, *args: Any, **options: Any) -> Any:
+        fetched.append(name)
+        return await original(name, *args, **options)
+
+    setup.link.fetch = fetch  # type: ignore[method-assign]
+    async with setup.running():
+        pass
+    assert fetched == ["promote"]
+    assert setup.notified == []
+    assert not recorder.of(JobsPromoted)
+
+
+async def test_timer_is_precise_to_the_next_due_time(make: Make, connection: Connection) -> None:
+    for tenths in (2, 4, 6):
+        await delayed(connection, tenths / 10)
+    started = time.monotonic()
+    setup = make(interval_seconds=60.0)
+    async with setup.running() as promoter:
+        await eventually(lambda: len(setup.notified) == 3, description="three promotions")
+        assert promoter.passes <= 5
+    late = [at - started - due for at, due in zip(setup.woken_at, (0.2, 0.4, 0.6), strict=True)]
+    assert max(late) < 0.05
+
+
+async def test_interval_comes_first_when_the_next_job_is_due_later(make: Make, connection: Connection) -> None:
+    await delayed(connection, 3600)
+    setup = make(interval_seconds=0.05)
+    async with setup.running() as promoter, asyncio.timeout(2):
+        await promoter.wait_passed()
+        await promoter.wait_passed()
+    assert setup.notified == []
+
+
+async def test_hint_brings_the_pass_forward(make: Make, connection: Connection) -> None:
+    setup = make()
+    async with setup.running() as promoter:
+        await delayed(connection, 0.2)
+        promoter.hint(0.2)
+        await eventually(lambda: setup.notified == ["q:default"], description="the promotion")
+        assert promoter.passes <= 3
+
+
+async def test_hints_of_later_times_cost_no_pass(make: Make, connection: Connection) -> None:
+    setup = make()
+    async with setup.running() as promoter:
+        for _ in range(100):
+            promoter.hint(1800.0)
+        await asyncio.sleep(0.05)
+        assert promoter.passes == 1
+
+
+async def test_full_batch_is_followed_by_another_pass_at_once(make: Make, connection: Connection) -> None:
+    for _ in range(25):
+        await delayed(connection, -1)
+    setup = make(batch=10)
+    async with setup.running():
+        await eventually(lambda: pending_is(connection, 25), description="all of them", timeout=2.0)
+
+
+async def pending_is(connection: Connection, count: int) -> bool:
+    return await pending(connection) == count
+
+
+async def test_keyed_jobs_join_their_lines_in_the_same_pass(make: Make, connection: Connection) -> None:
+    head = await insert_job(connection, serialization_key="busy")
+    await insert_serialized(connection, "busy", id=head, job_id=head)
+    waiting = await delayed(connection, -1, serialization_key="busy")
+    first = await delayed(connection, -1, serialization_key="idle", queue="mail")
+    setup = make()
+    async with setup.running():
+        pass
+    rows = await connection.fetch("SELECT id, status FROM asyncjobs.jobs ORDER BY id")
+    assert {row["id"]: row["status"] for row in rows} == {head: "pending", waiting: "waiting", first: "pending"}
+    assert setup.notified == ["q:mail"]
+
+
+async def test_more_keyed_jobs_than_a_batch_all_join_in_the_same_pass(make: Make, connection: Connection) -> None:
+    for number in range(23):
+        await delayed(connection, -1, serialization_key=f"k{number}")
+    for _ in range(12):
+        await delayed(connection, -1, serialization_key="k0")
+    async with make(batch=5).running():
+        pass
+    assert await pending(connection) == 23
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE status = 'waiting'") == 12
+
+
+async def test_key_that_a_stranger_holds_delays_no_other(make: Make, connection: Connection) -> None:
+    blocked = await delayed(connection, -9, serialization_key="held")
+    for number in range(8):
+        await delayed(connection, -1, serialization_key=f"k{number}")
+    await delayed(connection, -1)
+    setup = make(batch=3)
+    async with connection.transaction():
+        await connection.execute("SELECT asyncjobs.lock_keys('{held}')")
+        async with asyncio.timeout(5), setup.running() as promoter:
+            await eventually(lambda: pending_is(connection, 9), description="all others")
+            assert await connection.fetchval("SELECT status FROM asyncjobs.jobs WHERE id = $1", blocked) == "scheduled"
+            assert promoter.failures == 0
+    setup = make()
+    async with setup.running():
+        assert await connection.fetchval("SELECT status FROM asyncjobs.jobs WHERE id = $1", blocked) == "pending"

@@ -1,0 +1,253 @@
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from asyncjobs.runtime.rescuer import Rescuer
+from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.store import runners
+from asyncjobs.store.database import Connection, Database
+from asyncjobs.telemetry.events import Events, JobsRescued, RunnerDied, ServicePassFailed
+from asyncjobs.testing import MovableClock, Recorder
+from tests.support.eventually import eventually
+from tests.support.factories import insert_job, insert_runner
+from tests.support.proxy import Proxy
+from tests.support.services import Woken, running
+
+
+class Setup:
+    """A rescuer with a clock of its own, whom it wakes here, and what it notifies to others."""
+
+    def __init__(self, database: Database, **options: Any) -> None:
+        self.now = 1000.0
+        self.notified: list[str] = []
+        self.woken = Woken()
+        wakes = Wakes(self.notified.append)
+        wakes.add(self.woken)
+        self.link = database.link("duties", command_timeout=0.5)
+        defaults: dict[str, Any] = {"interval_seconds": 5.0, "runner_timeout_seconds": 30.0, "clock": lambda: self.now}
+        self.rescuer = Rescuer(self.link, wakes, events=Events(), **(defaults | options))
+
+    async def look(self, *, after: float = 5.0) -> None:
+        """One pass, so many seconds after the last."""
+        self.now += after
+        await self.rescuer.pass_()
+
+    async def observe(self, seconds: float) -> None:
+        """Passes every 5 s, over so many seconds."""
+        for _ in range(int(seconds / 5)):
+            await self.look()
+
+
+Make = Callable[..., Setup]
+
+
+@pytest.fixture
+async def make(database: Database, recorder: Recorder) -> AsyncGenerator[Make]:
+    made: list[Setup] = []
+
+    def make(where: Database = database, **options: Any) -> Setup:
+        made.append(Setup(where, **options))
+        return made[-1]
+
+    yield make
+    for setup in made:
+        await setup.link.close()
+
+
+@asynccontextmanager
+async def fetches(setup: Setup) -> AsyncGenerator[list[str]]:
+    """The names of the statements, in order."""
+    names: list[str] = []
+    original = setup.link.fetch
+
+    async def fetch(name: str, *args: Any, **options: Any) -> Any:
+        names.append(name)
+        return await original(name, *args, **options)
+
+    setup.link.fetch = fetch  # type: ignore[method-assign]
+    yield names
+
+
+async def status(connection: Connection, job_id: int) -> str:
+    return str(await connection.fetchval("SELECT status FROM asyncjobs.jobs WHERE id = $1", job_id))
+
+
+async def alive(connection: Connection) -> list[int]:
+    return [row["id"] for row in await connection.fetch("SELECT id FROM asyncjobs.runners ORDER BY id")]
+
+
+async def test_silent_runner_is_buried_and_its_jobs_run_elsewhere(make: Make, connection: Connection, recorder: Recorder) -> None:
+    await insert_runner(connection, id=9)
+    job_id = await insert_job(connection, status="processing", runner_id=9, queue="mail")
+    setup = make()
+    await setup.look()
+    await setup.observe(25)
+    assert await status(connection, job_id) == "processing"
+    await setup.look()
+    assert await status(connection, job_id) == "pending"
+    assert await alive(connection) == []
+    assert await connection.fetchval("SELECT died_at IS NOT NULL FROM asyncjobs.former_runners WHERE id = 9")
+    assert [(event.runner_id, event.unchanged_seconds) for event in recorder.of(RunnerDied)] == [(9, 30.0)]
+    assert [event.job_ids for event in recorder.of(JobsRescued)] == [[job_id]]
+    assert setup.woken.queues == [("mail", False)]
+    assert setup.notified == ["q:mail"]
+
+
+async def test_beating_runner_is_never_buried(make: Make, connection: Connection) -> None:
+    await insert_runner(connection, id=9)
+    setup = make()
+    for _ in range(20):
+        await setup.look()
+        await connection.execute("UPDATE asyncjobs.runners SET beat = beat + 1")
+    assert await alive(connection) == [9]
+
+
+async def test_step_of_the_servers_clock_kills_nobody(make: Make, connection: Connection, database: Database) -> None:
+    for id in range(1, 21):
+        await insert_runner(connection, id=id)
+    setup = make()
+    async with MovableClock(database) as clock:
+        await setup.look()
+        await clock.advance(3600)
+        await setup.look()
+        await clock.advance(-7200)
+        await setup.look()
+    assert len(await alive(connection)) == 20
+
+
+async def test_age_on_the_server_alone_kills_nobody(make: Make, connection: Connection) -> None:
+    for id in range(1, 21):
+        await insert_runner(connection, id=id)
+    await connection.execute("UPDATE asyncjobs.runners SET beat_at = now() - interval '1 day'")
+    setup = make()
+    await setup.look()
+    await setup.look()
+    assert len(await alive(connection)) == 20
+
+
+async def test_outage_of_the_database_kills_nobody(make: Make, connection: Connection, dsn: str, recorder: Recorder) -> None:
+    await insert_runner(connection, id=9)
+    async with Proxy(dsn) as proxy:
+        setup = make(Database(proxy.dsn))
+        await setup.look()
+        await setup.observe(25)
+        proxy.refuse()
+        proxy.reset()
+        with pytest.raises((OSError, asyncpg.PostgresError, asyncpg.InterfaceError)):
+            await setup.look()
+        proxy.heal()
+        await setup.look()
+        await setup.observe(25)
+        assert await alive(connection) == [9]
+        await setup.look()
+        assert await alive(connection) == []
+        await setup.link.close()
+
+
+async def test_rescuer_that_slept_kills_nobody(make: Make, connection: Connection) -> None:
+    await insert_runner(connection, id=9)
+    setup = make()
+    await setup.look()
+    await setup.look(after=3600.0)
+    await setup.look()
+    assert await alive(connection) == [9]
+
+
+async def test_nothing_to_do_is_one_statement(make: Make, connection: Connection) -> None:
+    await insert_runner(connection, id=9)
+    setup = make()
+    async with fetches(setup) as names:
+        await setup.look()
+        await setup.look()
+    assert names == ["look_at_runners", "look_at_runners"]
+
+
+async def test_jobs_are_taken_back_in_a_statement_after_the_one_that_buries(make: Make, connection: Connection) -> None:
+    await insert_runner(connection, id=9)
+    setup = make()
+    await setup.look()
+    await setup.observe(25)
+    async with fetches(setup) as names:
+        await setup.look()
+    assert names == ["look_at_runners", "bury_runners", "rescue"]
+
+
+async def test_claim_that_commits_while_its_runner_is_being_buried_is_taken_back(make: Make, connection: Connection) -> None:
+    """The claim began before the burial and holds the runner's row; it commits after the rescuer looked."""
+    await insert_runner(connection, id=9)
+    job_id = await insert_job(connection)
+    setup = make()
+    await setup.look()
+    await setup.observe(25)
+    async with connection.transaction():
+        await connection.execute("SELECT FROM asyncjobs.runners WHERE id = 9 FOR KEY SHARE")
+        await connection.execute(
+            "UPDATE asyncjobs.jobs SET status = 'processing', runner_id = 9, claim_token = 1, started_at = now(), attempts = 1"
+        )
+        async with asyncio.timeout(2):
+            await setup.look()
+    await setup.look()
+    assert await alive(connection) == []
+    assert await status(connection, job_id) == "pending"
+
+
+async def test_orphans_that_a_rescuer_left_when_it_died_are_found_by_the_next(make: Make, connection: Connection) -> None:
+    await insert_runner(connection, id=9)
+    job_id = await insert_job(connection, status="processing", runner_id=9)
+    dying = make()
+    assert await runners.bury(dying.link, {9: 0}) == [9]
+    await make().look()
+    assert await status(connection, job_id) == "pending"
+
+
+async def test_runner_that_left_with_jobs_unfinished_leaves_orphans(make: Make, connection: Connection) -> None:
+    await insert_runner(connection, id=9)
+    job_id = await insert_job(connection, status="processing", runner_id=9)
+    setup = make()
+    await setup.look()
+    await runners.leave(setup.link, 9)
+    await setup.look()
+    assert await status(connection, job_id) == "pending"
+
+
+async def test_many_orphans_are_taken_back_without_pause(make: Make, connection: Connection) -> None:
+    for token in range(25):
+        await insert_job(connection, status="processing", runner_id=9, claim_token=token)
+    setup = make(interval_seconds=3600.0, batch=10)
+    async with running(setup.rescuer):
+        await eventually(lambda: none_processing(connection), description="all of them", timeout=2.0)
+
+
+async def none_processing(connection: Connection) -> bool:
+    return not await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE status = 'processing'")
+
+
+async def test_of_two_rescuers_one_buries_and_both_stay_calm(make: Make, connection: Connection, recorder: Recorder) -> None:
+    await insert_runner(connection, id=9)
+    job_ids = [await insert_job(connection, status="processing", runner_id=9, claim_token=n) for n in range(10)]
+    first, second = make(), make()
+    for setup in (first, second):
+        await setup.look()
+        await setup.observe(25)
+    await asyncio.gather(first.look(), second.look())
+    await asyncio.gather(first.look(), second.look())
+    assert len(recorder.of(RunnerDied)) == 1
+    assert sorted(id for event in recorder.of(JobsRescued) for id in event.job_ids) == job_ids
+
+
+async def test_real_clock_finds_a_dead_runner_in_time(database: Database, connection: Connection, recorder: Recorder) -> None:
+    await insert_runner(connection, id=9)
+    job_id = await insert_job(connection, status="processing", runner_id=9)
+    link = database.link("duties")
+    rescuer = Rescuer(link, Wakes(lambda _: None), events=Events(), interval_seconds=0.05, runner_timeout_seconds=0.4)
+    async with running(rescuer):
+        died = await recorder.wait_for(RunnerDied)
+        await recorder.wait_for(JobsRescued)
+    assert 0.4 <= died.unchanged_seconds < 0.8
+    assert await status(connection, job_id) == "pending"
+    assert not recorder.of(ServicePassFailed)
+    await link.close()

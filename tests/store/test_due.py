@@ -1,0 +1,223 @@
+"""The promotion as one call each: of jobs that are heads or have no key, and of jobs that join their key's line."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from asyncjobs.store import due
+from asyncjobs.store.database import Connection, Database, Link
+from asyncjobs.testing import MovableClock
+from tests.support.factories import insert, insert_job, insert_serialized
+
+
+@pytest.fixture
+async def link(database: Database) -> AsyncGenerator[Link]:
+    made = database.link("duties")
+    yield made
+    await made.close()
+
+
+async def delayed(connection: Connection, seconds: float, **columns: Any) -> int:
+    """A scheduled job that is due in so many seconds."""
+    run_at = await connection.fetchval("SELECT now() + make_interval(secs => $1)", seconds)
+    return await insert_job(connection, **({"status": "scheduled", "run_at": run_at} | columns))
+
+
+async def statuses(connection: Connection, *ids: int) -> list[str]:
+    rows = await connection.fetch("SELECT id, status FROM asyncjobs.jobs")
+    found = {row["id"]: row["status"] for row in rows}
+    return [found[id] for id in ids]
+
+
+@pytest.mark.matrix("schema")
+async def test_nothing_is_due(link: Link) -> None:
+    assert await due.promote(link, 100) == due.Promoted()
+
+
+@pytest.mark.parametrize("status", ["scheduled", "failed"])
+async def test_due_job_becomes_pending_with_a_new_place(link: Link, connection: Connection, status: str) -> None:
+    job_id = await delayed(connection, -1, status=status, queue="mail")
+    place = await connection.fetchval("SELECT place FROM asyncjobs.jobs")
+    assert await due.promote(link, 100) == due.Promoted(count=1, queues={"mail": False})
+    assert await statuses(connection, job_id) == ["pending"]
+    assert await connection.fetchval("SELECT place FROM asyncjobs.jobs") > place
+
+
+async def test_answer_tells_when_the_next_job_is_due(link: Link, connection: Connection) -> None:
+    ids = [await delayed(connection, seconds, status=status) for seconds, status in ((50, "scheduled"), (20, "failed"))]
+    answer = await due.promote(link, 100)
+    assert answer.count == 0
+    assert answer.next_due_seconds is not None
+    assert 18 < answer.next_due_seconds <= 20
+    assert await statuses(connection, *ids) == ["scheduled", "failed"]
+
+
+async def test_next_due_time_is_the_servers(link: Link, connection: Connection, database: Database) -> None:
+    job_id = await delayed(connection, 3600)
+    async with MovableClock(database) as clock:
+        await clock.advance(timedelta(minutes=59))
+        answer = await due.promote(link, 100)
+        assert answer.next_due_seconds is not None
+        assert 55 < answer.next_due_seconds <= 60
+        await clock.advance(timedelta(minutes=1))
+        assert (await due.promote(link, 100)).count == 1
+    assert await statuses(connection, job_id) == ["pending"]
+
+
+async def test_jobs_get_their_places_in_the_order_in_which_they_were_due(link: Link, connection: Connection) -> None:
+    ids = [await delayed(connection, seconds) for seconds in (-1, -3, -2)]
+    await due.promote(link, 100)
+    rows = await connection.fetch("SELECT id FROM asyncjobs.jobs ORDER BY place")
+    assert [row["id"] for row in rows] == [ids[1], ids[2], ids[0]]
+
+
+async def test_batch_takes_those_that_are_due_for_longest(link: Link, connection: Connection) -> None:
+    late, later, latest = [await delayed(connection, seconds) for seconds in (-1, -2, -3)]
+    assert (await due.promote(link, 2)).count == 2
+    assert await statuses(connection, late, later, latest) == ["scheduled", "pending", "pending"]
+
+
+async def test_better_priority_than_most_is_told(link: Link, connection: Connection) -> None:
+    await delayed(connection, -1, queue="a", priority=99)
+    await delayed(connection, -1, queue="a")
+    await delayed(connection, -1, queue="b")
+    assert (await due.promote(link, 100)).queues == {"a": True, "b": False}
+
+
+async def test_row_that_others_hold_is_left_to_them_and_starves_nobody(link: Link, connection: Connection) -> None:
+    held, free = await delayed(connection, -2), await delayed(connection, -1)
+    async with connection.transaction():
+        await connection.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", held)
+        async with asyncio.timeout(2):
+            assert (await due.promote(link, 1)).count == 1
+        assert await statuses(connection, free) == ["pending"]
+    assert (await due.promote(link, 1)).count == 1
+
+
+async def test_two_promote_each_job_once(database: Database, link: Link, connection: Connection) -> None:
+    for _ in range(60):
+        await delayed(connection, -1)
+    other = database.link("duties")
+    count = 0
+    while count < 60:
+        count += sum(answer.count for answer in await asyncio.gather(due.promote(link, 7), due.promote(other, 7)))
+    assert count == 60
+    assert await connection.fetchval("SELECT count(DISTINCT place) FROM asyncjobs.jobs WHERE status = 'pending'") == 60
+    await other.close()
+
+
+async def test_held_back_jobs_become_paused_and_nobody_is_woken(link: Link, connection: Connection) -> None:
+    await insert(connection, "pauses", kind="type", name="email")
+    job_id = await delayed(connection, -1)
+    assert await due.promote(link, 100) == due.Promoted(count=1)
+    assert await statuses(connection, job_id) == ["paused"]
+
+
+async def test_job_that_is_due_never_does_not_break_the_others(link: Link, connection: Connection) -> None:
+    await connection.execute("INSERT INTO asyncjobs.jobs (type, status, run_at) VALUES ('email', 'scheduled', 'infinity')")
+    await delayed(connection, -1)
+    assert await due.promote(link, 100) == due.Promoted(count=1, queues={"default": False})
+    await connection.execute("DELETE FROM asyncjobs.jobs WHERE status = 'scheduled'")
+
+
+async def test_head_that_failed_or_snoozed_becomes_pending_and_keeps_its_line(link: Link, connection: Connection) -> None:
+    head = await delayed(connection, -1, status="failed", serialization_key="k")
+    await insert_serialized(connection, "k", id=head, job_id=head, place=1)
+    waiting = await insert_serialized(connection, "k", place=2)
+    assert await due.promote(link, 100) == due.Promoted(count=1, queues={"default": False})
+    rows = await connection.fetch("SELECT id, job_id FROM asyncjobs.serialized_jobs ORDER BY place")
+    assert [tuple(row) for row in rows] == [(head, head), (waiting, None)]
+
+
+async def test_keyed_job_that_has_no_place_in_its_line_is_named_and_not_promoted(link: Link, connection: Connection) -> None:
+    job_id = await delayed(connection, -1, serialization_key="k")
+    assert await due.promote(link, 100) == due.Promoted(keys=["k"])
+    assert await due.promote(link, 100, blocked=["k"]) == due.Promoted()
+    assert await statuses(connection, job_id) == ["scheduled"]
+
+
+async def test_keyed_jobs_and_others_do_not_starve_each_other(link: Link, connection: Connection) -> None:
+    for number in range(5):
+        await delayed(connection, -100, serialization_key=f"k{number}")
+        await delayed(connection, -200, queue="plain")
+    answer = await due.promote(link, 2)
+    assert answer.count == 2
+    assert len(answer.keys) == 2
+
+
+async def test_due_job_of_an_idle_key_becomes_its_pending_head(link: Link, connection: Connection) -> None:
+    job_id = await delayed(connection, -1, serialization_key="k", queue="mail", priority=5)
+    assert await due.promote_keyed(link, ["k"], 100) == due.Promoted(count=1, queues={"mail": True})
+    assert await statuses(connection, job_id) == ["pending"]
+    assert await connection.fetchval("SELECT job_id FROM asyncjobs.serialized_jobs") == job_id
+
+
+async def test_due_job_waits_behind_the_head_of_its_key(link: Link, connection: Connection) -> None:
+    head = await insert_job(connection, serialization_key="k")
+    await insert_serialized(connection, "k", id=head, job_id=head)
+    before = await insert_serialized(connection, "k")
+    job_id = await delayed(connection, -1, serialization_key="k")
+    assert await due.promote_keyed(link, ["k"], 100) == due.Promoted(count=1)
+    assert await statuses(connection, head, job_id) == ["pending", "waiting"]
+    rows = await connection.fetch("SELECT id FROM asyncjobs.serialized_jobs ORDER BY place")
+    assert [row["id"] for row in rows] == [head, before, job_id]
+
+
+async def test_waiting_jobs_are_the_same_jobs_when_they_join(link: Link, connection: Connection) -> None:
+    columns = {
+        "queue": "mail", "lane": "fast", "type": "report", "version": 3, "payload": '{"a": 1}', "priority": 7, "max_attempts": 9,
+        "timeout": timedelta(seconds=5), "correlation_id": "c", "parent_job_id": 4, "created_by": "me", "dedup_key": "d",
+        "on_dead": "halt", "enqueue_token": 11, "requeued_from": 12, "trace_context": "t",
+    }  # fmt: skip
+    job_id = await delayed(connection, -1, serialization_key="k", **columns)
+    await insert(connection, "dedup_keys", type="report", dedup_key="d", job_id=job_id)
+    await due.promote_keyed(link, ["k"], 100)
+    row = await connection.fetchrow("SELECT * FROM asyncjobs.serialized_jobs")
+    job = await connection.fetchrow("SELECT * FROM asyncjobs.jobs")
+    assert row is not None
+    assert job is not None
+    assert {name: row[name] for name in columns} == columns
+    assert (row["scheduled_at"], row["created_at"]) == (job["scheduled_at"], job["created_at"])
+
+
+async def test_jobs_join_their_line_in_the_order_in_which_they_were_due(link: Link, connection: Connection) -> None:
+    first, third, second = [await delayed(connection, seconds, serialization_key="k") for seconds in (-3, -1, -2)]
+    await due.promote_keyed(link, ["k"], 100)
+    rows = await connection.fetch("SELECT id FROM asyncjobs.serialized_jobs ORDER BY place")
+    assert [row["id"] for row in rows] == [first, second, third]
+    assert await statuses(connection, first, second, third) == ["pending", "waiting", "waiting"]
+
+
+async def test_job_joins_under_the_lock_of_its_key_and_does_not_wait_long_for_it(link: Link, connection: Connection) -> None:
+    await delayed(connection, -1, serialization_key="k")
+    async with connection.transaction():
+        await connection.execute("SELECT asyncjobs.lock_keys('{k}')")
+        async with asyncio.timeout(2):
+            assert await due.promote_keyed(link, ["k"], 100) is None
+    assert await due.promote_keyed(link, ["k"], 100) == due.Promoted(count=1, queues={"default": False})
+
+
+async def test_joining_sees_the_head_that_was_dispatched_while_it_waited_for_the_lock(link: Link, connection: Connection) -> None:
+    job_id = await delayed(connection, -1, serialization_key="k")
+    await connection.execute("ALTER FUNCTION asyncjobs.promote_keyed(text[], integer) RESET lock_timeout")
+    async with connection.transaction():
+        await connection.execute("SELECT asyncjobs.lock_keys('{k}')")
+        joining = asyncio.create_task(due.promote_keyed(link, ["k"], 100))
+        while not await connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"):
+            await asyncio.sleep(0.01)
+        head = await insert_job(connection, serialization_key="k")
+        await insert_serialized(connection, "k", id=head, job_id=head)
+    assert await joining == due.Promoted(count=1)
+    assert await statuses(connection, head, job_id) == ["pending", "waiting"]
+
+
+async def test_due_job_of_a_paused_key_waits_in_its_line(link: Link, connection: Connection) -> None:
+    await insert(connection, "pauses", kind="key", name="k")
+    job_id = await delayed(connection, -1, serialization_key="k")
+    assert await due.promote_keyed(link, ["k"], 100) == due.Promoted(count=1)
+    assert await statuses(connection, job_id) == ["waiting"]
+    await connection.execute("DELETE FROM asyncjobs.pauses")
+    await connection.execute("SELECT asyncjobs.dispatch_keys('{k}')")

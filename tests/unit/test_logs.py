@@ -1,0 +1,119 @@
+import logging
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import CapturingLogger
+
+from asyncjobs.telemetry import events as e
+from asyncjobs.telemetry.logs import line, log_events
+
+
+def ended(outcome: str, **fields: Any) -> e.AttemptEnded:
+    return e.AttemptEnded(job_id=1, type="email", queue="mail", attempt=2, token=3, runner_id=4, outcome=outcome, **fields)
+
+
+def all_kinds() -> list[type[e.Event]]:
+    return e.Event.__subclasses__()
+
+
+@pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: kind.__name__)
+def test_every_event_has_a_dotted_name_and_snake_case_keys(kind: type[e.Event]) -> None:
+    values: dict[str, Any] = {"error": ValueError("x"), "outcome": "completed"}
+    event = kind(**{field: values.get(field, 1) for field in kind.__struct_fields__})
+    _, name, fields = line(event)
+    assert name.startswith("asyncjobs.")
+    assert name.count(".") == 2
+    assert name == name.lower()
+    assert "event" not in fields
+    assert all(key == key.lower() and key.isidentifier() for key in fields)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "level", "name"),
+    [
+        ("completed", "info", "asyncjobs.job.completed"),
+        ("retry", "warning", "asyncjobs.job.failed"),
+        ("snooze", "info", "asyncjobs.job.snoozed"),
+        ("cancel", "info", "asyncjobs.job.cancelled"),
+        ("dead", "error", "asyncjobs.job.died"),
+        ("interrupted", "info", "asyncjobs.job.interrupted"),
+    ],
+)
+def test_line_of_an_attempt_goes_by_its_outcome(outcome: str, level: str, name: str) -> None:
+    assert line(ended(outcome))[:2] == (level, name)
+
+
+def test_keys_without_a_value_are_left_out() -> None:
+    _, _, fields = line(ended("completed"))
+    assert "message" not in fields
+    assert fields["job_id"] == 1
+
+
+def test_error_of_an_attempt_comes_with_its_traceback() -> None:
+    error = ValueError("bad")
+    _, _, fields = line(ended("retry", error=error, message="bad"))
+    assert (fields["exc_info"], fields["error_type"], fields["message"]) == (error, "ValueError", "bad")
+
+
+def test_error_of_the_network_is_a_warning_without_traceback() -> None:
+    level, _, fields = line(e.ServicePassFailed(service="notifier", error=ConnectionResetError("gone"), failures=1))
+    assert level == "warning"
+    assert "exc_info" not in fields
+    assert (fields["error_type"], fields["error_message"]) == ("ConnectionResetError", "gone")
+
+
+def test_error_of_a_service_has_its_traceback_once() -> None:
+    first, again = (line(e.ServicePassFailed(service="x", error=KeyError(1), failures=n)) for n in (1, 2))
+    assert (first[0], "exc_info" in first[2]) == ("error", True)
+    assert (again[0], "exc_info" in again[2]) == ("error", False)
+
+
+def test_error_that_cannot_say_what_it_is_does_not_break_the_log() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert line(e.DatabaseFailed(during="claim", error=Mute()))[2]["error_message"] == "<its str() failed>"
+
+
+def test_events_below_the_level_are_not_asked_for() -> None:
+    events = e.Events()
+    end = log_events(events, logger=CapturingLogger(), level="info")
+    assert events.wants(e.RunnerStarted)
+    assert events.wants(e.AttemptEnded)
+    assert not events.wants(e.OutcomeWritten)
+    end()
+    assert not events.wants(e.RunnerStarted)
+
+
+def test_lines_below_the_level_are_not_written() -> None:
+    events, logger = e.Events(), CapturingLogger()
+    log_events(events, logger=logger, level="warning")
+    events.emit(ended("completed"))
+    events.emit(ended("dead"))
+    assert [call.args for call in logger.calls] == [("asyncjobs.job.died",)]
+
+
+def test_app_that_configured_no_logging_gets_lines_through_the_standard_library(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(structlog, "is_configured", lambda: False)
+    events = e.Events()
+    log_events(events)
+    with caplog.at_level(logging.INFO, logger="asyncjobs"):
+        events.emit(e.ListenerFellBack(reason="100 % lost"))
+        events.emit(e.SinkFailed(event="RunnerDied", error=ValueError("x")))
+    first, second = caplog.records
+    assert (first.name, first.levelname) == ("asyncjobs", "WARNING")
+    assert first.getMessage() == "asyncjobs.listener.fell_back reason='100 % lost'"
+    assert second.exc_info is not None
+
+
+def test_app_that_configured_structlog_gets_lines_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(structlog, "is_configured", lambda: True)
+    events = e.Events()
+    log_events(events)
+    with structlog.testing.capture_logs() as lines:
+        events.emit(e.ListenerFellBack(reason="x"))
+    assert lines == [{"event": "asyncjobs.listener.fell_back", "reason": "x", "log_level": "warning"}]
