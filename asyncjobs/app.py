@@ -16,7 +16,7 @@ from asyncjobs.dsn import parse_dsn
 from asyncjobs.enqueueing import check_job_id, check_jobs, named, one_connection, only
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.handlers import Handler, NewJob
-from asyncjobs.handles import JobHandle
+from asyncjobs.handles import JobHandle, ended
 from asyncjobs.lifecycle import Lifecycle
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
@@ -170,7 +170,7 @@ class AsyncJobs(JobRouter):
 
     def _opened(self, what: str) -> Opened:
         opened = self.lifecycle.opened
-        if opened is None or opened.pid != os.getpid():
+        if opened is None or opened.pid != os.getpid() or opened.loop.is_closed():
             raise not_open(what, self)
         return opened
 
@@ -216,4 +216,7 @@ class AsyncJobs(JobRouter):
 
     async def wait_final(self, job_id: int, timeout: float | None) -> Job:
         """The job's final row; JobNotFound, WaitTimeout. What handles wait with."""
-        return await self._here(f"job {job_id} was waited for").wait_final(job_id, timeout)
+        opened = self._here(f"job {job_id} was waited for")
+        if timeout == 0:  # a time-out of nothing would end before the first look
+            return ended(job_id, await opened.get(job_id))
+        return await opened.wait_final(job_id, timeout)

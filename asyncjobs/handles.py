@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final
 
 import msgspec
 
-from asyncjobs.errors import InvalidOption, JobCancelled, JobDied, ResultUnavailable
+from asyncjobs.errors import InvalidOption, JobCancelled, JobDied, ResultUnavailable, WaitTimeout
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
+from asyncjobs.runtime.opened import not_found
 
 if TYPE_CHECKING:
     from asyncjobs.app import AsyncJobs
@@ -67,6 +68,15 @@ class JobHandle(Generic[R_co]):
             raise ResultUnavailable(
                 f'job {job.id} "{job.type}" completed, its result does not fit the declared type: {error}', job_id=job.id
             ) from None
+
+
+def ended(job_id: int, job: Job | None) -> Job:
+    """The job if it has ended; JobNotFound when there is none, WaitTimeout when it goes on."""
+    if job is None:
+        raise not_found(job_id)
+    if not job.is_final:
+        raise WaitTimeout(f"job {job_id} had not ended yet: it is {job.status}.", job_id=job_id)
+    return job
 
 
 def _seconds(timeout: Duration | None) -> float | None:

@@ -39,7 +39,7 @@ class Lifecycle:
 
     async def enter(self) -> Opened:
         """Open the app, or count one more open of it. WrongLoop when it is open in another loop."""
-        self._forget_fork()
+        self._forget_gone()
         if self.opened is not None:
             check_loop(self.opened.loop, self.thread_name)
         loop = asyncio.get_running_loop()
@@ -64,9 +64,15 @@ class Lifecycle:
             if self._entered == 0:
                 await self._close()
 
-    def _forget_fork(self) -> None:
-        if self.opened is not None and self.opened.pid != os.getpid():
+    def _forget_gone(self) -> None:
+        """What a parent process or a loop that has ended had opened is no use any more, and cannot be closed from here."""
+        if self.opened is None:
+            return
+        is_fork = self.opened.pid != os.getpid()
+        if is_fork or self.opened.loop.is_closed():
             closed(self._app)
+            if not is_fork:
+                self._let_go()
             self.opened, self._entered, self._turn, self._server = None, 0, None, None
 
     async def _open(self) -> Opened:
@@ -111,7 +117,13 @@ class Lifecycle:
 
     def _database(self, dsn: Dsn, text: str | None = None) -> Database:
         settings = self._app.settings
-        return Database(text or dsn.text, schema=settings.schema, place=dsn.place, connect_timeout=settings.connect_timeout)
+        return Database(
+            text or dsn.text,
+            schema=settings.schema,
+            place=dsn.place,
+            connect_timeout=settings.connect_timeout,
+            connect_kwargs=settings.connect_kwargs,
+        )
 
     async def migrate(self) -> list[str]:
         """Bring the schema up to date; what was applied."""

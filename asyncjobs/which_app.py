@@ -74,6 +74,8 @@ def not_open(what: str, app: "AsyncJobs") -> NotOpen:
             f"{what} in process {os.getpid()}, a fork of process {app.opened_in}, which had opened AsyncJobs: "
             "connections do not survive a fork, open it in this process."
         )
+    if app.opened_in is not None:
+        return NotOpen(f"{what} after the event loop that AsyncJobs was opened in had ended: open it again in this loop.")
     when = "after AsyncJobs was closed" if app.was_opened else "before AsyncJobs was opened"
     return NotOpen(
         f"{what} {when}. Use lifespan=jobs.lifespan or `async with jobs:`. "

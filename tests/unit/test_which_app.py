@@ -5,12 +5,27 @@ import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
-from asyncjobs import AlreadyOpen, AmbiguousApp, AsyncJobs, JobRouter, NotIncluded, NotOpen, WouldBlock, WrongLoop, which_app
+from asyncjobs import (
+    AlreadyOpen,
+    AmbiguousApp,
+    AsyncJobs,
+    Job,
+    JobContext,
+    JobRouter,
+    NotIncluded,
+    NotOpen,
+    WouldBlock,
+    WrongLoop,
+    which_app,
+)
+from asyncjobs.context import current
 from asyncjobs.model.new_row import Enqueued, NewRow
 
 LIFESPANS = (
@@ -140,6 +155,64 @@ async def test_a_fork_is_told_to_open_for_itself(jobs: AsyncJobs) -> None:
         f'"email" was enqueued in process {os.getpid()}, a fork of process 1, which had opened AsyncJobs: '
         "connections do not survive a fork, open it in this process."
     )
+
+
+def test_a_loop_that_ended_with_the_app_open_is_no_place_to_enqueue(jobs: AsyncJobs) -> None:
+    async def opening() -> Pretended:
+        with pretending_to_be_open(jobs) as running:
+            return running
+
+    async def enqueueing() -> None:
+        with pytest.raises(
+            NotOpen, match="after the event loop that AsyncJobs was opened in had ended: open it again in this loop"
+        ):
+            await send_email.enqueue("a")
+
+    running: Any = asyncio.run(opening())
+    jobs.lifecycle.opened = running
+    which_app.opened(jobs)
+    try:
+        asyncio.run(enqueueing())
+        with pytest.raises(NotOpen, match="had ended"):
+            send_email.enqueue_sync("a")
+    finally:
+        which_app.closed(jobs)
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["async def", "def"])
+async def test_in_an_attempt_its_app_gets_the_job_and_its_ids_are_passed_on(jobs: AsyncJobs, *, blocking: bool) -> None:
+    archive = AsyncJobs(schema="archive_jobs", routers=[router])
+    with pretending_to_be_open(jobs), pretending_to_be_open(archive) as archived:
+        token = current.set(an_attempt(archive, job_id=812, correlation_id="trace"))
+        try:
+            if blocking:
+                await asyncio.to_thread(send_email.enqueue_sync, "a")
+                await asyncio.to_thread(send_email.using(correlation_id="own", parent_job_id=5).enqueue_sync, "b")
+            else:
+                await send_email.enqueue("a")
+                await send_email.using(correlation_id="own", parent_job_id=5).enqueue("b")
+        finally:
+            current.reset(token)
+    assert [(row.correlation_id, row.parent_job_id) for row in archived.rows] == [("trace", 812), ("own", 5)]
+
+
+async def test_an_attempts_app_without_the_type_leaves_it_to_the_open_ones(jobs: AsyncJobs) -> None:
+    other = AsyncJobs(schema="other")
+    with pretending_to_be_open(jobs, other) as running:
+        token = current.set(an_attempt(other, job_id=812, correlation_id=None))
+        try:
+            await send_email.enqueue("a")
+        finally:
+            current.reset(token)
+    assert [row.parent_job_id for row in running.rows] == [812]
+
+
+def an_attempt(jobs: AsyncJobs, *, job_id: int, correlation_id: str | None) -> JobContext:
+    now = datetime.now(UTC)
+    times: dict[str, Any] = {"scheduled_at": now, "run_at": now, "created_at": now, "updated_at": now}
+    job = Job(id=job_id, type="parent", status="processing", queue="default", correlation_id=correlation_id, **times)
+    side: Any = None
+    return JobContext(job=job, jobs=jobs, log=structlog.get_logger(), attempt=side)
 
 
 async def test_declarations_end_with_the_first_open() -> None:
