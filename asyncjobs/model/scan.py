@@ -8,7 +8,8 @@ and every scan walks them (0.15 µs each: 25,000 claims/s fell to 4,900/s after 
 * a scan starts at the front when `max(100 ms, 20 × what the last front scan took)` has passed since that one;
 * whoever makes something pending that may belong before it gives a hint.
 
-A start belongs to one scan (a queue, or one lane of it) and moves only when that scan was filled.
+A start belongs to one scan (a queue, or one lane of it) and moves only when that scan was filled. A hint is served by the answer
+of a scan that began at the front after it was given: a call that fails has served nobody.
 """
 
 from typing import Final
@@ -22,28 +23,30 @@ _COST_FACTOR: Final = 20.0
 class ScanStart:
     """The start of one scan. Not thread-safe: it belongs to its coordinator."""
 
-    __slots__ = ("_front_at", "_front_cost", "_hinted", "_start")
+    __slots__ = ("_front_at", "_front_cost", "_hints", "_serving", "_served", "_start")
 
     def __init__(self) -> None:
         self._start = FRONT
-        self._hinted = False
+        self._hints = 0
+        self._serving = 0  # the hints that had been given when the scan that is under way began
+        self._served = 0
         self._front_at = float("-inf")
         self._front_cost = 0.0
 
     def hint(self) -> None:
         """Start the next scan at the front."""
-        self._hinted = True
+        self._hints += 1
 
     def next(self, now: float) -> tuple[int, int]:
         """Where the scan that is made now starts."""
         due = now - self._front_at >= max(_LEAST_SECONDS, _COST_FACTOR * self._front_cost)
-        if self._hinted or due:
-            self._hinted = False
+        if self._hints > self._served or due:
+            self._serving = self._hints
             return FRONT
         return self._start
 
     def made(self, start: tuple[int, int], *, full: bool, last: tuple[int, int] | None, at: float, seconds: float) -> None:
         """The scan that began at `at` and took `seconds`: whether it was filled, and the last row it returned."""
         if start == FRONT:
-            self._front_at, self._front_cost = at, seconds
+            self._front_at, self._front_cost, self._served = at, seconds, self._serving
         self._start = last if full and last is not None else FRONT

@@ -56,24 +56,30 @@ class Host(Protocol):
     @property
     def runner_id(self) -> int:
         """Under which the runner is registered now."""
+        ...
 
     @property
     def other_runners(self) -> int:
         """How many other runners are alive, as far as is known."""
+        ...
 
     @property
     def types(self) -> Sequence[str]:
         """The types that this runner has handlers for."""
+        ...
 
     @property
     def is_confirmed(self) -> bool:
         """Whether nobody can have declared this runner dead yet."""
+        ...
 
     def running_ids(self) -> Collection[int]:
         """The jobs whose handlers run here, or whose completion inside a transaction is not settled yet."""
+        ...
 
     def may_take_rescued(self) -> bool:
         """Whether no job that was rescued runs here."""
+        ...
 
     def start_attempt(self, job: Claimed, scan: Scan) -> None:
         """Run a claimed job, in a slot of the scan that found it."""

@@ -6,7 +6,7 @@ Nobody installs a hook in production: there a point costs the look at one global
         await points.reach("finish.sent")
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 
 Hook = Callable[[str], Awaitable[None]]
@@ -22,7 +22,7 @@ async def reach(name: str) -> None:
 
 
 @contextmanager
-def installed(hook: Hook) -> Iterator[None]:
+def installed(hook: Hook) -> Generator[None]:
     """Call `hook` at each point reached meanwhile."""
     global active, _hook
     active, _hook = True, hook

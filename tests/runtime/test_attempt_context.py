@@ -1,0 +1,163 @@
+"""What a handler does through its context: resources, progress, completion in its own transaction."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from asyncjobs.context import JobContext
+from asyncjobs.errors import ClaimLost
+from asyncjobs.runtime.progress import progress_text
+from tests.support.attempts import Runs
+
+
+@pytest.fixture
+def runs() -> Runs:
+    return Runs()
+
+
+def provider(name: str, happened: list[str]) -> Any:
+    @asynccontextmanager
+    async def provide(ctx: JobContext) -> AsyncGenerator[str]:
+        happened.append(f"open {name}")
+        try:
+            yield name
+        except BaseException as error:
+            happened.append(f"undo {name}: {type(error).__name__}")
+            raise
+        happened.append(f"close {name}")
+
+    return provide
+
+
+async def test_what_was_opened_last_is_closed_first(runs: Runs) -> None:
+    happened: list[str] = []
+
+    async def handler(ctx: JobContext) -> None:
+        assert await ctx.use(provider("a", happened)) == "a"
+        await ctx.use(provider("b", happened))
+        happened.append("work")
+
+    assert (await runs.run(handler)).kind == "completed"
+    assert happened == ["open a", "open b", "work", "close b", "close a"]
+
+
+async def test_resources_are_told_of_the_error(runs: Runs) -> None:
+    happened: list[str] = []
+
+    async def handler(ctx: JobContext) -> None:
+        await ctx.use(provider("transaction", happened))
+        raise ValueError("half done")
+
+    outcome = await runs.run(handler)
+    assert happened == ["open transaction", "undo transaction: ValueError"]
+    assert outcome.message == "ValueError: half done"
+
+
+async def test_resources_are_told_of_the_timeout(runs: Runs) -> None:
+    happened: list[str] = []
+
+    async def handler(ctx: JobContext) -> None:
+        await ctx.use(provider("transaction", happened))
+        await asyncio.sleep(30)
+
+    assert (await runs.run(handler, timeout=0.05)).kind == "retry"
+    assert happened == ["open transaction", "undo transaction: CancelledError"]
+
+
+async def test_resource_that_cannot_be_closed_fails_the_attempt_and_the_others_are_closed(runs: Runs) -> None:
+    happened: list[str] = []
+
+    @asynccontextmanager
+    async def broken(ctx: JobContext) -> AsyncGenerator[None]:
+        yield
+        raise OSError("cannot commit")
+
+    async def handler(ctx: JobContext) -> None:
+        await ctx.use(provider("outer", happened))
+        await ctx.use(broken)
+
+    outcome = await runs.run(handler)
+    assert (outcome.kind, outcome.message) == ("retry", "OSError: cannot commit")
+    assert happened == ["open outer", "undo outer: OSError"]
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+async def test_progress_is_reported_from_the_handler_and_from_its_thread(runs: Runs, kind: str) -> None:
+    async def handler(ctx: JobContext) -> None:
+        ctx.progress(0.5, "half")
+
+    def function(ctx: JobContext) -> None:
+        ctx.progress(0.5, "half")
+
+    await runs.run(handler if kind == "async" else function)
+    await asyncio.sleep(0)
+    assert runs.reports == [(0.5, "half")]
+
+
+async def test_progress_that_is_no_number_is_the_handlers_error(runs: Runs) -> None:
+    async def handler(ctx: JobContext) -> None:
+        ctx.progress("lots")  # type: ignore[arg-type]
+
+    assert (await runs.run(handler)).kind == "retry"
+
+
+@pytest.mark.parametrize(
+    ("done", "note", "text"),
+    [
+        (0.5, "ok", '{"done":0.5,"note":"ok"}'),
+        (float("nan"), "", '{"done":null,"note":""}'),
+        (1.0, "a\0b \ud800", '{"done":1.0,"note":"ab ?"}'),
+    ],
+)
+def test_progress_is_text_that_the_database_takes(done: float, note: str, text: str) -> None:
+    assert progress_text(done, note) == text
+
+
+def test_long_note_is_cut() -> None:
+    assert len(progress_text(0.1, "x" * 1_000_000)) < 1100
+
+
+async def test_completion_goes_to_the_connection_with_its_result(runs: Runs) -> None:
+    async def handler(ctx: JobContext) -> None:
+        await ctx.complete("connection", {"n": 1})  # type: ignore[arg-type]
+
+    attempt = runs.make(handler)
+    await asyncio.wait([runs.start(attempt)])
+    assert runs.completions == [("connection", '{"n":1}', None)]
+    assert attempt.completed_here
+
+
+async def test_completion_with_a_result_that_is_too_large_drops_it(runs: Runs) -> None:
+    async def handler(ctx: JobContext) -> None:
+        await ctx.complete("connection", "x" * 2000)  # type: ignore[arg-type]
+
+    await runs.run(handler)
+    assert runs.completions == [("connection", None, "too large: 2002 bytes")]
+
+
+async def test_progress_after_the_completion_is_refused(runs: Runs) -> None:
+    async def handler(ctx: JobContext) -> None:
+        await ctx.complete("connection")  # type: ignore[arg-type]
+        ctx.progress(1.0)
+
+    outcome = await runs.run(handler)
+    assert runs.reports == []
+    assert outcome.kind == "interrupted"
+
+
+async def test_completion_that_may_have_taken_effect_is_never_acked_in_a_batch() -> None:
+    async def lose(*_: Any) -> None:
+        raise ClaimLost("not this attempt's")
+
+    runs = Runs(complete=lose)
+
+    async def handler(ctx: JobContext) -> None:
+        await ctx.complete("connection")  # type: ignore[arg-type]
+
+    attempt = runs.make(handler)
+    await asyncio.wait([runs.start(attempt)])
+    assert attempt.completed_here
+    assert runs.acks[0].outcome.kind == "interrupted"

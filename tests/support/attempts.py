@@ -1,0 +1,77 @@
+"""Attempts of made-up jobs, without a database."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, cast
+
+import anyio
+from structlog.typing import FilteringBoundLogger
+
+from asyncjobs.context import JobContext, current
+from asyncjobs.handlers import Declared, Handler
+from asyncjobs.model.claim import Ack, Claimed
+from asyncjobs.model.job import Job
+from asyncjobs.model.outcome import Outcome
+from asyncjobs.runtime.attempt import Attempt, Surroundings
+from asyncjobs.telemetry.events import Events
+from tests.support.claims import a_claimed
+
+
+class Runs:
+    """Runs attempts and keeps how they ended. What they share may be given: `Runs(max_result_bytes=10)`."""
+
+    def __init__(self, **surroundings: Any) -> None:
+        self.events = Events()
+        self.contexts: list[JobContext] = []
+        self.acks: list[Ack] = []
+        self.reports: list[tuple[float, str]] = []
+        self.completions: list[tuple[Any, str | None, str | None]] = []
+        given: dict[str, Any] = {
+            "events": self.events,
+            "open_context": self._open_context,
+            "runner_id": lambda: 7,
+            "threads": anyio.CapacityLimiter(10),
+            "max_result_bytes": 1000,
+            "max_error_bytes": 1000,
+            "report_progress": lambda _attempt, done, note: self.reports.append((done, note)),
+            "complete": self._complete,
+        }
+        self.surroundings = Surroundings(**(given | surroundings))
+
+    def _open_context(self, attempt: Attempt, job: Job, log: FilteringBoundLogger) -> JobContext:
+        context = JobContext(job=job, jobs=cast("Any", None), log=log, attempt=attempt)
+        current.set(context)
+        self.contexts.append(context)
+        return context
+
+    async def _complete(self, _attempt: Attempt, connection: Any, result: str | None, dropped: str | None) -> None:
+        self.completions.append((connection, result, dropped))
+
+    def make(self, function: Callable[..., Any], /, *, timeout: float | None = None, **fields: Any) -> Attempt:
+        """An attempt of a job with this handler that was not started yet; `payload` may be a mapping."""
+        payload = fields.pop("payload", {})
+        claimed = a_claimed(
+            payload=payload if isinstance(payload, str) else json.dumps(payload),
+            timeout=None if timeout is None else timedelta(seconds=timeout), **fields,
+        )  # fmt: skip
+        return self.of(claimed, function)
+
+    def of(self, claimed: Claimed, function: Callable[..., Any]) -> Attempt:
+        """An attempt of this job."""
+        handler = Handler(claimed.type, function, Declared(), declared_at="test")
+        return Attempt(claimed, handler, None, self.surroundings)
+
+    def start(self, attempt: Attempt) -> "asyncio.Task[None]":
+        """Start it."""
+        return attempt.start(lambda _attempt, ack: self.acks.append(ack))
+
+    async def run(self, function: Callable[..., Any], /, **fields: Any) -> Outcome:
+        """How the attempt ended. Its task never raises."""
+        task = self.start(self.make(function, **fields))
+        await asyncio.wait([task], timeout=10)
+        assert task.done(), "the attempt has not ended"
+        assert task.exception() is None
+        [ack] = self.acks[-1:]
+        return ack.outcome
