@@ -1,12 +1,14 @@
 """Group commit without timers: while one statement is on its way, the next gathers.
 
 1. `submit` puts an item at the end of the line and waits for its own answer.
-2. The batcher's task takes all that wait, up to `limit`, and calls `send` with them; whatever is submitted meanwhile is the next
-   batch. An item that comes alone is sent alone at once: gathering never adds latency.
+2. The batcher's task takes all that wait, up to `limit` and up to `heaviest` in weight, and calls `send` with them; whatever is
+   submitted meanwhile is the next batch. An item that comes alone is sent alone at once: gathering never adds latency.
 3. A caller that is cancelled before its item was taken leaves nothing behind; afterwards the item may have been written.
-4. At most `room` items wait; further callers wait for room. A process that enqueues faster than its database writes slows down,
-   it does not grow.
+4. At most `room` items wait; further callers wait for room, first come, first served. A process that enqueues faster than its
+   database writes slows down, it does not grow.
 5. The answer of each item is a value or an exception of its own. If `send` itself raises, all items of the batch get that.
+6. When the batcher's task ends, whoever still waits is told by `BatcherEnded` whether the item had been taken. Nobody is
+   cancelled by it: a caller could not tell that from a cancellation of its own.
 """
 
 import asyncio
@@ -18,40 +20,67 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
+class BatcherEnded(Exception):
+    """The batcher ended before it had an answer. `.was_sent`: the item may have been written."""
+
+    def __init__(self, *, was_sent: bool) -> None:
+        self.was_sent = was_sent
+        super().__init__("the batcher has ended")
+
+
+def _weightless(_item: object) -> int:
+    return 0
+
+
 class Batcher(Generic[Item, Answer]):
     """One line of items and the task that sends them in batches."""
 
     def __init__(
-        self, send: Callable[[Sequence[Item]], Awaitable[Sequence[Answer | Exception]]], *, limit: int, room: int = 10_000
+        self,
+        send: Callable[[Sequence[Item]], Awaitable[Sequence[Answer | Exception]]],
+        *,
+        limit: int,
+        room: int = 10_000,
+        weigh: Callable[[Item], int] = _weightless,
+        heaviest: int = 1 << 22,
     ) -> None:
         self._send = send
         self._limit = limit
-        self._room = room
+        self._weigh = weigh
+        self._heaviest = heaviest
+        self._room = asyncio.Semaphore(room)
         self._line: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._arrived = asyncio.Event()
-        self._left = asyncio.Event()
-        self._sending = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._open = 0  # submitted, not answered
+        self._ended = False
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is on its way."""
-        return not self._line and not self._sending
+        """Whether all that was submitted has been answered."""
+        return self._open == 0
 
     async def submit(self, item: Item) -> Answer:
-        """The answer to the item. Raises what `send` had to say about it."""
-        while len(self._line) >= self._room:
-            self._left.clear()
-            await self._left.wait()
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._line.append((item, future))
-        self._arrived.set()
-        return await future
+        """The answer to the item. Raises what `send` had to say about it, BatcherEnded when there will be none."""
+        self._open += 1
+        self._idle.clear()
+        try:
+            async with self._room:
+                if self._ended:
+                    raise BatcherEnded(was_sent=False)
+                future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+                self._line.append((item, future))
+                self._arrived.set()
+                return await future
+        finally:
+            self._open -= 1
+            if self._open == 0:
+                self._idle.set()
 
     async def wait_idle(self) -> None:
         """Wait until all that was submitted has been answered."""
-        while not self.is_idle:
-            self._left.clear()
-            await self._left.wait()
+        await self._idle.wait()
 
     async def run(self) -> None:
         """Send batches until cancelled; then whoever still waits is told so."""
@@ -62,37 +91,47 @@ class Batcher(Generic[Item, Answer]):
                     await self._arrived.wait()
                 await self._send_batch()
         finally:
+            self._ended = True
             for _, future in self._line:
-                future.cancel()
+                _tell(future, BatcherEnded(was_sent=False))
             self._line.clear()
-            self._left.set()
 
     async def _send_batch(self) -> None:
-        batch: list[tuple[Item, asyncio.Future[Answer]]] = []
-        while self._line and len(batch) < self._limit:
-            item, future = self._line.popleft()
-            if not future.done():
-                batch.append((item, future))
-        if batch:
-            self._sending = True
-            try:
-                await self._answer(batch)
-            finally:
-                self._sending = False
-                for _, future in batch:
-                    future.cancel()  # does nothing to one that was answered
-        self._left.set()
-
-    async def _answer(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
-        answers: Sequence[Answer | Exception]
+        batch = self._take()
+        if not batch:
+            return
         try:
-            answers = await self._send([item for item, _ in batch])
-        except Exception as error:  # noqa: BLE001 - it goes to the callers, the batcher goes on
-            answers = [error] * len(batch)
+            answers = await self._answers([item for item, _ in batch])
+        except BaseException:
+            for _, future in batch:
+                _tell(future, BatcherEnded(was_sent=True))
+            raise
         for (_, future), answer in zip(batch, answers, strict=True):
-            if future.done():
-                continue
             if isinstance(answer, Exception):
-                future.set_exception(answer)
-            else:
+                _tell(future, answer)
+            elif not future.done():
                 future.set_result(answer)
+
+    def _take(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
+        batch: list[tuple[Item, asyncio.Future[Answer]]] = []
+        weight = 0
+        while self._line and len(batch) < self._limit:
+            item, future = self._line[0]
+            if not future.done():
+                weight += self._weigh(item)
+                if batch and weight > self._heaviest:
+                    break
+                batch.append((item, future))
+            self._line.popleft()
+        return batch
+
+    async def _answers(self, items: list[Item]) -> Sequence[Answer | Exception]:
+        try:
+            return await self._send(items)
+        except Exception as error:  # noqa: BLE001 - it goes to the callers, the batcher goes on
+            return [error] * len(items)
+
+
+def _tell(future: "asyncio.Future[Answer]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,185 +1,53 @@
 """Enqueue on connections of our own: calls in flight at the same time share a statement.
 
 Three lines, because they wait for different things: plain rows for nobody, keyed rows for locks of their keys, rows with a dedup
-key for whoever is about to take it. What happens to a batch:
+key for whoever is about to take it. How a line sends its batches is in `sender`. Around it:
 
-1. Its ids were reserved by an earlier call, so they are known before the first try. Ids older than a second, or from a connection
-   that is gone, are dropped: after a fail-over the sequence may hand them out again.
-2. It is inserted. If the answer never comes, the *same* ids and tokens are sent again until `connect_timeout` is over: a row
-   that is there with its token was written by the first try. Sending with new ids would write rows twice; looking whether they
-   are there says "no" while the first try is still committing.
-3. If the server refuses it, it is cut in halves until the bad row is alone: only its caller gets the error.
-4. A batch that waits for a lock longer than 50 ms gives up and its rows are tried one by one; those that still wait go on alone
-   on a connection of their own, so a key that a stranger's open transaction holds delays nobody else.
-5. After the commit the runners of this process are woken in memory, those of other processes by one NOTIFY per queue.
+1. A row whose key a stranger's open transaction holds comes back from its line with a time-out. It goes on alone, on a connection
+   of its own; whoever comes with the same key meanwhile waits in memory until it is through. So a held key costs the others of
+   its line two lock time-outs, once, however long it is held and however many want it.
+2. Those who wait alone take turns on a few connections, a second each: a key that is never let go does not keep others from
+   being noticed when theirs is.
+3. `enqueue_many` is a transaction of its own. It waits for held keys on such a connection, too, so that it does not keep one of
+   the pool meanwhile.
+4. After the commit the runners of this process are woken in memory, those of other processes by one NOTIFY per queue.
 """
 
 import asyncio
-import secrets
-import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from asyncjobs.errors import DatabaseUnavailable, DuplicateJob, EnqueueError
+from asyncjobs.errors import DatabaseUnavailable, EnqueueError, UsageError
 from asyncjobs.model.new_row import Enqueued, NewRow
-from asyncjobs.runtime import points
-from asyncjobs.runtime.batcher import Batcher
-from asyncjobs.runtime.service import backoff_seconds
+from asyncjobs.runtime.batcher import Batcher, BatcherEnded
+from asyncjobs.runtime.sender import Sender, lock_of
 from asyncjobs.runtime.wakes import Wakes
-from asyncjobs.store import jobs
-from asyncjobs.store.database import Database, Link
-from asyncjobs.store.failures import is_lock_timeout, is_passing, is_unsendable
+from asyncjobs.store.database import Database
+from asyncjobs.store.failures import is_lock_timeout, is_unsendable
 from asyncjobs.store.pool import Pool
 
+T = TypeVar("T")
+
 _BATCH: Final = 500
+_BATCH_BYTES: Final = 1 << 22
 _LOCK_TIMEOUT: Final = "50ms"
-_IDS_FRESH_SECONDS: Final = 1.0
-_MAX_RESERVE: Final = 500
+_LONELY: Final = 4
+_LONELY_LOCK_TIMEOUT: Final = "1s"
 #: Default priority; a better one may belong before jobs that were claimed already.
 _ORDINARY: Final = 100
 #: A job that is due within this time is told to the promoters, later ones are found by their interval.
 _SOON_SECONDS: Final = 10.0
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
-Answer = Enqueued | Exception
-
-
-class _Ids:
-    """Reserved ids of one link."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self._ids: list[int] = []
-        self._at = float("-inf")
-        self._opened = -1
-
-    async def take(self, count: int) -> list[int]:
-        if time.monotonic() - self._at > _IDS_FRESH_SECONDS or self._opened != self._link.opened:
-            self._ids = []
-        if len(self._ids) < count:
-            self.put(await jobs.reserve_ids(self._link, count))
-        taken, self._ids = self._ids[:count], self._ids[count:]
-        return taken
-
-    def put(self, ids: list[int]) -> None:
-        self._ids, self._at, self._opened = ids, time.monotonic(), self._link.opened
 
 
 class _Line:
     """One line of rows, its batcher and its connection."""
 
     def __init__(self, database: Database, kind: str, *, lock_timeout: str | None, retry_seconds: float) -> None:
-        self.link = database.link(f"enqueue {kind}")
-        self._ids = _Ids(self.link)
-        self._lock_timeout = lock_timeout
-        self._retry_seconds = retry_seconds
-        self.batcher: Batcher[NewRow, Enqueued] = Batcher(self._send, limit=_BATCH)
-
-    async def _send(self, rows: Sequence[NewRow]) -> Sequence[Answer]:
-        try:
-            return await self._write(rows)
-        except Exception as error:  # noqa: BLE001 - to the caller of the row that is at fault
-            if len(rows) == 1:
-                return [error]
-            if is_lock_timeout(error):
-                return [(await self._send([row]))[0] for row in rows]
-            if not is_unsendable(error):
-                return [error] * len(rows)
-            half = len(rows) // 2
-            return [*await self._send(rows[:half]), *await self._send(rows[half:])]
-
-    async def _write(self, rows: Sequence[NewRow]) -> list[Answer]:
-        ids = await _retried(lambda: self._ids.take(len(rows)), self._retry_seconds)
-        return await write(
-            self.link, rows, ids, retry_seconds=self._retry_seconds, lock_timeout=self._lock_timeout, keep=self._ids.put
-        )
-
-
-async def write(
-    link: Link,
-    rows: Sequence[NewRow],
-    ids: Sequence[int],
-    *,
-    retry_seconds: float,
-    lock_timeout: str | None = None,
-    keep: Callable[[list[int]], None] | None = None,
-    together: bool = False,
-) -> list[Answer]:
-    """Write the rows under these ids in one transaction, again and again until it is certain that they are (or are not) there.
-
-    A row that asked for it is answered with DuplicateJob; the others are then written without it (`together`: none is, and the
-    first DuplicateJob is raised). `keep` gets ids for the next call.
-    """
-    tokens = [secrets.randbits(62) for _ in rows]
-    reserve = min(max(2 * len(rows), 16), _MAX_RESERVE) if keep else 0
-
-    async def once() -> jobs.EnqueueAnswer:
-        if points.active:
-            await points.reach("enqueue.send")
-        answer = await jobs.enqueue(link, rows, ids, tokens, reserve=reserve, lock_timeout=lock_timeout)
-        if points.active:
-            await points.reach("enqueue.sent")
-        return answer
-
-    answer = await _retried(once, retry_seconds)
-    if keep:
-        keep(answer.reserved)
-    if not answer.duplicates and not answer.taken:
-        return list(answer.enqueued)
-    if answer.duplicates and together:
-        at = answer.duplicates[0]
-        raise await _duplicate(link, rows[at], answer.enqueued[at].id)
-    return await _write_rest(link, rows, ids, answer, retry_seconds=retry_seconds, lock_timeout=lock_timeout)
-
-
-async def _write_rest(
-    link: Link,
-    rows: Sequence[NewRow],
-    ids: Sequence[int],
-    first: jobs.EnqueueAnswer,
-    *,
-    retry_seconds: float,
-    lock_timeout: str | None,
-) -> list[Answer]:
-    """The answers when some rows were refused, or met ids that are somebody else's."""
-    answers: list[Answer] = list(first.enqueued)
-    for at in first.duplicates:
-        answers[at] = await _duplicate(link, rows[at], first.enqueued[at].id)
-    rest = first.taken or [at for at in range(len(rows)) if at not in first.duplicates]
-    if rest:
-        fresh = await jobs.reserve_ids(link, len(rest)) if first.taken else [ids[at] for at in rest]
-        again = await write(link, [rows[at] for at in rest], fresh, retry_seconds=retry_seconds, lock_timeout=lock_timeout)
-        for at, answer in zip(rest, again, strict=True):
-            answers[at] = answer
-    return answers
-
-
-async def _duplicate(link: Link, row: NewRow, job_id: int) -> DuplicateJob:
-    return DuplicateJob(row.type, row.dedup_key or "", job_id, await jobs.status(link, job_id) or "gone")
-
-
-async def _retried(call: Callable[[], Coroutine[Any, Any, Any]], seconds: float) -> Any:
-    """The call's answer, tried again while the database is away. DatabaseUnavailable when that takes longer than `seconds`."""
-    until = time.monotonic() + seconds
-    failures = 0
-    while True:
-        try:
-            return await call()
-        except Exception as error:
-            if not is_passing(error) or is_lock_timeout(error):
-                raise
-            failures += 1
-            pause = backoff_seconds(failures, 1.0, secrets.randbelow(1000) / 1000)
-            if time.monotonic() + pause > until:
-                raise unavailable(error, seconds) from error
-            await asyncio.sleep(pause)
-
-
-def unavailable(error: BaseException, seconds: float) -> DatabaseUnavailable:
-    """What the caller is told when the database did not answer in time."""
-    reason = str(error) or type(error).__name__
-    return DatabaseUnavailable(f"the database did not answer within {seconds:g} s (connect_timeout): {reason}.")
+        self.sender = Sender(database.link(f"enqueue {kind}"), retry_seconds=retry_seconds, lock_timeout=lock_timeout)
+        self.batcher: Batcher[NewRow, Enqueued] = Batcher(self.sender.send, limit=_BATCH, weigh=_weight, heaviest=_BATCH_BYTES)
 
 
 class Enqueuer:
@@ -192,64 +60,101 @@ class Enqueuer:
         self._spawn = spawn
         self._retry_seconds = retry_seconds
         self._lines: dict[str, _Line] = {}
-        self._lonely = asyncio.Semaphore(4)
+        self._lonely = asyncio.Semaphore(_LONELY)
+        self._lonely_senders: set[Sender] = set()
+        self._held: dict[tuple[str, str | None, str | None], asyncio.Event] = {}
+        self._closed = False
 
     async def enqueue(self, row: NewRow) -> Enqueued:
         """Write one row, together with those of other callers. Raises EnqueueError or DatabaseUnavailable."""
-        line = self._line("dedup" if row.dedup_key is not None else "keyed" if row.serialization_key is not None else "plain")
         try:
-            enqueued = await line.batcher.submit(row)
+            enqueued = await self._enqueue(row)
         except Exception as error:
-            if not is_lock_timeout(error):
-                raise _told(error) from error
-            enqueued = await self._enqueue_alone(row)
-        self.announce([row])
+            raise _told(error) from error
+        self._announce([row], [enqueued])
         return enqueued
 
     async def enqueue_many(self, rows: Sequence[NewRow]) -> list[Enqueued]:
         """Write all rows in one transaction, or none. Raises as `enqueue` does, for the first row that was refused."""
         if not rows:
             return []
+        try:
+            enqueued = await self._enqueue_many(rows)
+        except Exception as error:
+            raise _told(error) from error
+        self._announce(rows, enqueued)
+        return enqueued
+
+    async def _enqueue(self, row: NewRow) -> Enqueued:
+        lock = lock_of(row)
+        while True:
+            held = self._held.get(lock)
+            if held is not None:
+                await held.wait()
+                continue
+            try:
+                return await self._line(row).batcher.submit(row)
+            except Exception as error:
+                if not is_lock_timeout(error):
+                    raise
+            if lock not in self._held:  # else another row of the same batch was first
+                return await self._enqueue_held(row)
+
+    async def _enqueue_held(self, row: NewRow) -> Enqueued:
+        held = self._held[lock_of(row)] = asyncio.Event()
+        try:
+            return await self._alone(lambda sender: _only(sender, row))
+        finally:
+            del self._held[lock_of(row)]
+            held.set()
+
+    async def _enqueue_many(self, rows: Sequence[NewRow]) -> list[Enqueued]:
         async with self._pool.take() as link:
             try:
-                ids = await _retried(lambda: jobs.reserve_ids(link, len(rows)), self._retry_seconds)
-                answers = await write(link, rows, ids, retry_seconds=self._retry_seconds, together=True)
+                return await Sender(link, retry_seconds=self._retry_seconds, lock_timeout=_LOCK_TIMEOUT).send_all(rows)
             except Exception as error:
-                raise _told(error) from error
-        self.announce(rows)
-        return [answer for answer in answers if isinstance(answer, Enqueued)]
+                if not is_lock_timeout(error):
+                    raise
+        return await self._alone(lambda sender: sender.send_all(rows))
 
-    async def _enqueue_alone(self, row: NewRow) -> Enqueued:
-        """Wait for the lock that others must not wait for, on a connection for this row."""
-        async with self._lonely:
-            link = self._database.link("enqueue alone", command_timeout=3600.0)
-            try:
-                ids = await _retried(lambda: jobs.reserve_ids(link, 1), self._retry_seconds)
-                answer = (await write(link, [row], ids, retry_seconds=self._retry_seconds))[0]
-            except Exception as error:
-                raise _told(error) from error
-            finally:
-                await link.close()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    async def _alone(self, call: Callable[[Sender], Awaitable[T]]) -> T:
+        """Call until no lock is in the way, with a connection for this call."""
+        while True:
+            async with self._lonely:
+                if self._closed:
+                    raise BatcherEnded(was_sent=False)
+                link = self._database.link("enqueue alone")
+                sender = Sender(link, retry_seconds=self._retry_seconds, lock_timeout=_LONELY_LOCK_TIMEOUT)
+                self._lonely_senders.add(sender)
+                try:
+                    return await call(sender)
+                except Exception as error:
+                    if not is_lock_timeout(error):
+                        raise
+                finally:
+                    self._lonely_senders.discard(sender)
+                    await link.close()
 
-    def announce(self, rows: Sequence[NewRow], *, here_only: bool = False) -> None:
+    def _announce(self, rows: Sequence[NewRow], enqueued: Sequence[Enqueued]) -> None:
         """Wake whoever runs such jobs, after the commit."""
         queues: dict[str, bool] = {}
         soonest = _SOON_SECONDS
-        here_only = here_only or not any(row.notify for row in rows)
-        for row in rows:
-            if row.delay_seconds is None and row.run_at is None:
-                queues[row.queue] = queues.get(row.queue, False) or row.priority < _ORDINARY
-            else:
+        here_only = not any(row.notify for row in rows)
+        for row, one in zip(rows, enqueued, strict=True):
+            if row.delay_seconds is not None or row.run_at is not None:
                 soonest = min(soonest, _due_in(row))
+            elif one.created:
+                queues[row.queue] = queues.get(row.queue, False) or row.priority < _ORDINARY
+            elif row.on_duplicate == "replace":  # it may have been scheduled
+                queues.setdefault(row.queue, False)
+                soonest = 0.0
         for queue, front in queues.items():
             self._wakes.pending(queue, front=front, here_only=here_only)
         if soonest < _SOON_SECONDS:
             self._wakes.due_in(0.0, here_only=here_only)  # by this host's clock, so only a reason to look
 
-    def _line(self, kind: str) -> _Line:
+    def _line(self, row: NewRow) -> _Line:
+        kind = "dedup" if row.dedup_key is not None else "keyed" if row.serialization_key is not None else "plain"
         line = self._lines.get(kind)
         if line is None:
             lock_timeout = None if kind == "plain" else _LOCK_TIMEOUT
@@ -262,9 +167,23 @@ class Enqueuer:
         await asyncio.gather(*(line.batcher.wait_idle() for line in self._lines.values()))
 
     async def close(self, *, timeout: float = 1.0) -> None:
-        """Close the lines' connections, after their tasks have ended."""
-        await asyncio.gather(*(line.link.close(timeout=timeout) for line in self._lines.values()))
+        """Close all connections, after the lines' tasks have ended. Who still waits alone is told so."""
+        self._closed = True
+        for sender in self._lonely_senders:
+            sender.give_up()
+        await asyncio.gather(*(line.sender.link.close(timeout=timeout) for line in self._lines.values()))
         self._lines.clear()
+
+
+async def _only(sender: Sender, row: NewRow) -> Enqueued:
+    (answer,) = await sender.send([row])
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _weight(row: NewRow) -> int:
+    return len(row.payload)
 
 
 def _due_in(row: NewRow) -> float:
@@ -274,7 +193,11 @@ def _due_in(row: NewRow) -> float:
 
 
 def _told(error: Exception) -> Exception:
-    """What the caller sees of an error of the database."""
+    """What the caller sees of an error of the database, and of the lines."""
+    if isinstance(error, BatcherEnded):
+        if error.was_sent:
+            return DatabaseUnavailable("asyncjobs was closed before the database had answered; the job may have been written.")
+        return UsageError("asyncjobs was closed before the job was sent: nothing was written.")
     if is_unsendable(error) and not isinstance(error, EnqueueError):
         return EnqueueError(f"the database refused the job: {error}")
     return error

@@ -26,6 +26,7 @@ from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.status import FINAL
 from asyncjobs.runtime.enqueuer import Enqueuer
 from asyncjobs.runtime.notifier import Notifier
+from asyncjobs.runtime.sender import refusal
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import callers, jobs, migrate
@@ -139,8 +140,13 @@ class Opened:
         return enqueued
 
     async def _enqueue_here(self, connection: Connection, rows: Sequence[NewRow]) -> list[Enqueued]:
+        if not rows:
+            return []
         tokens = [secrets.randbits(62) for _ in rows]
-        return await callers.enqueue(connection, self.database, rows, tokens) if rows else []
+        answer = await callers.enqueue(connection, self.database, rows, tokens)
+        if answer.refused:
+            raise refusal(rows, answer.enqueued, answer.refused[0])
+        return answer.enqueued
 
     async def get(self, job_id: int) -> Job | None:
         """The job, or None."""

@@ -4,30 +4,27 @@ The caller's connection is the caller's: nothing is set on it, no codec, no para
 comes back is one row. Drivers are told by what they can do, none is imported.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from asyncjobs.connections import Connection, check_connection
-from asyncjobs.errors import DuplicateJob
-from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.errors import UnsupportedConnection
+from asyncjobs.model.new_row import NewRow
 from asyncjobs.store.database import Database
+from asyncjobs.store.jobs import EnqueueAnswer, enqueue_answer
+
+_ANSWER = ("ids", "existing", "refused", "statuses", "taken", "reserved")
 
 
-async def enqueue(connection: Connection, database: Database, rows: Sequence[NewRow], tokens: Sequence[int]) -> list[Enqueued]:
-    """Write the rows in the connection's transaction: visible, and notified, with its commit.
-
-    Raises DuplicateJob (nothing was written) when a row asked for that, and UnsupportedConnection.
-    """
+async def enqueue(connection: Connection, database: Database, rows: Sequence[NewRow], tokens: Sequence[int]) -> EnqueueAnswer:
+    """Write the rows in the connection's transaction: visible, and notified, with its commit. Raises UnsupportedConnection."""
     document = [{**msgspec.to_builtins(row), "enqueue_token": token} for row, token in zip(rows, tokens, strict=True)]
     text = msgspec.json.encode(document).decode()
-    ids, existing, duplicates, status = await call(connection, database.sql("enqueue_here"), text, database.channel)
-    if duplicates:
-        row = rows[duplicates[0] - 1]
-        raise DuplicateJob(row.type, row.dedup_key or "", ids[duplicates[0] - 1], status or "gone")
-    met = frozenset(existing or ())
-    return [Enqueued(job_id, at not in met) for at, job_id in enumerate(ids, start=1)]
+    values = await call(connection, database.sql("enqueue_here"), text, database.channel)
+    return enqueue_answer(dict(zip(_ANSWER, values, strict=True)))
 
 
 async def complete(
@@ -45,22 +42,29 @@ async def call(connection: Any, sql: str, *args: Any) -> Sequence[Any]:
         return tuple(await connection.fetchrow(sql, *args))
     if kind == "psycopg":
         async with connection.cursor(row_factory=_tuple_rows) as cursor:
-            await cursor.execute(_percent(sql, len(args)), args)
+            await cursor.execute(sql if _takes_numbers(cursor) else _percent(sql), args)
             return tuple(await cursor.fetchone())
     if kind == "sqlalchemy_session":
         connection = await connection.connection()
+    if connection.dialect.name != "postgresql":
+        raise UnsupportedConnection(f"got a connection to {connection.dialect.name}: jobs are enqueued in PostgreSQL.")
     # SQLAlchemy begins its transaction with the first statement that goes through it, so the driver's connection is not used
     # directly.
-    text = sql if connection.dialect.driver == "asyncpg" else _percent(sql, len(args))
+    text = sql if connection.dialect.driver == "asyncpg" else _percent(sql)
     return tuple((await connection.exec_driver_sql(text, args)).one())
 
 
-def _percent(sql: str, count: int) -> str:
-    """The statement with psycopg's placeholders. Parameters occur in their order."""
-    sql = sql.replace("%", "%%")
-    for number in range(1, count + 1):
-        sql = sql.replace(f"${number}", "%s")
-    return sql
+_PARTS = re.compile(r"""(?P<as_it_is>"(?:[^"]|"")*"|'(?:[^']|'')*'|--[^\n]*)|(?P<parameter>\$\d+)""")
+
+
+def _percent(sql: str) -> str:
+    """The statement with psycopg's placeholders. Parameters occur in their order; a schema's name may look like one."""
+    return _PARTS.sub(lambda found: found["as_it_is"] or "%s", sql.replace("%", "%%"))
+
+
+def _takes_numbers(cursor: Any) -> bool:
+    """Whether this is one of psycopg's raw cursors, which take a statement as the server does."""
+    return any(cls.__module__.startswith("psycopg") and "Raw" in cls.__name__ for cls in type(cursor).__mro__)
 
 
 def _tuple_rows(_cursor: Any) -> Any:

@@ -6,10 +6,12 @@ closed, and every statement has a time-out (without one, asyncpg waits for ever 
 """
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from itertools import count
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -35,18 +37,24 @@ def _read(kind: str, name: str) -> str:
     return files("asyncjobs.store").joinpath(kind, name).read_text(encoding="utf-8")
 
 
+_PLACES = re.compile(r"'?\basyncjobs\.|\$\$")
+
+
 @cache
 def in_schema(sql: str, schema: str) -> str:
     """The SQL text with the schema's quoted name in place of `asyncjobs.`, also at the start of a string literal."""
     quoted = quote_identifier(schema) + "."
-    return sql.replace("'asyncjobs.", "'" + quoted.replace("'", "''")).replace("asyncjobs.", quoted)
+    # Functions' bodies are quoted by dollars, which the name may have, too.
+    body = next(tag for number in count() if (tag := f"$body{number or ''}$") not in quoted) if "$" in quoted else "$$"
+    names = {"asyncjobs.": quoted, "'asyncjobs.": "'" + quoted.replace("'", "''"), "$$": body}
+    return _PLACES.sub(lambda found: names[found[0]], sql)
 
 
 class Database:
     """Where the jobs are: a server, a schema on it, and how to get a connection.
 
-    `connect_kwargs` goes to `asyncpg.connect` as it is (ssl, passfile …). `settings` are sent with the connection's start; a
-    pooler that refuses them is served with `settings={}`.
+    `connect_kwargs` goes to `asyncpg.connect` (ssl, passfile …). With its `server_settings` every connection starts; a pooler that
+    refuses the isolation level, which is sent otherwise, is given `{}`.
     """
 
     def __init__(
@@ -102,6 +110,11 @@ class Link:
         self._command_timeout = command_timeout
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
+
+    @property
+    def timeout_seconds(self) -> float:
+        """How long a statement may take, unless said otherwise with it."""
+        return self._command_timeout or self.database.command_timeout
 
     @property
     def is_open(self) -> bool:

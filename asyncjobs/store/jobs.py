@@ -1,6 +1,6 @@
 """The statements of a job's life: enqueue, finish (ack, advance, claim), read back, give back, read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -18,12 +18,19 @@ _COLUMNS: Final = (
 _DEFAULTS: Final = {"version": 1, "priority": 100, "max_attempts": 3, "on_duplicate": "return", "on_dead": "advance"}
 
 
+class Refused(msgspec.Struct, frozen=True):
+    """A row that must not be written: its dedup key is taken, or it would replace a job that has another serialization key."""
+
+    at: int  # its ordinal, from 0
+    status: str | None  # of the job in its way; None when that is another row of the same call
+
+
 class EnqueueAnswer(msgspec.Struct, frozen=True):
-    """What became of a batch. When `duplicates` or `taken` name ordinals (from 0), the caller has to act on these."""
+    """What became of a batch."""
 
     enqueued: list[Enqueued]
-    duplicates: list[int]  # asked to be refused if a live job has the dedup key: nothing was written at all
-    taken: list[int]  # their reserved ids belong to other rows: these rows were not written
+    refused: list[Refused]  # if there are any, nothing was written at all
+    taken: list[int]  # if other jobs have some of the ids: ordinals (from 0) of the rows that were not written
     reserved: list[int]
 
 
@@ -38,28 +45,27 @@ async def enqueue(
     ids: Sequence[int],
     tokens: Sequence[int],
     *,
+    again: bool = False,
     reserve: int = 0,
     lock_timeout: str | None = None,
+    timeout: float | None = None,
 ) -> EnqueueAnswer:
-    """Write the rows in one transaction; `tokens` identify them if the call has to be made again with the same ids."""
+    """Write the rows in one transaction; `tokens` identify them if the call has to be made `again` with the same ids."""
     record = await link.fetch_row(
         "enqueue", ids, tokens, [row.type for row in rows], [row.queue for row in rows],
-        *(_column(rows, name) for name in _COLUMNS), reserve, lock_timeout,
+        *(_column(rows, name) for name in _COLUMNS), again, reserve, lock_timeout, timeout=timeout,
     )  # fmt: skip
     assert record is not None  # noqa: S101 - a function with OUT parameters returns exactly one row
-    return enqueue_answer(record, len(rows))
+    return enqueue_answer(dict(record))
 
 
-def enqueue_answer(record: Record, count: int) -> EnqueueAnswer:
-    """The answer from the row that `enqueue` returned."""
-    existing = frozenset(record["existing"] or ())
-    ids = record["ids"]
+def enqueue_answer(record: Mapping[str, Any]) -> EnqueueAnswer:
+    """The answer from what the server's function returned; its ordinals begin with 1."""
+    existing: frozenset[int] = frozenset(record["existing"] or ())
     return EnqueueAnswer(
-        enqueued=[Enqueued(ids[at], at + 1 not in existing) for at in range(count)]
-        if existing
-        else [Enqueued(i, True) for i in ids],
-        duplicates=[ordinal - 1 for ordinal in record["duplicates"] or ()],
-        taken=[ordinal - 1 for ordinal in record["taken"] or ()],
+        enqueued=[Enqueued(job_id, at not in existing) for at, job_id in enumerate(record["ids"], start=1)],
+        refused=[Refused(at - 1, status) for at, status in zip(record["refused"] or (), record["statuses"] or (), strict=True)],
+        taken=[at - 1 for at in record["taken"] or ()],
         reserved=record["reserved"] or [],
     )
 

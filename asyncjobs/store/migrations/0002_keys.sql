@@ -11,13 +11,44 @@ CREATE TABLE asyncjobs.dispatch_requests (
     serialization_key text NOT NULL
 );
 
--- Lock the keys until the end of the transaction. Keys share 4,096 slots, taken in ascending order: a lock per key would run
--- out of shared memory at some 50,000 keys in one transaction, and two orders would deadlock.
+-- Slots of these keys. Keys share 4,096 of them: a lock per key would run out of shared memory at some 50,000 keys in one transaction.
+CREATE FUNCTION asyncjobs.key_slots(_keys text[]) RETURNS integer[] LANGUAGE sql IMMUTABLE
+RETURN ARRAY(SELECT DISTINCT pg_catalog.hashtext(k.key) & 4095 AS slot FROM pg_catalog.unnest(_keys) AS k(key) ORDER BY slot);
+
+-- Lock the keys until the end of the transaction, their slots in ascending order: two orders would deadlock.
 CREATE FUNCTION asyncjobs.lock_keys(_keys text[]) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('asyncjobs.serialization_key'), slots.slot)
-    FROM (SELECT DISTINCT hashtext(k.key) & 4095 AS slot FROM unnest(_keys) AS k(key) ORDER BY 1) AS slots;
+    FROM unnest(asyncjobs.key_slots(_keys)) AS slots(slot);
+END $$;
+
+-- The same, giving up after a moment: error 55P03.
+CREATE FUNCTION asyncjobs.lock_keys_shortly(_keys text[]) RETURNS void LANGUAGE plpgsql
+SET lock_timeout = '50ms' SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM asyncjobs.lock_keys(_keys);
+END $$;
+
+-- Lock those of the keys that nobody has locked, without waiting; returns these.
+CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[]) RETURNS text[] LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH slots AS MATERIALIZED (
+            SELECT u.slot, pg_try_advisory_xact_lock(hashtext('asyncjobs.serialization_key'), u.slot) AS is_ours
+            FROM unnest(asyncjobs.key_slots(_keys)) AS u(slot))
+        SELECT DISTINCT k.key FROM unnest(_keys) AS k(key) JOIN slots ON slots.slot = hashtext(k.key) & 4095 WHERE slots.is_ours);
+END $$;
+
+-- Leave it to a serializer to dispatch the heads of these keys, after the commit.
+CREATE FUNCTION asyncjobs.request_dispatch(_keys text[]) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO asyncjobs.dispatch_requests (serialization_key) SELECT DISTINCT k.key FROM unnest(_keys) AS k(key);
+    IF FOUND THEN
+        PERFORM pg_notify(asyncjobs.channel(), 'k');
+    END IF;
 END $$;
 
 -- Whether an operator holds jobs of this queue, type or key back.
@@ -62,17 +93,52 @@ BEGIN
     RETURNING j.id, j.serialization_key;
 END $$;
 
+-- Under SERIALIZABLE every look into an index conflicts with whoever inserts beside it: any two transactions that enqueued keyed jobs
+-- at the same time would fail one of them. So nothing is looked for there: the row is found by its ctid, and the slots to lock
+-- were noted by the inserts, in a setting that ends (and rolls back to savepoints) with the transaction.
+CREATE FUNCTION asyncjobs.note_joining(_keys text[]) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF current_setting('transaction_isolation') = 'serializable' THEN
+        PERFORM set_config('asyncjobs_joining.slots', ARRAY(
+            SELECT unnest(asyncjobs.key_slots(array_remove(_keys, NULL)))
+            UNION SELECT unnest(nullif(current_setting('asyncjobs_joining.slots', true), '')::integer[]) ORDER BY 1)::text, true);
+    END IF;
+END $$;
+
+CREATE FUNCTION asyncjobs.join_key(_id bigint, _ctid tid, _key text) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _place bigint;
+BEGIN
+    -- For the first row all keys are locked, in order; what was inserted past `note_joining` is locked by itself.
+    PERFORM pg_advisory_xact_lock(hashtext('asyncjobs.serialization_key'), slots.slot)
+    FROM unnest(nullif(current_setting('asyncjobs_joining.slots', true), '')::integer[]) AS slots(slot);
+    PERFORM set_config('asyncjobs_joining.slots', '', true);
+    PERFORM asyncjobs.lock_keys(ARRAY[_key]);
+    _place := nextval('asyncjobs.place_seq');
+    UPDATE asyncjobs.serialized_jobs AS s SET place = _place WHERE s.ctid = _ctid AND s.id = _id AND s.place IS NULL;
+    IF NOT FOUND THEN  -- it was updated since
+        UPDATE asyncjobs.serialized_jobs AS s SET place = _place WHERE s.id = _id AND s.place IS NULL;
+    END IF;
+    PERFORM asyncjobs.request_dispatch(ARRAY[_key]);
+END $$;
+
 -- At the commit of a caller's transaction: its keyed rows join their lines, in commit order. An open transaction thus blocks nobody.
 CREATE FUNCTION asyncjobs.join_keys() RETURNS trigger LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _keys text[];
 BEGIN
+    IF current_setting('transaction_isolation') = 'serializable' THEN
+        PERFORM asyncjobs.join_key(NEW.id, NEW.ctid, NEW.serialization_key);
+        RETURN NULL;
+    END IF;
     SELECT array_agg(DISTINCT s.serialization_key) INTO _keys FROM asyncjobs.serialized_jobs AS s WHERE s.place IS NULL;
     IF _keys IS NULL THEN
         RETURN NULL;  -- an earlier row of this transaction brought them all in
     END IF;
-    PERFORM asyncjobs.lock_keys(_keys);
+    PERFORM asyncjobs.lock_joining();
     UPDATE asyncjobs.serialized_jobs AS s SET place = q.place
     FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
           FROM (SELECT x.id FROM asyncjobs.serialized_jobs AS x WHERE x.place IS NULL ORDER BY x.id) AS o) AS q
@@ -81,8 +147,7 @@ BEGIN
         PERFORM asyncjobs.dispatch_keys(_keys);
     ELSE
         -- Under a snapshot older than the lock this could not see what others dispatched: a serializer does it after the commit.
-        INSERT INTO asyncjobs.dispatch_requests (serialization_key) SELECT k.key FROM unnest(_keys) AS k(key);
-        PERFORM pg_notify(asyncjobs.channel(), 'k');
+        PERFORM asyncjobs.request_dispatch(_keys);
     END IF;
     RETURN NULL;
 END $$;

@@ -1,22 +1,25 @@
 -- Enqueue: rows of any kind in one call. The callers' batches keep plain, keyed and deduplicated rows apart.
 --
--- Order inside: dedup rows first, then the locks of keys: a dedup row is never waited for under a key's lock. Every statement takes
--- a new snapshot (READ COMMITTED), which is what makes "lock, then look" right.
+-- Order inside: dedup rows, then rows of jobs that are replaced, then the locks of keys: a dedup row is never waited for under a
+-- key's lock. Every statement takes a new snapshot (READ COMMITTED), which is what makes "lock, then look" right.
 --
--- `_ids` were reserved by an earlier call (null: drawn here), `_tokens` say whose a row is: after an answer that was lost, the same
--- call is made again, and a row that is there with its token was written by the first. `_own` false: the transaction is the
+-- `_ids` were reserved by an earlier call (null: drawn here), `_tokens` say whose a row is. `_again`: an earlier call with the same
+-- ids and tokens was not answered. A row that is there with its token was written by that call; one that is there with another
+-- token is somebody else's, who got the id from a server that had forgotten it (a fail-over). `_own` false: the transaction is the
 -- caller's, keyed rows join their line at its commit.
 
 CREATE FUNCTION asyncjobs.enqueue(
     _ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[],
     _priorities integer[], _max_attempts integer[], _timeouts float8[], _run_ats timestamptz[], _delays float8[],
     _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors float8[],
-    _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _reserve integer,
-    _lock_timeout text,
-    OUT ids bigint[],         -- the id of each row: its own, or that of the live job with its dedup key
-    OUT existing integer[],   -- ordinals of rows that met a live job with their dedup key
-    OUT duplicates integer[], -- ordinals of rows that asked to be refused then: nothing was written
-    OUT taken integer[],      -- ordinals whose reserved id belongs to another row: nothing was written for them
+    _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean,
+    _reserve integer, _lock_timeout text,
+    OUT ids bigint[],         -- the id of each row: its own, or that of the job that has its dedup key
+    OUT existing integer[],   -- ordinals of rows whose dedup key another job has
+    OUT refused integer[],    -- ordinals of rows that asked to be refused then, or to replace a job with another serialization key:
+                              -- if there are any, nothing was written at all
+    OUT statuses text[],      -- of the job that each of these met; null when it is another row of this call
+    OUT taken integer[],      -- if other rows have some of the reserved ids: the ordinals that were not written, all of them
     OUT reserved bigint[])    -- ids for the next call
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -24,10 +27,17 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
     _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
+    _new bigint[];        -- the ids of the rows that are to be written here, null for the others
+    _replacing integer[]; -- ordinals
     _keys text[];
+    _expected integer;
     _written integer;
     _row record;
     _other bigint;
+    _other_key text;
+    _other_status text;
+    _taker bigint := -1;  -- the row of this call that took the last key, and its ordinal
+    _taker_at integer;
 BEGIN
     IF _lock_timeout IS NOT NULL THEN
         PERFORM set_config('lock_timeout', _lock_timeout, true);  -- the transaction is this call
@@ -36,44 +46,76 @@ BEGIN
     IF _ids IS NULL THEN
         ids := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM generate_series(1, cardinality(_types)));
     END IF;
+    _new := ids;
+    IF _again THEN
+        SELECT array_agg(CASE WHEN f.is_ours IS NULL THEN r.id END ORDER BY r.ordinal),
+               CASE WHEN bool_or(NOT f.is_ours)
+                    THEN array_agg(r.ordinal::integer ORDER BY r.ordinal) FILTER (WHERE f.is_ours IS NOT TRUE) END
+        INTO _new, taken
+        FROM unnest(ids, _tokens) WITH ORDINALITY AS r(id, token, ordinal)
+        LEFT JOIN LATERAL (
+            SELECT j.enqueue_token IS NOT DISTINCT FROM r.token AS is_ours FROM asyncjobs.jobs AS j WHERE j.id = r.id
+            UNION ALL
+            SELECT s.enqueue_token IS NOT DISTINCT FROM r.token FROM asyncjobs.serialized_jobs AS s WHERE s.id = r.id
+            LIMIT 1) AS f ON true;
+        IF taken IS NOT NULL THEN
+            RETURN;
+        END IF;
+    END IF;
 
     IF _dedup_keys IS NOT NULL THEN
         FOR _row IN
-            SELECT r.ordinal::integer AS ordinal, r.type, r.dedup_key, ids[r.ordinal] AS id, r.on_duplicate,
-                   _tokens[r.ordinal] AS token, _now + make_interval(secs => r.dedup_for) AS expires_at
-            FROM unnest(_types, _dedup_keys, _dedup_fors, _on_duplicates)
-                WITH ORDINALITY AS r(type, dedup_key, dedup_for, on_duplicate, ordinal)
-            WHERE r.dedup_key IS NOT NULL ORDER BY r.type, r.dedup_key, r.ordinal
+            SELECT r.ordinal::integer AS at, r.id, r.type, r.dedup_key, r.on_duplicate, r.key,
+                   _now + make_interval(secs => r.dedup_for) AS expires_at
+            FROM unnest(_new, _types, _dedup_keys, _dedup_fors, _on_duplicates, _serialization_keys)
+                WITH ORDINALITY AS r(id, type, dedup_key, dedup_for, on_duplicate, key, ordinal)
+            WHERE r.id IS NOT NULL AND r.dedup_key IS NOT NULL ORDER BY r.type, r.dedup_key, r.ordinal
         LOOP
-            -- Made again after a lost answer: the job may have ended meanwhile, and must not take its key once more.
-            CONTINUE WHEN EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = _row.id AND j.enqueue_token = _row.token);
             _other := asyncjobs.take_dedup_key(_row.type, _row.dedup_key, _row.id, _row.expires_at);
-            IF _other <> _row.id THEN
-                ids[_row.ordinal] := _other;
-                existing := existing || _row.ordinal;
-                IF _row.on_duplicate = 'raise' THEN
-                    duplicates := duplicates || _row.ordinal;
-                END IF;
+            IF _other = _row.id THEN
+                _taker := _row.id;
+                _taker_at := _row.at;
+                CONTINUE;
+            END IF;
+            ids[_row.at] := _other;
+            _new[_row.at] := NULL;
+            existing := existing || _row.at;
+            CONTINUE WHEN coalesce(_row.on_duplicate, 'return') = 'return';
+            _other_status := NULL;
+            _other_key := _serialization_keys[_taker_at];
+            IF _other <> _taker THEN
+                SELECT o.status, o.serialization_key INTO _other_status, _other_key FROM asyncjobs.status_and_key(_other) AS o;
+                _other_status := coalesce(_other_status, 'gone');
+            END IF;
+            IF _row.on_duplicate = 'raise'
+               OR (_other_key IS DISTINCT FROM _row.key
+                   AND (_other = _taker OR _other_status IN ('waiting', 'scheduled', 'pending', 'paused'))) THEN
+                refused := refused || _row.at;
+                statuses := array_append(statuses, _other_status);
+            ELSIF _other = _taker THEN
+                _payloads[_taker_at] := _payloads[_row.at];
+                IF _versions IS NOT NULL THEN _versions[_taker_at] := _versions[_row.at]; END IF;
+                IF _run_ats IS NOT NULL THEN _run_ats[_taker_at] := _run_ats[_row.at]; END IF;
+                IF _delays IS NOT NULL THEN _delays[_taker_at] := _delays[_row.at]; END IF;
+            ELSE
+                _replacing := _replacing || _row.at;
             END IF;
         END LOOP;
-        IF duplicates IS NOT NULL THEN
-            DELETE FROM asyncjobs.dedup_keys AS d USING unnest(_types, _dedup_keys, ids) AS r(type, dedup_key, id)
-            WHERE d.type = r.type AND d.dedup_key = r.dedup_key AND d.job_id = r.id
-              AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = r.id)
-              AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = r.id);
+        IF refused IS NOT NULL THEN
+            PERFORM asyncjobs.drop_dedup_keys(_new, _types, _dedup_keys);
             RETURN;
         END IF;
-        IF existing IS NOT NULL THEN
-            PERFORM asyncjobs.replace_job(r.id, r.payload, coalesce(r.run_at, _now + make_interval(secs => r.delay)))
-            FROM unnest(ids, _payloads, _run_ats, _delays, _on_duplicates)
-                WITH ORDINALITY AS r(id, payload, run_at, delay, on_duplicate, ordinal)
-            WHERE r.ordinal = ANY (existing) AND r.on_duplicate = 'replace';
+        IF _replacing IS NOT NULL THEN
+            PERFORM asyncjobs.replace_jobs(ids, _payloads, _versions, _run_ats, _delays, _serialization_keys, _replacing, false, _own);
         END IF;
     END IF;
 
     IF _serialization_keys IS NOT NULL AND _own THEN
         SELECT array_agg(DISTINCT k.key) INTO _keys FROM unnest(_serialization_keys) AS k(key) WHERE k.key IS NOT NULL;
         PERFORM asyncjobs.lock_keys(_keys);
+    END IF;
+    IF _serialization_keys IS NOT NULL AND _replacing IS NOT NULL THEN
+        PERFORM asyncjobs.replace_jobs(ids, _payloads, _versions, _run_ats, _delays, _serialization_keys, _replacing, true, _own);
     END IF;
 
     INSERT INTO asyncjobs.jobs (id, enqueue_token, type, queue, lane, version, payload, priority, max_attempts, timeout,
@@ -85,76 +127,41 @@ BEGIN
         CASE WHEN d.due_at > _now THEN 'scheduled'
              WHEN _any_paused AND asyncjobs.is_paused(r.queue, r.type, r.key) THEN 'paused'
              ELSE 'pending' END, _now, _now
-    FROM unnest(ids, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts, _run_ats, _delays,
+    FROM unnest(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts, _run_ats, _delays,
             _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _serialization_keys, _on_deads, _trace_contexts)
-        WITH ORDINALITY AS r(id, token, type, queue, lane, version, payload, priority, max_attempts, timeout, run_at, delay,
-            correlation_id, parent_job_id, creator, dedup_key, key, on_dead, trace_context, ordinal)
+        AS r(id, token, type, queue, lane, version, payload, priority, max_attempts, timeout, run_at, delay,
+            correlation_id, parent_job_id, creator, dedup_key, key, on_dead, trace_context)
     CROSS JOIN LATERAL (SELECT coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) AS due_at) AS d
-    WHERE (existing IS NULL OR r.ordinal <> ALL (existing)) AND (r.key IS NULL OR d.due_at > _now)
+    WHERE r.id IS NOT NULL AND (r.key IS NULL OR d.due_at > _now)
     ON CONFLICT (id) DO NOTHING;
     GET DIAGNOSTICS _written = ROW_COUNT;
 
     IF _serialization_keys IS NOT NULL THEN
-        _written := _written + asyncjobs.enqueue_keyed(ids, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities,
+        _written := _written + asyncjobs.enqueue_keyed(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities,
             _max_attempts, _timeouts, _run_ats, _delays, _correlation_ids, _parent_job_ids, _creators, _dedup_keys,
-            _serialization_keys, _on_deads, _trace_contexts, existing, _own);
+            _serialization_keys, _on_deads, _trace_contexts, _own, _again);
         IF _own THEN
             PERFORM asyncjobs.dispatch_keys(_keys);
+        ELSE
+            PERFORM asyncjobs.note_joining(_serialization_keys);
         END IF;
     END IF;
 
-    IF _written + coalesce(cardinality(existing), 0) < cardinality(ids) THEN
-        SELECT array_agg(r.ordinal::integer) INTO taken
-        FROM unnest(ids, _tokens) WITH ORDINALITY AS r(id, token, ordinal)
-        WHERE (existing IS NULL OR r.ordinal <> ALL (existing))
+    _expected := cardinality(_new);
+    IF _again OR existing IS NOT NULL THEN
+        _expected := (SELECT count(n.id) FROM unnest(_new) AS n(id));
+    END IF;
+    -- Another row has an id of ours. That is as it should be when the earlier call was committed only while this one waited for it.
+    IF _written < _expected AND EXISTS (
+        SELECT FROM unnest(_new, _tokens) AS r(id, token)
+        WHERE r.id IS NOT NULL
           AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = r.id AND j.enqueue_token = r.token)
-          AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = r.id AND s.enqueue_token = r.token);
+          AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = r.id AND s.enqueue_token = r.token)) THEN
+        RAISE EXCEPTION 'a reserved id belongs to another job' USING ERRCODE = 'serialization_failure';  -- made again, it says which
     END IF;
     IF _reserve > 0 THEN
         reserved := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM generate_series(1, _reserve));
     END IF;
-END $$;
-
--- Take a dedup key for a job, unless a live job or an unexpired key has it; returns the id of whoever has it now. Waits for a
--- transaction that is about to take it, and looks again in a new statement: a winner that rolls back leaves the key to the waiter.
-CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _expires_at timestamptz) RETURNS bigint LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    _owner bigint;
-BEGIN
-    LOOP
-        INSERT INTO asyncjobs.dedup_keys AS d (type, dedup_key, job_id, expires_at) VALUES (_type, _key, _id, _expires_at)
-        ON CONFLICT (type, dedup_key) DO UPDATE SET job_id = excluded.job_id, live = true, expires_at = excluded.expires_at
-            WHERE NOT d.live AND d.expires_at <= asyncjobs.clock()
-        RETURNING d.job_id INTO _owner;
-        IF FOUND THEN
-            RETURN _owner;
-        END IF;
-        SELECT d.job_id INTO _owner FROM asyncjobs.dedup_keys AS d WHERE d.type = _type AND d.dedup_key = _key;
-        IF FOUND THEN
-            RETURN _owner;
-        END IF;
-    END LOOP;
-END $$;
-
--- on_duplicate="replace": give a job that has not started a new payload and time. One that has started stays as it is.
-CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _run_at timestamptz) RETURNS boolean LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    _due_at timestamptz := coalesce(_run_at, asyncjobs.clock());
-    _found boolean;
-BEGIN
-    UPDATE asyncjobs.serialized_jobs AS s SET payload = _payload::jsonb WHERE s.id = _id AND s.job_id IS NULL;
-    _found := FOUND;
-    UPDATE asyncjobs.jobs AS j
-    SET payload = _payload::jsonb, updated_at = asyncjobs.clock(), run_at = _due_at, scheduled_at = _due_at,
-        status = CASE WHEN j.status = 'waiting' OR j.status = 'paused' THEN j.status
-                      WHEN _due_at > asyncjobs.clock() AND j.serialization_key IS NULL THEN 'scheduled'
-                      WHEN j.status = 'scheduled' AND j.serialization_key IS NOT NULL THEN j.status
-                      ELSE 'pending' END,
-        place = CASE WHEN j.status = 'scheduled' THEN nextval('asyncjobs.place_seq') ELSE j.place END
-    WHERE j.id = _id AND j.attempts = 0 AND j.status IN ('scheduled', 'pending', 'paused', 'waiting');
-    RETURN _found OR FOUND;
 END $$;
 
 -- The keyed rows of an enqueue that are due: into their lines. The lock is held, or they join at the commit (place null).
@@ -162,7 +169,7 @@ CREATE FUNCTION asyncjobs.enqueue_keyed(
     _ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[],
     _priorities integer[], _max_attempts integer[], _timeouts float8[], _run_ats timestamptz[], _delays float8[],
     _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[],
-    _on_deads text[], _trace_contexts text[], _except integer[], _own boolean) RETURNS integer
+    _on_deads text[], _trace_contexts text[], _own boolean, _again boolean) RETURNS integer
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -180,22 +187,22 @@ BEGIN
             _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _serialization_keys, _on_deads, _trace_contexts)
         WITH ORDINALITY AS r(id, token, type, queue, lane, version, payload, priority, max_attempts, timeout, run_at, delay,
             correlation_id, parent_job_id, creator, dedup_key, key, on_dead, trace_context, ordinal)
-    WHERE r.key IS NOT NULL AND (_except IS NULL OR r.ordinal <> ALL (_except))
+    WHERE r.id IS NOT NULL AND r.key IS NOT NULL
       AND coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) <= _now
-      AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = r.id)  -- made again after a lost answer: it may have run already
-    ORDER BY r.ordinal
+      -- Made again after a lost answer: the earlier call's job may have been delayed, or have run already.
+      AND NOT (_again AND EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = r.id))
+    ORDER BY r.ordinal  -- places are drawn after the sort
     ON CONFLICT (id) DO NOTHING;
     GET DIAGNOSTICS _written = ROW_COUNT;
     RETURN _written;
 END $$;
 
 -- The same for a connection of the caller's, whatever its driver: one JSON text in, one row out. It notifies inside the transaction.
-CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT duplicates integer[])
+CREATE FUNCTION asyncjobs.enqueue_here(
+    _rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    _payload text;
 BEGIN
-    SELECT e.ids, e.existing, e.duplicates INTO ids, existing, duplicates
+    SELECT e.ids, e.existing, e.refused, e.statuses INTO ids, existing, refused, statuses
     FROM (SELECT array_agg(r.enqueue_token ORDER BY o) AS tokens, array_agg(r.type ORDER BY o) AS types,
             array_agg(r.queue ORDER BY o) AS queues, array_agg(r.lane ORDER BY o) AS lanes, array_agg(r.version ORDER BY o) AS versions,
             array_agg(r.payload ORDER BY o) AS payloads, array_agg(r.priority ORDER BY o) AS priorities,
@@ -214,12 +221,26 @@ BEGIN
     CROSS JOIN LATERAL asyncjobs.enqueue(NULL, a.tokens, a.types, a.queues, a.lanes, a.versions, a.payloads, a.priorities,
         a.max_attempts, a.timeouts, a.run_ats, a.delays, a.correlation_ids, a.parent_job_ids, a.creators,
         CASE WHEN a.dedup THEN a.dedup_keys END, a.dedup_fors, a.on_duplicates, CASE WHEN a.keyed THEN a.keys END, a.on_deads,
-        a.trace_contexts, false, 0, NULL) AS e;
-    IF _channel IS NOT NULL AND duplicates IS NULL THEN
-        FOR _payload IN SELECT DISTINCT 'q:' || (x.item ->> 'queue') FROM jsonb_array_elements(_rows::jsonb) AS x(item)
-            WHERE (x.item ->> 'notify')::boolean
-        LOOP
-            PERFORM pg_notify(_channel, _payload);
-        END LOOP;
+        a.trace_contexts, false, false, 0, NULL) AS e;
+    IF _channel IS NOT NULL AND refused IS NULL THEN
+        PERFORM asyncjobs.announce(_rows::jsonb, existing, _channel);
     END IF;
+END $$;
+
+-- Notify, with the commit of this transaction, what was just enqueued in it: the queues of jobs that are due, and the promoters when
+-- something is due soon. Later ones are found by the promoters' interval.
+CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _channel text) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+BEGIN
+    PERFORM pg_notify(_channel, n.payload) FROM (
+        SELECT DISTINCT CASE WHEN d.due_at > _now OR m.met THEN 'd' WHEN r.priority < 100 THEN 'f:' || r.queue
+                             ELSE 'q:' || r.queue END AS payload
+        FROM jsonb_array_elements(_rows) WITH ORDINALITY AS x(item, ordinal)
+        CROSS JOIN LATERAL jsonb_to_record(x.item) AS r(queue text, priority integer, run_at timestamptz, delay_seconds float8,
+            on_duplicate text, notify boolean)
+        CROSS JOIN LATERAL (SELECT coalesce(r.run_at, _now + make_interval(secs => r.delay_seconds), _now) AS due_at) AS d
+        CROSS JOIN LATERAL (SELECT coalesce(x.ordinal = ANY (_existing), false) AS met) AS m
+        WHERE r.notify AND d.due_at < _now + interval '10 seconds' AND (r.on_duplicate = 'replace' OR NOT m.met)) AS n;
 END $$;

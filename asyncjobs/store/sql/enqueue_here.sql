@@ -1,4 +1,3 @@
--- Enqueue inside the caller's transaction; the fourth column is the status of the first job that made it refuse.
-SELECT e.ids, e.existing, e.duplicates,
-    (SELECT j.status FROM asyncjobs.jobs AS j WHERE j.id = e.ids[e.duplicates[1]]) AS status
+-- Enqueue inside the caller's transaction.
+SELECT e.ids, e.existing, e.refused, e.statuses, NULL::bigint[] AS taken, NULL::bigint[] AS reserved
 FROM asyncjobs.enqueue_here($1::text, $2::text) AS e;

@@ -1,0 +1,178 @@
+-- Dedup keys: who has one, and on_duplicate="replace".
+
+-- Take a dedup key for a job, unless a live job or an unexpired key has it; returns the id of whoever has it now. Waits for a
+-- transaction that is about to take it, and looks again in a new statement: a winner that rolls back leaves the key to the waiter.
+-- The row of a key that somebody has is not locked: it would be until the end of the caller's transaction, and whatever ends that
+-- job would wait for it. Inserting before looking keeps serializable transactions with different keys out of each other's way.
+CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _expires_at timestamptz) RETURNS bigint LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _owner bigint;
+    _is_free boolean;
+BEGIN
+    LOOP
+        INSERT INTO asyncjobs.dedup_keys AS d (type, dedup_key, job_id, expires_at) VALUES (_type, _key, _id, _expires_at)
+        ON CONFLICT (type, dedup_key) DO NOTHING;
+        IF FOUND THEN
+            RETURN _id;
+        END IF;
+        SELECT d.job_id, NOT d.live AND d.expires_at <= asyncjobs.clock() INTO _owner, _is_free
+        FROM asyncjobs.dedup_keys AS d WHERE d.type = _type AND d.dedup_key = _key;
+        IF FOUND AND NOT _is_free THEN
+            RETURN _owner;
+        END IF;
+        UPDATE asyncjobs.dedup_keys AS d SET job_id = _id, live = true, expires_at = _expires_at
+        WHERE d.type = _type AND d.dedup_key = _key AND NOT d.live AND d.expires_at <= asyncjobs.clock();
+        IF FOUND THEN
+            RETURN _id;
+        END IF;
+    END LOOP;
+END $$;
+
+-- Free the dedup keys that were taken for rows that were not written. `_ids` has nulls for the other rows.
+CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_keys text[]) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    DELETE FROM asyncjobs.dedup_keys AS d USING unnest(_ids, _types, _dedup_keys) AS r(id, type, dedup_key)
+    WHERE d.type = r.type AND d.dedup_key = r.dedup_key AND d.job_id = r.id
+      AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = r.id AND j.type = r.type AND j.dedup_key = r.dedup_key)
+      AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = r.id AND s.type = r.type AND s.dedup_key = r.dedup_key);
+END $$;
+
+-- The status and the serialization key of a job, also while it waits in its line; no row when there is none.
+CREATE FUNCTION asyncjobs.status_and_key(_id bigint) RETURNS TABLE (status text, serialization_key text) LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT j.status, j.serialization_key FROM asyncjobs.jobs AS j WHERE j.id = _id
+    UNION ALL
+    SELECT 'waiting', s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.job_id IS NULL
+    LIMIT 1;
+END;
+
+-- on_duplicate="replace" for the rows named by `_which`: those with a serialization key, whose locks are held, or those without.
+-- In a caller's transaction jobs with a key are replaced at its commit: a row of a line that stayed locked until then would hold up
+-- the ack of whoever is before it.
+CREATE FUNCTION asyncjobs.replace_jobs(
+    _ids bigint[], _payloads text[], _versions integer[], _run_ats timestamptz[], _delays float8[], _serialization_keys text[],
+    _which integer[], _keyed boolean, _own boolean) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _row record;
+BEGIN
+    IF NOT _keyed THEN
+        PERFORM FROM asyncjobs.jobs AS j
+        WHERE j.id = ANY (ARRAY(SELECT r.id FROM unnest(_ids) WITH ORDINALITY AS r(id, ordinal) WHERE r.ordinal = ANY (_which)))
+          AND j.status IN ('waiting', 'scheduled', 'pending', 'paused') AND (_own OR j.serialization_key IS NULL)
+        ORDER BY j.id FOR UPDATE;
+    END IF;
+    FOR _row IN
+        SELECT r.id, r.payload, coalesce(r.version, 1) AS version, r.key,
+            coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) AS due_at
+        FROM unnest(_ids, _payloads, _versions, _run_ats, _delays, _serialization_keys)
+            WITH ORDINALITY AS r(id, payload, version, run_at, delay, key, ordinal)
+        WHERE r.ordinal = ANY (_which) AND (r.key IS NOT NULL) = _keyed ORDER BY r.id, r.ordinal
+    LOOP
+        IF _row.key IS NULL THEN
+            PERFORM asyncjobs.replace_job(_row.id, _row.payload, _row.version, _row.due_at);
+        ELSIF _own THEN
+            PERFORM asyncjobs.replace_keyed_job(_row.id, _row.key, _row.payload, _row.version, _row.due_at);
+        ELSE
+            INSERT INTO asyncjobs.replacements (job_id, serialization_key, payload, version, due_at)
+            VALUES (_row.id, _row.key, _row.payload, _row.version, _row.due_at);
+        END IF;
+    END LOOP;
+END $$;
+
+-- Give a job without a serialization key that has not started a new payload and time. One that has started stays as it is.
+CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version integer, _due_at timestamptz) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE asyncjobs.jobs AS j
+    SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = asyncjobs.clock(),
+        status = CASE WHEN _due_at > asyncjobs.clock() THEN 'scheduled'
+                      WHEN j.status = 'paused' OR asyncjobs.is_paused(j.queue, j.type, NULL) THEN 'paused'
+                      ELSE 'pending' END,
+        place = CASE WHEN j.status = 'pending' THEN j.place ELSE nextval('asyncjobs.place_seq') END
+    WHERE j.id = _id AND j.serialization_key IS NULL AND j.status IN ('scheduled', 'pending', 'paused')
+      AND j.attempts = 0 AND j.started_at IS NULL;
+END $$;
+
+-- The same for a job with a serialization key, whose lock is held. It keeps its place in its line, unless its new time is yet to
+-- come: then it leaves the line, which goes on without it, and joins it again when it is due. A job that was delayed and is due now
+-- is left to the promoters, who let it join.
+CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamptz) RETURNS void
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _waits boolean;
+    _has_row boolean;
+BEGIN
+    -- In this order: a waiting row that is locked is not dispatched meanwhile; one that was is seen by the next statement.
+    UPDATE asyncjobs.serialized_jobs AS s SET payload = _payload::jsonb, version = _version, scheduled_at = _due_at
+    WHERE s.id = _id AND s.job_id IS NULL;
+    _waits := FOUND;
+    UPDATE asyncjobs.jobs AS j
+    SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = _now,
+        status = CASE WHEN _due_at > _now THEN 'scheduled' ELSE j.status END
+    WHERE j.id = _id AND j.status IN ('waiting', 'scheduled', 'pending', 'paused') AND j.attempts = 0 AND j.started_at IS NULL;
+    _has_row := FOUND;
+    IF _due_at <= _now OR NOT (_waits OR _has_row) THEN
+        RETURN;
+    END IF;
+    IF NOT _has_row THEN
+        INSERT INTO asyncjobs.jobs (id, queue, lane, type, version, payload, priority, max_attempts, timeout, scheduled_at, run_at,
+            correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, enqueue_token, requeued_from,
+            trace_context, created_at, status)
+        SELECT s.id, s.queue, s.lane, s.type, s.version, s.payload, s.priority, s.max_attempts, s.timeout, _due_at, _due_at,
+            s.correlation_id, s.parent_job_id, s.created_by, s.dedup_key, s.serialization_key, s.on_dead, s.enqueue_token,
+            s.requeued_from, s.trace_context, s.created_at, 'scheduled'
+        FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id;
+    END IF;
+    DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id;
+    IF FOUND AND NOT _waits THEN
+        PERFORM pg_notify(asyncjobs.channel(), 'q:' || j.queue)
+        FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d JOIN asyncjobs.jobs AS j ON j.id = d.id WHERE j.status = 'pending';
+    END IF;
+END $$;
+
+-- What a caller's transaction replaces at its commit. Never holds a committed row.
+CREATE TABLE asyncjobs.replacements (
+    number            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id            bigint NOT NULL,
+    serialization_key text NOT NULL,
+    payload           text NOT NULL,
+    version           integer NOT NULL,
+    due_at            timestamptz NOT NULL
+);
+
+CREATE FUNCTION asyncjobs.apply_replacements() RETURNS trigger LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _row record;
+BEGIN
+    IF NOT EXISTS (SELECT FROM asyncjobs.replacements) THEN
+        RETURN NULL;  -- an earlier row of this transaction did it
+    END IF;
+    PERFORM asyncjobs.lock_joining();
+    FOR _row IN DELETE FROM asyncjobs.replacements AS r RETURNING r.job_id, r.serialization_key, r.payload, r.version, r.due_at LOOP
+        PERFORM asyncjobs.replace_keyed_job(_row.job_id, _row.serialization_key, _row.payload, _row.version, _row.due_at);
+    END LOOP;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replacements
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION asyncjobs.apply_replacements();
+
+-- The locks that a caller's transaction needs at its commit, all at once, in the order that everybody keeps: rows of jobs that it
+-- replaces, then the keys of these and of the rows that join their lines.
+CREATE FUNCTION asyncjobs.lock_joining() RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM asyncjobs.jobs AS j WHERE j.id IN (SELECT r.job_id FROM asyncjobs.replacements AS r)
+        AND j.status IN ('waiting', 'scheduled', 'pending', 'paused') AND j.attempts = 0 ORDER BY j.id FOR UPDATE OF j;
+    PERFORM asyncjobs.lock_keys(ARRAY(
+        SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.place IS NULL
+        UNION SELECT r.serialization_key FROM asyncjobs.replacements AS r));
+END $$;
