@@ -288,10 +288,10 @@ class CircuitOpen(AsyncJobsError):
 
 
 class UndecodablePayload(AsyncJobsError, ValueError):
-    """A stored payload does not fit the handler of this program. `.type`, `.path`."""
+    """A stored payload does not fit the handler of this program. `.type`, `.path`; `.is_newer`: another program's would."""
 
-    def __init__(self, type: str, problem: str, *, path: str = "$") -> None:
-        self.type, self.path = type, path
+    def __init__(self, type: str, problem: str, *, path: str = "$", is_newer: bool = False) -> None:
+        self.type, self.path, self.is_newer = type, path, is_newer
         super().__init__(f"{type}: stored payload: {problem}" + (f" - at {path}" if path != "$" else ""))
 
 

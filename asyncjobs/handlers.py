@@ -154,10 +154,9 @@ class Handler:
 
     def _upgraded(self, payload: str, version: int) -> str:
         if version > self.version:
-            raise UndecodablePayload(
-                self.name, f"it has version {version}, this program knows {self.version}: deploy the newer one here, too"
-            )
-        fields: dict[str, Any] = msgspec.json.decode(payload)
+            problem = f"it has version {version}, this program knows {self.version}: deploy the newer one here, too"
+            raise UndecodablePayload(self.name, problem, is_newer=True)
+        fields = self.payload.plain(payload)
         for step in range(version, self.version):
             if step in self.upgrades:
                 fields = self.upgrades[step](fields)

@@ -45,6 +45,7 @@ def dec_hook(kind: type, value: Any) -> Any:
     raise NotImplementedError(f"{show_hint(kind)} cannot be read from JSON")
 
 
+_plain: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder(enc_hook=enc_hook)
 
 
@@ -154,6 +155,13 @@ class PayloadCodec:
         except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
             problem = _told(error)
             raise UndecodablePayload(self.name, problem.text, path=problem.path) from None
+
+    def plain(self, text: str) -> dict[str, Any]:
+        """The fields of a stored payload as plain JSON. UndecodablePayload when it is none."""
+        try:
+            return _plain.decode(text)
+        except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
+            raise UndecodablePayload(self.name, _told(error).text) from None
 
     def _given(self, struct: Any) -> dict[str, Any]:
         return {name: value for name in self.fields if (value := getattr(struct, name)) is not UNSET}

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from asyncjobs.errors import ClaimLost
+from asyncjobs.errors import ClaimLost, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, OutcomeKind, Retry, Snooze
@@ -48,13 +48,15 @@ def decide(
 ) -> Outcome:
     """The outcome of an attempt that ended in `ending`: a value, a verdict, an exception of any kind, or Interrupted.
 
-    An exception or Retry is a failed attempt: again after the back-off, or dead when it was the last. A result that JSON cannot
-    hold makes the job dead at once: the handler has done its work, and doing it again would only repeat the effects. One that is
-    too large is dropped, and the job completes.
+    An exception or Retry is a failed attempt: again after the back-off, or dead when it was the last. Dead at once: a stored
+    payload that does not fit, which no attempt changes; and a result that JSON cannot hold, since the handler has done its work,
+    and doing it again would only repeat the effects. A result that is too large is dropped, and the job completes.
     """
     policy = Policy(attempt=attempt, max_attempts=max_attempts, backoff=backoff, max_error_bytes=max_error_bytes, random=random)
     if isinstance(ending, (Interrupted, ClaimLost)):
         return Outcome(kind="interrupted", message=_cut(_text_of(ending), max_error_bytes))
+    if isinstance(ending, UndecodablePayload) and not ending.is_newer:
+        return _ended("dead", ending, policy)
     if isinstance(ending, BaseException):
         return _failed(ending, policy)
     if isinstance(ending, (Snooze, Retry, Cancel, Dead)):

@@ -220,6 +220,13 @@ def test_an_older_payload_goes_through_every_upgrade() -> None:
         decode('{"to":"aa"}', 4)
 
 
+@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("stored", ["[" * 6000 + "]" * 6000, '{"to":' + "[" * 100_000, "5", "{"])
+def test_a_row_that_nobody_of_ours_wrote_fails_by_itself(stored: str, version: int) -> None:
+    with pytest.raises(UndecodablePayload):
+        versions.declaration.decode_payload(stored, version)
+
+
 @router.job("limited")
 async def limited(count: Annotated[int, msgspec.Meta(ge=1, le=5)]) -> None: ...
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncjobs import AttemptTimeout, Backoff, Cancel, ClaimLost, Dead, Retry, Snooze, UnstorableResult
+from asyncjobs import AttemptTimeout, Backoff, Cancel, ClaimLost, Dead, Retry, Snooze, UndecodablePayload, UnstorableResult
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.payload import ResultCodec
@@ -28,6 +28,12 @@ def raised(error: BaseException) -> BaseException:
     return caught.value
 
 
+def circular() -> list[Any]:
+    ring: list[Any] = []
+    ring.append(ring)
+    return ring
+
+
 class Failing(Exception):
     def __str__(self) -> str:
         raise SystemExit(3)
@@ -44,7 +50,7 @@ def test_a_value_of_too_many_bytes_is_dropped_and_the_job_completes() -> None:
     assert decided("ü" * 10, max_result_bytes=22).result == '"üüüüüüüüüü"'
 
 
-@pytest.mark.parametrize("value", [float("nan"), "\x00", "\ud800", {(1, 2): 3}, object(), [[float("inf")]]])
+@pytest.mark.parametrize("value", [float("nan"), "\x00", "\ud800", {(1, 2): 3}, object(), [[float("inf")]], circular()])
 def test_a_value_that_json_cannot_hold_makes_the_job_dead_since_its_work_is_done(value: object) -> None:
     outcome = decided(value)
     assert (outcome.kind, outcome.result) == ("dead", None)
@@ -104,6 +110,11 @@ def test_an_exception_of_any_kind_is_a_failed_attempt_and_the_last_one_is_dead(e
     assert first.error["attempt"] == 1
     assert type(error).__name__ in first.error["type"]
     assert "raised" in first.error["traceback"] or type(error) is Failing
+
+
+def test_a_stored_payload_that_does_not_fit_is_dead_at_once_unless_a_newer_program_made_it() -> None:
+    assert decided(raised(UndecodablePayload("email", 'missing field "to"'))).kind == "dead"
+    assert decided(raised(UndecodablePayload("email", "it has version 4", is_newer=True))).kind == "retry"
 
 
 def test_what_the_runner_ended_is_given_back() -> None:
