@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, final
 
+from asyncjobs.enqueueing import check_job_id
 from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.handles import JobHandle
 from asyncjobs.options import NONE_GIVEN, Checked, Options, check_options
@@ -77,7 +78,7 @@ class JobType(Generic[P, R_co]):
 
     def handle(self, job_id: int, /) -> JobHandle[R_co]:
         """The handle of a job of this type that is known by its id. Nothing is looked up yet."""
-        return JobHandle(job_id, self._app, decode=self._handler.decode_result)
+        return JobHandle(check_job_id(job_id), self._app, decode=self._handler.decode_result)
 
     def serialize_by(self, key: Callable[P, str | None], /) -> Callable[P, str | None]:
         """As a decorator: jobs whose key is the same run one at a time, in order. A key of None: not serialized.
