@@ -1,0 +1,189 @@
+"""A checker of histories: did one owner at a time (P2) and one at a time per key, in order (P3) hold in what was recorded?
+
+    history = History(attempts=recorder.attempts(), joins=joins, verbs=verbs, writes=writes)
+    assert history.violations() == []
+
+It knows nothing of the database and believes no process: it looks at who joined which line (and with which place), whose claims
+were taken, when handlers started and ended, which writes were accepted, and what operators did. The rules:
+
+1. A token is of one claim. A claim's writes are accepted at most once, and never after the claim was taken away.
+2. Two attempts of one job, or of two jobs with one key, do not overlap, unless the earlier one had lost its claim.
+3. A *stay* of a job in its key's line lasts from its joining until it is settled: completed, cancelled, dead (if its type halts:
+   not before it was released). No job starts before all stays with a lower place are settled. An operator's retry of a job that
+   was settled is a new stay, with the place of its new joining; one of a job that halted its key goes on with the old.
+4. A job does not start when its cancellation is done.
+
+Moments are seconds of `time.monotonic`, as a recorder notes them. What an operator did took effect somewhere between `sent_at`
+and `done_at`: the checker takes the moment that accuses nobody wrongly.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from asyncjobs.testing.attempts import Attempt, Violation
+
+T = TypeVar("T")
+
+_FINAL = frozenset({"completed", "cancel"})
+
+
+class Joined(NamedTuple):
+    """A job got a place in its key's line."""
+
+    key: str
+    job_id: int
+    place: int
+    halts: bool = False  # its death stops the key
+
+
+class Applied(NamedTuple):
+    """What an operator did: `cancel` a job that did not run, `release` the key that it halted, `retry` it after it had ended."""
+
+    verb: Literal["cancel", "release", "retry"]
+    job_id: int
+    sent_at: float
+    done_at: float
+
+
+class Written(NamedTuple):
+    """An attempt's write of its outcome, and whether it touched a row."""
+
+    job_id: int
+    token: int
+    at: float
+    accepted: bool
+    fenced_at: float | None = None  # when the claim was taken away
+
+
+class _Stay(msgspec.Struct):
+    """One stay of a job in the line."""
+
+    joined: Joined
+    started_at: float | None = None
+    settled_at: float | None = None
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """What was recorded, in any order."""
+
+    attempts: Sequence[Attempt]
+    joins: Sequence[Joined] = ()
+    verbs: Sequence[Applied] = ()
+    writes: Sequence[Written] = ()
+    ended: Collection[int] = ()  # jobs that the table shows as ended: some are ended by others than their attempts
+
+    def violations(self) -> list[Violation]:
+        """Every violation that was found; none: P2 and P3 held."""
+        return [*self._of_tokens(), *self._of_writes(), *self._overlaps(), *self._cancelled(), *self._order()]
+
+    def _of_tokens(self) -> Iterator[Violation]:
+        for token, attempts in _grouped(self.attempts, lambda attempt: attempt.token):
+            if len(attempts) > 1:
+                yield Violation("P2", attempts[1].job_id, f"ran twice under token {token}")
+
+    def _of_writes(self) -> Iterator[Violation]:
+        for token, writes in _grouped(self.writes, lambda write: write.token):
+            accepted = [write for write in writes if write.accepted]
+            if len(accepted) > 1:
+                yield Violation("P2", accepted[1].job_id, f"accepted two outcomes under token {token}")
+            for write in accepted:
+                if write.fenced_at is not None and write.fenced_at < write.at:
+                    yield Violation("P2", write.job_id, f"accepted an outcome under token {token}, whose claim was taken away")
+
+    def _overlaps(self) -> Iterator[Violation]:
+        for _, attempts in _grouped(self.attempts, lambda attempt: attempt.job_id):
+            for first, second in _overlapping(attempts):
+                yield Violation("P2", second.job_id, f"started attempt {second.number} while attempt {first.number} ran")
+        keyed = [attempt for attempt in self.attempts if attempt.serialization_key is not None]
+        for key, attempts in _grouped(keyed, lambda attempt: attempt.serialization_key):
+            for first, second in _overlapping(attempts):
+                if first.job_id != second.job_id:
+                    yield Violation("P3", second.job_id, f"ran beside job {first.job_id} on key {key}")
+
+    def _cancelled(self) -> Iterator[Violation]:
+        retried = {verb.job_id: verb.sent_at for verb in self.verbs if verb.verb == "retry"}
+        for verb in self.verbs:
+            if verb.verb == "cancel":
+                late = [a for a in self.attempts if a.job_id == verb.job_id and a.started_at > verb.done_at]
+                if late and retried.get(verb.job_id, float("-inf")) < verb.sent_at:
+                    yield Violation("P3", verb.job_id, "started after it was cancelled")
+
+    def _order(self) -> Iterator[Violation]:
+        for key, stays in _grouped(self._stays(), lambda stay: stay.joined.key):
+            latest, front = float("-inf"), 0
+            for stay in sorted(stays, key=lambda stay: stay.joined.place):
+                if stay.started_at is not None and stay.started_at < latest:
+                    yield Violation(
+                        "P3", stay.joined.job_id, f"of key {key} started before job {front}, in front of it, was done"
+                    )
+                settled_at = float("inf") if stay.settled_at is None else stay.settled_at
+                if settled_at > latest:
+                    latest, front = settled_at, stay.joined.job_id
+
+    def _stays(self) -> Iterator[_Stay]:
+        attempts = dict(_grouped(self.attempts, lambda attempt: attempt.job_id))
+        verbs = dict(_grouped(self.verbs, lambda verb: verb.job_id))
+        for job_id, joins in _grouped(self.joins, lambda joined: joined.job_id):
+            stays = _stays_of(sorted(joins, key=_place), attempts.get(job_id, []), verbs.get(job_id, []))
+            yield from _ended_by_others(stays, attempts.get(job_id, [])) if job_id in self.ended else stays
+
+
+def _stays_of(joins: Sequence[Joined], attempts: Sequence[Attempt], verbs: Sequence[Applied]) -> list[_Stay]:
+    """The job's stays: what happened to it, in order, belongs to the first that is not settled."""
+    stays = [_Stay(joined) for joined in joins]
+    moments = [(attempt.started_at, attempt) for attempt in attempts] + [(verb.sent_at, verb) for verb in verbs]
+    at = 0
+    for moment, what in sorted(moments, key=lambda pair: pair[0]):
+        if isinstance(what, Attempt) or what.verb == "retry":
+            if stays[at].settled_at is not None and at + 1 < len(stays):
+                at += 1
+            elif isinstance(what, Attempt):
+                stays[at].settled_at = None
+        stay = stays[at]
+        if not isinstance(what, Attempt):
+            if what.verb != "retry" and stay.settled_at is None:
+                stay.settled_at = moment
+            continue
+        if stay.started_at is None:
+            stay.started_at = moment
+        if what.claim_lost:
+            continue  # whatever it ended in, nobody took note
+        if what.outcome in _FINAL or (what.outcome == "dead" and not stay.joined.halts):
+            stay.settled_at = what.ended_at
+    return stays
+
+
+def _ended_by_others(stays: list[_Stay], attempts: Sequence[Attempt]) -> list[_Stay]:
+    """A rescue, or an operator's request, ended the job after its last attempt, at a moment that nobody recorded."""
+    last = attempts[-1] if attempts else None
+    if last is not None and stays[-1].settled_at is None and not (stays[-1].joined.halts and last.outcome in {"dead", None}):
+        stays[-1].settled_at = last.started_at if last.ended_at is None or last.claim_lost else last.ended_at
+    return stays
+
+
+def _overlapping(attempts: Sequence[Attempt]) -> Iterator[tuple[Attempt, Attempt]]:
+    running: Attempt | None = None
+    for attempt in sorted(attempts, key=lambda attempt: attempt.started_at):
+        if running is not None and (running.ended_at is None or attempt.started_at < running.ended_at):
+            yield running, attempt
+        if attempt.claim_lost:
+            continue
+        if running is None or running.ended_at is None or (attempt.ended_at or float("inf")) > running.ended_at:
+            running = attempt
+
+
+def _place(joined: Joined) -> int:
+    return joined.place
+
+
+H = TypeVar("H", bound=Hashable)
+
+
+def _grouped(items: Iterable[T], group: Callable[[T], H]) -> Iterator[tuple[H, list[T]]]:
+    groups: defaultdict[H, list[T]] = defaultdict(list)
+    for item in items:
+        groups[group(item)].append(item)
+    yield from groups.items()

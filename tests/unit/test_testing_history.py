@@ -1,0 +1,159 @@
+"""The checker of histories, seen to be silent on good ones and to speak up on each kind of bad one."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from asyncjobs.testing.attempts import Attempt, Violation
+from asyncjobs.testing.history import Applied, History, Joined, Written
+
+_tokens = count(1)
+
+
+def ran(job_id: int, start: float, end: float | None, outcome: str | None = "completed", **fields: Any) -> Attempt:
+    defaults: dict[str, Any] = {
+        "type": "t",
+        "queue": "q",
+        "number": 1,
+        "token": next(_tokens),
+        "runner_id": 1,
+        "serialization_key": "k",
+    }
+    return Attempt(job_id=job_id, started_at=start, ended_at=end, outcome=outcome, **(defaults | fields))
+
+
+def line(*job_ids: int, halts: bool = False) -> list[Joined]:
+    return [Joined("k", job_id, place, halts) for place, job_id in enumerate(job_ids)]
+
+
+def found(history: History) -> list[tuple[str, int | None]]:
+    return [(violation.promise, violation.job_id) for violation in history.violations()]
+
+
+def test_jobs_one_after_the_other_in_the_lines_order_are_fine() -> None:
+    assert found(History(attempts=[ran(2, 0, 1), ran(1, 1, 2), ran(3, 2, 3)], joins=line(2, 1, 3))) == []
+
+
+def test_jobs_of_different_keys_may_run_at_the_same_time_and_in_any_order() -> None:
+    attempts = [ran(2, 0, 9, serialization_key="a"), ran(1, 1, 2, serialization_key="b"), ran(3, 1, 2, serialization_key=None)]
+    assert found(History(attempts=attempts, joins=[Joined("a", 2, 2), Joined("b", 1, 1)])) == []
+
+
+def test_two_jobs_of_a_key_at_the_same_time_are_found() -> None:
+    assert found(History(attempts=[ran(1, 0, 2), ran(2, 1, 3)])) == [("P3", 2)]
+
+
+def test_a_job_beside_a_long_one_is_found_also_behind_a_short_one() -> None:
+    attempts = [ran(1, 0, 10), ran(2, 1, 2, claim_lost=True), ran(3, 3, 4)]
+    assert found(History(attempts=attempts)) == [("P3", 2), ("P3", 3)]
+
+
+def test_a_job_may_run_beside_one_that_lost_its_claim() -> None:
+    attempts = [ran(1, 0, 9, "retry", claim_lost=True), ran(1, 1, 2, number=2), ran(2, 3, 4)]
+    assert found(History(attempts=attempts, joins=line(1, 2))) == []
+
+
+def test_a_job_beside_one_that_never_ended_is_found() -> None:
+    assert found(History(attempts=[ran(1, 0, None, None), ran(2, 5, 6)])) == [("P3", 2)]
+
+
+def test_two_attempts_of_one_job_at_the_same_time_are_found() -> None:
+    assert found(History(attempts=[ran(1, 0, 2, "retry"), ran(1, 1, 3, number=2)])) == [("P2", 1)]
+
+
+def test_a_token_of_two_claims_is_found() -> None:
+    assert found(History(attempts=[ran(1, 0, 1, token=-5), ran(2, 2, 3, token=-5, serialization_key=None)])) == [("P2", 2)]
+
+
+def test_a_job_that_overtook_is_found() -> None:
+    assert found(History(attempts=[ran(2, 0, 1), ran(1, 2, 3)], joins=line(1, 2))) == [("P3", 2)]
+
+
+def test_a_job_that_ran_between_two_attempts_of_the_head_is_found() -> None:
+    attempts = [ran(1, 0, 1, "retry"), ran(2, 2, 3), ran(1, 4, 5, number=2)]
+    assert found(History(attempts=attempts, joins=line(1, 2))) == [("P3", 2)]
+
+
+@pytest.mark.parametrize("outcome", ["retry", "snooze", "interrupted"])
+def test_a_job_that_ran_while_the_head_waited_for_its_retry_is_found(outcome: str) -> None:
+    assert found(History(attempts=[ran(1, 0, 1, outcome), ran(2, 2, 3)], joins=line(1, 2))) == [("P3", 2)]
+
+
+def test_a_job_that_ran_although_one_in_front_never_did_is_found() -> None:
+    assert found(History(attempts=[ran(2, 0, 1)], joins=line(1, 2))) == [("P3", 2)]
+
+
+def test_a_death_lets_the_next_job_run() -> None:
+    assert found(History(attempts=[ran(1, 0, 1, "dead"), ran(2, 2, 3)], joins=line(1, 2))) == []
+
+
+def test_a_job_that_ran_on_a_halted_key_is_found() -> None:
+    assert found(History(attempts=[ran(1, 0, 1, "dead"), ran(2, 2, 3)], joins=line(1, 2, halts=True))) == [("P3", 2)]
+
+
+def test_a_release_lets_the_next_job_run() -> None:
+    attempts = [ran(1, 0, 1, "dead"), ran(2, 2, 3)]
+    assert found(History(attempts=attempts, joins=line(1, 2, halts=True), verbs=[Applied("release", 1, 1.5, 1.6)])) == []
+
+
+def test_a_halted_head_that_is_retried_keeps_its_place() -> None:
+    retry = Applied("retry", 1, 1.5, 1.6)
+    good = [ran(1, 0, 1, "dead"), ran(1, 2, 3, number=2), ran(2, 4, 5)]
+    assert found(History(attempts=good, joins=line(1, 2, halts=True), verbs=[retry])) == []
+    bad = [ran(1, 0, 1, "dead"), ran(2, 2, 3), ran(1, 4, 5, number=2)]
+    assert found(History(attempts=bad, joins=line(1, 2, halts=True), verbs=[retry])) == [("P3", 2)]
+
+
+def test_a_dead_job_that_is_retried_stands_where_it_joined_again() -> None:
+    joins = [*line(1, 2), Joined("k", 1, 9)]
+    retry = Applied("retry", 1, 1.2, 1.3)
+    good = [ran(1, 0, 1, "dead"), ran(2, 2, 3), ran(1, 4, 5)]
+    assert found(History(attempts=good, joins=joins, verbs=[retry])) == []
+    bad = [ran(1, 0, 1, "dead"), ran(1, 2, 3), ran(2, 4, 5)]
+    assert found(History(attempts=bad, joins=joins, verbs=[retry])) == [("P3", 1)]
+
+
+def test_a_cancelled_job_holds_nobody_up() -> None:
+    assert found(History(attempts=[ran(2, 2, 3)], joins=line(1, 2), verbs=[Applied("cancel", 1, 0, 2.5)])) == []
+
+
+def test_a_job_that_ran_before_one_in_front_was_cancelled_is_found() -> None:
+    assert found(History(attempts=[ran(2, 0, 1)], joins=line(1, 2), verbs=[Applied("cancel", 1, 2, 3)])) == [("P3", 2)]
+
+
+def test_a_job_that_ran_after_it_was_cancelled_is_found() -> None:
+    assert ("P3", 1) in found(History(attempts=[ran(1, 2, 3)], joins=line(1), verbs=[Applied("cancel", 1, 0, 1)]))
+
+
+def test_a_job_that_was_cancelled_and_then_retried_may_run() -> None:
+    joins = [*line(1), Joined("k", 1, 9)]
+    verbs = [Applied("cancel", 1, 0, 1), Applied("retry", 1, 2, 3)]
+    assert found(History(attempts=[ran(1, 4, 5)], joins=joins, verbs=verbs)) == []
+
+
+def test_a_job_that_a_rescue_ended_holds_nobody_up() -> None:
+    attempts = [ran(1, 0, None, None, claim_lost=True), ran(2, 5, 6)]
+    assert found(History(attempts=attempts, joins=line(1, 2))) == [("P3", 2)]
+    assert found(History(attempts=attempts, joins=line(1, 2), ended={1})) == []
+
+
+def test_an_end_that_nobody_took_note_of_lets_no_other_job_run() -> None:
+    attempts = [ran(1, 0, 1, claim_lost=True), ran(2, 2, 3), ran(1, 4, 5, number=2)]
+    assert found(History(attempts=attempts, joins=line(1, 2))) == [("P3", 2)]
+
+
+def test_an_outcome_that_was_accepted_twice_is_found() -> None:
+    writes = [Written(1, 7, 1.0, accepted=True), Written(1, 7, 2.0, accepted=True)]
+    assert found(History(attempts=[], writes=writes)) == [("P2", 1)]
+
+
+def test_an_outcome_that_was_accepted_after_the_claim_was_taken_away_is_found() -> None:
+    good = [Written(1, 7, 1.0, accepted=True, fenced_at=1.5), Written(2, 8, 2.0, accepted=False, fenced_at=1.5)]
+    assert found(History(attempts=[], writes=good)) == []
+    assert found(History(attempts=[], writes=[Written(1, 7, 2.0, accepted=True, fenced_at=1.5)])) == [("P2", 1)]
+
+
+def test_a_violation_says_what_was_wrong() -> None:
+    [violation] = History(attempts=[ran(1, 0, 2), ran(2, 1, 3)]).violations()
+    assert violation == Violation("P3", 2, "ran beside job 1 on key k")
