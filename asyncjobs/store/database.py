@@ -53,7 +53,7 @@ def in_schema(sql: str, schema: str) -> str:
 class Database:
     """Where the jobs are: a server, a schema on it, and how to get a connection.
 
-    `connect_kwargs` goes to `asyncpg.connect` (ssl, passfile …). With its `server_settings` every connection starts; a pooler that
+    `connect_kwargs` goes to `asyncpg.connect` (ssl, passfile …). Its `server_settings` are sent at every start; a pooler that
     refuses the isolation level, which is sent otherwise, is given `{}`.
     """
 
