@@ -1,0 +1,201 @@
+"""The facade on a real database: what is declared runs, and what is refused leaves nothing behind."""
+
+import asyncio
+import os
+from typing import Any
+
+import anyio
+import pytest
+
+from asyncjobs import (
+    AsyncJobs,
+    DuplicateJob,
+    EnqueueError,
+    InvalidPayload,
+    JobContext,
+    JobHandle,
+    JobRouter,
+    NewJob,
+    NotOpen,
+    PayloadTooLarge,
+    Queue,
+    Retry,
+    SchemaMissing,
+    Snooze,
+    UnknownQueue,
+    WaitTimeout,
+    WrongLoop,
+)
+from asyncjobs.store.database import Connection, quote_identifier
+
+
+def app(dsn: str, schema: str, *routers: JobRouter, **options: Any) -> AsyncJobs:
+    return AsyncJobs(dsn, schema=schema, routers=routers, **options)
+
+
+async def count(connection: Connection, schema: str) -> int:
+    value: int = await connection.fetchval(f"SELECT count(*) FROM {quote_identifier(schema)}.jobs")
+    return value
+
+
+def declare() -> tuple[JobRouter, Any]:
+    """A router of the test's own: declarations end with the first open."""
+    router = JobRouter()
+
+    @router.job("add")
+    async def add(a: int, b: int = 2) -> int:
+        return a + b
+
+    return router, add
+
+
+async def test_a_job_is_enqueued_run_and_answered(dsn: str, schema: str) -> None:
+    router, add = declare()
+    async with app(dsn, schema, router).runner() as runner:
+        handle: JobHandle[int] = await add.enqueue(1)
+        assert await handle.result(timeout=10) == 3
+        job = await handle.wait(timeout=0)
+        assert (job.status, job.payload, job.attempts, handle.created) == ("completed", {"a": 1}, 1, True)
+        assert runner.id
+
+
+async def test_many_jobs_keep_their_order_and_nothing_is_written_when_one_is_refused(
+    dsn: str, schema: str, connection: Connection
+) -> None:
+    router, add = declare()
+    jobs = app(dsn, schema, router, queues=[Queue("default")])
+    async with jobs:
+        handles = await jobs.enqueue_many(add.new(number) for number in range(1200))
+        stored = [await jobs.get(handle.id) for handle in (handles[0], handles[700], handles[-1])]
+        assert [job.payload["a"] for job in stored if job] == [0, 700, 1199]
+        assert await jobs.enqueue_many([]) == []
+        with pytest.raises(UnknownQueue):
+            await jobs.enqueue_many([add.new(1), add.using(queue="mial").new(2)])
+        wrong: Any = [add.new(1), add]
+        with pytest.raises(EnqueueError, match=r"is no job: write add\.new\(\.\.\.\)"):
+            await jobs.enqueue_many(wrong)
+    assert await count(connection, schema) == 1200
+
+
+async def test_by_name_the_payload_is_checked_and_the_result_typed_as_declared(dsn: str, schema: str) -> None:
+    router, _ = declare()
+    jobs = app(dsn, schema, router)
+    async with jobs.runner():
+        handle = await jobs.enqueue("add", {"a": 5}, priority=1)
+        assert await handle.result(timeout=10) == 7
+        with pytest.raises(InvalidPayload, match=r"add: expected int, got str - at \$\.a"):
+            await jobs.enqueue("add", {"a": "5"})
+
+
+async def test_a_limit_of_the_app_holds_also_for_jobs_made_before(dsn: str, schema: str) -> None:
+    router = JobRouter()
+
+    @router.job("text")
+    async def text(value: str) -> None: ...
+
+    made: NewJob[None] = text.new("x" * 100)
+    async with app(dsn, schema, router, max_payload_bytes=50) as jobs:
+        with pytest.raises(PayloadTooLarge, match="text: 112 bytes, at most 50"):
+            await jobs.enqueue(made)
+        with pytest.raises(PayloadTooLarge):
+            text.new("x" * 100)
+
+
+async def test_verdicts_move_the_job_and_not_its_result(dsn: str, schema: str) -> None:
+    router = JobRouter()
+
+    @router.job("verdicts", max_attempts=2)
+    async def verdicts(ctx: JobContext, word: str) -> str | Snooze | Retry:
+        if ctx.job.snoozes == 0:
+            return Snooze(0.01)
+        return Retry(0.01) if ctx.attempt == 1 else f"{word} after {ctx.job.snoozes} snooze, attempt {ctx.attempt}"
+
+    async with app(dsn, schema, router).runner():
+        assert await (await verdicts.enqueue("ran")).result(timeout=10) == "ran after 1 snooze, attempt 2"
+
+
+async def test_a_dedup_key_gives_the_live_job_or_an_error(dsn: str, schema: str) -> None:
+    router, add = declare()
+    async with app(dsn, schema, router):
+        first = await add.using(dedup_key="k", delay=3600).enqueue(1)
+        again = await add.using(dedup_key="k").enqueue(2)
+        assert (again.id, again.created) == (first.id, False)
+        with pytest.raises(DuplicateJob, match=f'add "k" is job {first.id}, scheduled') as caught:
+            await add.using(dedup_key="k", on_duplicate="raise").enqueue(2)
+        assert caught.value.job_id == first.id
+        with pytest.raises(WaitTimeout, match="had not ended yet: it is scheduled"):
+            await first.result(timeout=0)
+
+
+async def test_a_plain_handler_enqueues_from_its_thread_with_the_attempts_ids(dsn: str, schema: str) -> None:
+    router, add = declare()
+
+    @router.job("parent")
+    def parent(ctx: JobContext) -> int:
+        child: JobHandle[int] = add.enqueue_sync(1)
+        return child.id
+
+    jobs = app(dsn, schema, router)
+    async with jobs.runner():
+        handle = await parent.using(correlation_id="trace").enqueue()
+        child = await jobs.get(await handle.result(timeout=10))
+        assert child
+        assert (child.parent_job_id, child.correlation_id) == (handle.id, "trace")
+        await jobs.handle(child.id).wait(timeout=10)
+
+
+async def test_opens_nest_and_the_last_exit_closes_whichever_task_it_is_in(dsn: str, schema: str) -> None:
+    router, add = declare()
+    jobs = app(dsn, schema, router)
+    await jobs.__aenter__()
+    async with jobs, anyio.create_task_group() as group:
+        group.start_soon(jobs.__aexit__, None, None, None)
+    with pytest.raises(NotOpen):
+        await add.enqueue(1)
+    async with jobs:
+        assert (await add.enqueue(1)).id
+
+
+async def test_another_loop_is_refused_while_it_is_open_and_may_open_it_afterwards(dsn: str, schema: str) -> None:
+    router, add = declare()
+    jobs = app(dsn, schema, router)
+
+    async def elsewhere() -> int:
+        async with jobs:
+            handle: JobHandle[int] = await add.enqueue(1)
+            return handle.id
+
+    async with jobs:
+        with pytest.raises(WrongLoop):
+            await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
+        assert await asyncio.to_thread(lambda: add.enqueue_sync(1).id)
+    assert await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
+
+
+async def test_a_schema_that_is_not_there_names_the_command(empty_dsn: str) -> None:
+    with pytest.raises(SchemaMissing, match="run `asyncjobs migrate"):
+        async with AsyncJobs(empty_dsn):
+            pass
+    jobs = AsyncJobs(empty_dsn)
+    assert await jobs.migrate()
+    async with jobs:
+        assert await jobs.migrate() == []
+
+
+async def test_a_fork_is_told_to_open_for_itself(dsn: str, schema: str) -> None:
+    router, add = declare()
+    jobs = app(dsn, schema, router)
+    async with jobs:
+        told, tell = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                add.enqueue_sync(1)
+            except NotOpen as error:
+                os.write(tell, str(error).encode())
+            finally:
+                os._exit(0)
+        os.close(tell)
+        message = await asyncio.to_thread(lambda: (os.read(told, 4096).decode(), os.waitpid(child, 0)))
+        os.close(told)
+    assert message[0].startswith(f'"add" was enqueued in process {child}, a fork of process {os.getpid()}')
