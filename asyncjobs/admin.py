@@ -139,15 +139,20 @@ class Admin:
         return done
 
     async def _do(self, name: str, call: Callable[[Link], Awaitable[T]]) -> T:
-        """The call's answer on a connection of the pool; again when the server resolved a conflict against it."""
+        """The call's answer on a connection of the pool; again when the server resolved a conflict against it.
+
+        StateError when somebody's open transaction holds what it needs for longer than a few seconds.
+        """
         opened = self._opened(f"admin.{name} was called")
         for tries in range(1, _TRIES + 1):
             try:
                 async with opened.pool.take() as link:
                     return await call(link)
             except Exception as error:
-                if tries == _TRIES or not is_rolled_back(error):
+                if not is_rolled_back(error):
                     raise
+                if tries == _TRIES:
+                    raise StateError(f"{name}: another transaction holds the job or its key for too long: {error}.") from error
         raise AssertionError("unreachable")
 
     def _announce(self, queues: list[str]) -> None:

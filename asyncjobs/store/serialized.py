@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
+
+#: Requests that one look takes.
+MOST_REQUESTS: Final = 1_000
 
 VerbOutcome = Literal[
     "cancelled", "requested", "retried", "unknown", "final", "waiting", "pending", "processing", "paused", "duplicate", "again"
@@ -72,18 +75,26 @@ class Verb(msgspec.Struct, frozen=True):
 
 
 async def sweep(link: Link, after: str, limit: int) -> Sweep:
-    """Look at a page of keys behind `after`."""
-    (row,) = await link.fetch("sweep_keys", after, limit)
+    """Look at a page of keys behind `after` (none when `limit` is 0), and at the first requests."""
+    (row,) = await link.fetch("sweep_keys", after, limit, MOST_REQUESTS)
     requests: dict[str, list[int]] = {}
     for key, number in zip(row["request_keys"] or (), row["request_ids"] or (), strict=True):
         requests.setdefault(key, []).append(number)
     return Sweep(row["stalled"] or [], row["ended"] or [], row["last"], requests)
 
 
-async def advance(link: Link, keys: Sequence[str], requests: Sequence[int]) -> list[str]:
-    """Dispatch the heads of idle keys; returns the queues where they are pending. 55P03: somebody holds a key."""
+class Advanced(msgspec.Struct, frozen=True):
+    """What a dispatch of heads did."""
+
+    count: int  # heads that were dispatched
+    queues: list[str]  # where they are pending
+    blocked: list[str]  # keys that somebody had locked: nothing was done for them
+
+
+async def advance(link: Link, keys: Sequence[str], requests: Sequence[int]) -> Advanced:
+    """Dispatch the heads of idle keys, and drop the requests for it."""
     (row,) = await link.fetch("advance_keys", keys, requests)
-    return row["queues"] or []
+    return Advanced(len(row["heads"] or ()), row["queues"] or [], row["blocked"] or [])
 
 
 async def release_ended(link: Link, job_id: int) -> list[str]:

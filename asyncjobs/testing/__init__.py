@@ -1,4 +1,6 @@
-"""For tests of apps that use asyncjobs, and of itself: a recorder of events, an auditor of the promises, a checker of histories, a movable clock."""
+"""For tests of apps that use asyncjobs, and of itself: a recorder of events, an auditor of the promises, a checker of histories,
+a movable clock.
+"""
 
 from asyncjobs.testing.attempts import Attempt, Recorded, Violation
 from asyncjobs.testing.auditor import Auditor, PromiseBroken, install_line

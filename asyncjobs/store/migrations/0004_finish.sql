@@ -83,13 +83,15 @@ END $$;
 -- Let the keys of jobs that ended go on, in the transaction that ended them; returns the heads that became pending. A dead job of
 -- a type that halts keeps its row, and with it the key. The next head is looked for without a lock first: this transaction deleted
 -- the dispatched row, so nobody else can dispatch. Only a key that seems empty is locked and looked at again, in a new statement:
--- an enqueue that saw the old head may have just committed.
+-- an enqueue that saw the old head may have just committed. A lock that a stranger's transaction holds is not waited for (the acks of
+-- a whole runner would): a serializer looks at that key after this commit.
 CREATE FUNCTION asyncjobs.release_keys(_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _keys text[];
     _found text[];
+    _locked text[];
     _heads bigint[];
     _more bigint[];
 BEGIN
@@ -105,7 +107,13 @@ BEGIN
     SELECT array_agg(d.id), array_agg(d.serialization_key) INTO _heads, _found FROM asyncjobs.dispatch_keys(_keys) AS d;
     IF coalesce(cardinality(_found), 0) < cardinality(_keys) THEN
         SELECT array_agg(k.key) INTO _keys FROM unnest(_keys) AS k(key) WHERE _found IS NULL OR k.key <> ALL (_found);
-        PERFORM asyncjobs.lock_keys(_keys);
+        BEGIN
+            PERFORM asyncjobs.lock_keys_shortly(_keys);
+        EXCEPTION WHEN lock_not_available THEN
+            _locked := asyncjobs.try_lock_keys(_keys);
+            PERFORM asyncjobs.request_dispatch(ARRAY(SELECT k.key FROM unnest(_keys) AS k(key) WHERE k.key <> ALL (_locked)));
+            _keys := _locked;
+        END;
         SELECT array_agg(d.id) INTO _more FROM asyncjobs.dispatch_keys(_keys) AS d;
     END IF;
     RETURN _heads || _more;

@@ -3,14 +3,18 @@
 -- Lock order everywhere: dedup rows, then rows of jobs, then locks of keys, then rows of serialized_jobs. Whoever releases a key
 -- locks the row of the job first and looks again whether it is final.
 
--- Dispatch the heads of these keys if they have none dispatched, and drop the requests for it.
-CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[]) LANGUAGE plpgsql
+-- Dispatch the heads of these keys if they have none dispatched, and drop the requests for it. Keys that somebody has locked at the
+-- moment are not waited for: they come back in `blocked`.
+CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[], OUT blocked text[])
+LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET lock_timeout = '200ms' SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _locked text[] := asyncjobs.try_lock_keys(_keys);
 BEGIN
-    PERFORM asyncjobs.lock_keys(_keys);
-    SELECT array_agg(d.id) INTO heads FROM asyncjobs.dispatch_keys(_keys) AS d;
-    DELETE FROM asyncjobs.dispatch_requests AS r WHERE r.id = ANY (_requests);
+    SELECT array_agg(d.id) INTO heads FROM asyncjobs.dispatch_keys(_locked) AS d;
+    DELETE FROM asyncjobs.dispatch_requests AS r WHERE r.id = ANY (_requests) AND r.serialization_key = ANY (_locked);
+    blocked := ARRAY(SELECT DISTINCT k.key FROM unnest(_keys) AS k(key) WHERE k.key <> ALL (_locked));
     queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (heads) AND j.status = 'pending');
 END $$;
 
@@ -25,7 +29,7 @@ DECLARE
 BEGIN
     WITH RECURSIVE keys(key, number) AS (
         (SELECT s.serialization_key, 1 FROM asyncjobs.serialized_jobs AS s
-         WHERE s.serialization_key > _after ORDER BY s.serialization_key LIMIT 1)
+         WHERE s.serialization_key > _after ORDER BY s.serialization_key LIMIT least(_limit, 1))
         UNION ALL
         SELECT n.key, k.number + 1 FROM keys AS k CROSS JOIN LATERAL (
             SELECT s.serialization_key AS key FROM asyncjobs.serialized_jobs AS s

@@ -4,34 +4,18 @@
 -- `outcome` of a verb: what it did, or why it did nothing: 'unknown' (no such job), 'final', 'waiting', 'processing', 'duplicate',
 -- 'again' (the job moved on under our eyes: call once more). `was`: the status in which it found the job.
 
--- Cancel a job. One that runs is asked to end; its key is let go when its handler has ended.
+-- Cancel a job. One that runs is asked to end; its key is let go when its handler has ended. The row in `jobs` of one that waits is
+-- not locked: whoever dispatches it has the row of `serialized_jobs` first.
 CREATE FUNCTION asyncjobs.cancel_job(_id bigint, _message text, OUT outcome text, OUT was text, OUT queues text[]) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET search_path = pg_catalog, pg_temp AS $$
+SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _key text;
     _heads bigint[];
 BEGIN
-    SELECT j.status, j.serialization_key INTO was, _key FROM asyncjobs.jobs AS j WHERE j.id = _id FOR UPDATE;
-    IF NOT FOUND THEN
-        SELECT 'waiting', s.serialization_key INTO was, _key FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.job_id IS NULL;
-        IF NOT FOUND THEN
-            outcome := CASE WHEN EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id) THEN 'again' ELSE 'unknown' END;
-            RETURN;
-        END IF;
-    END IF;
-    IF was IN ('completed', 'dead', 'cancelled') THEN
-        outcome := 'final';
-        RETURN;
-    END IF;
-    IF was = 'processing' THEN
-        UPDATE asyncjobs.jobs AS j
-        SET cancel_requested_at = asyncjobs.clock(), requested_outcome = 'cancel', request_message = _message
-        WHERE j.id = _id;
-        outcome := 'requested';
-        RETURN;
-    END IF;
-    IF was = 'waiting' THEN
+    SELECT s.serialization_key INTO _key FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.job_id IS NULL;
+    IF FOUND THEN
+        was := 'waiting';
         PERFORM asyncjobs.lock_keys(ARRAY[_key]);
         IF NOT asyncjobs.cancel_waiting(ARRAY[_id], _message) THEN
             outcome := 'again';
@@ -39,6 +23,23 @@ BEGIN
         END IF;
         SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d;
     ELSE
+        SELECT j.status, j.serialization_key INTO was, _key FROM asyncjobs.jobs AS j WHERE j.id = _id FOR UPDATE;
+        IF NOT FOUND OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.job_id IS NULL) THEN
+            outcome := CASE WHEN EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id)
+                              OR EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = _id) THEN 'again' ELSE 'unknown' END;
+            RETURN;
+        END IF;
+        IF was IN ('completed', 'dead', 'cancelled') THEN
+            outcome := 'final';
+            RETURN;
+        END IF;
+        IF was = 'processing' THEN
+            UPDATE asyncjobs.jobs AS j
+            SET cancel_requested_at = asyncjobs.clock(), requested_outcome = 'cancel', request_message = _message
+            WHERE j.id = _id;
+            outcome := 'requested';
+            RETURN;
+        END IF;
         UPDATE asyncjobs.jobs AS j
         SET status = 'cancelled', completed_at = asyncjobs.clock(), error_message = _message, updated_at = asyncjobs.clock(), runner_id = NULL
         WHERE j.id = _id;
@@ -82,7 +83,7 @@ END $$;
 CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT was text, OUT other_id bigint, OUT queues text[])
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET search_path = pg_catalog, pg_temp AS $$
+SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
     _type text;
@@ -153,18 +154,37 @@ BEGIN
     UPDATE asyncjobs.jobs AS j SET status = 'waiting', run_at = asyncjobs.clock(), updated_at = asyncjobs.clock() WHERE j.id = _id;
 END $$;
 
+-- Lock a key together with the row of its head: then no ack of the head is under way, which would dispatch the next one without the
+-- key's lock. A head that is being completed in its handler's own transaction is not waited for: that lets the key go later, in a
+-- statement that sees what we did.
+CREATE FUNCTION asyncjobs.hold_key(_key text) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '200ms' SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _id bigint;
+BEGIN
+    SELECT s.id INTO _id FROM asyncjobs.serialized_jobs AS s WHERE s.serialization_key = _key AND s.job_id IS NOT NULL;
+    BEGIN
+        PERFORM FROM asyncjobs.jobs AS j WHERE j.id = _id FOR UPDATE;
+    EXCEPTION WHEN lock_not_available THEN
+        NULL;
+    END;
+    PERFORM asyncjobs.lock_keys(ARRAY[_key]);
+    IF EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s
+               WHERE s.serialization_key = _key AND s.job_id IS NOT NULL AND s.id IS DISTINCT FROM _id) THEN
+        RAISE EXCEPTION 'the head of the key moved on' USING ERRCODE = 'serialization_failure';  -- called once more
+    END IF;
+END $$;
+
 -- Let a halted key go on without its head, which stays dead. `halted_id`: the job that had halted it; null: the key is not halted.
 CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queues text[]) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET search_path = pg_catalog, pg_temp AS $$
+SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _id bigint;
     _heads bigint[];
 BEGIN
-    SELECT s.id INTO _id FROM asyncjobs.serialized_jobs AS s WHERE s.serialization_key = _key AND s.job_id IS NOT NULL;
-    PERFORM FROM asyncjobs.jobs AS j WHERE j.id = _id FOR UPDATE;
-    PERFORM asyncjobs.lock_keys(ARRAY[_key]);
-    DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.halted_at IS NOT NULL RETURNING s.id INTO halted_id;
+    PERFORM asyncjobs.hold_key(_key);
+    DELETE FROM asyncjobs.serialized_jobs AS s
+    WHERE s.serialization_key = _key AND s.job_id IS NOT NULL AND s.halted_at IS NOT NULL RETURNING s.id INTO halted_id;
     IF halted_id IS NULL THEN
         RETURN;
     END IF;
@@ -179,7 +199,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _new boolean;
 BEGIN
-    PERFORM asyncjobs.lock_keys(ARRAY[_key]);
+    PERFORM asyncjobs.hold_key(_key);
     INSERT INTO asyncjobs.pauses (kind, name, reason, paused_by) VALUES ('key', _key, _reason, _by) ON CONFLICT (kind, name) DO NOTHING;
     _new := FOUND;
     UPDATE asyncjobs.jobs AS j SET status = 'paused', updated_at = asyncjobs.clock()
@@ -191,11 +211,11 @@ END $$;
 -- Resume a key. `resumed` false: it was not paused.
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[]) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET search_path = pg_catalog, pg_temp AS $$
+SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _heads bigint[];
 BEGIN
-    PERFORM asyncjobs.lock_keys(ARRAY[_key]);
+    PERFORM asyncjobs.hold_key(_key);
     DELETE FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = _key;
     resumed := FOUND;
     WITH again AS (
@@ -212,7 +232,7 @@ END $$;
 -- Cancel at most `_limit` jobs that wait for this key, from the end of the line. The head is a job like any other: cancel_job.
 CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OUT cancelled bigint[], OUT head_id bigint) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET search_path = pg_catalog, pg_temp AS $$
+SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM asyncjobs.lock_keys(ARRAY[_key]);
     cancelled := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
