@@ -52,7 +52,9 @@ def tally(fates: Sequence[Fate]) -> Tally:
 
 def show_table(console: Console, fates: Sequence[Fate]) -> None:
     """Print a row per event type and one for all."""
-    table = Table(title="Webhooks, and the milliseconds they waited in the queue", title_justify="left", box=SIMPLE, padding=(0, 0, 0, 1))
+    table = Table(
+        title="Webhooks, and the milliseconds they waited in the queue", title_justify="left", box=SIMPLE, padding=(0, 0, 0, 1)
+    )
     table.add_column("event type", no_wrap=True)
     for heading in ("enqueued", "completed", "retried", "dead", "p50", "p95", "p99"):
         table.add_column(heading, justify="right")
