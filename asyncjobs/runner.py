@@ -29,11 +29,12 @@ from typing import Any, ClassVar, Final, final
 import anyio
 from structlog.typing import FilteringBoundLogger
 
-from asyncjobs.config import Queue
+from asyncjobs.config import Queue, config_seconds
 from asyncjobs.connections import Connection
 from asyncjobs.errors import ClaimLost
 from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.job import Job
+from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.acker import Acker, Tokens
 from asyncjobs.runtime.attempt import Attempt, Context, Handler, Surroundings
 from asyncjobs.runtime.attempts import Attempts
@@ -355,14 +356,14 @@ class Runner:
 
     # Stopping.
 
-    async def stop(self, *, timeout: float | None = None) -> None:
-        """Stop; `timeout` is the grace in seconds (None: as configured). Returns when the runner has stopped.
+    async def stop(self, *, timeout: Duration | None = None) -> None:
+        """Stop; `timeout` is the grace (None: as configured). Returns when the runner has stopped.
 
         Called again it cuts the grace of the first call short. Called by a handler of this runner it only asks: waiting would
         wait for that handler.
         """
         if self._stopping is None:
-            grace = self._grace if timeout is None else timeout
+            grace = self._grace if timeout is None else config_seconds(timeout, name="timeout")
             self._stopping = asyncio.get_running_loop().create_task(self._stop(grace), name="asyncjobs stop")
         else:
             self._hurry.set()

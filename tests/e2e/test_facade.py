@@ -182,6 +182,7 @@ async def test_a_schema_that_is_not_there_names_the_command(empty_dsn: str) -> N
         assert await jobs.migrate() == []
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 warns of what is tested here
 async def test_a_fork_is_told_to_open_for_itself(dsn: str, schema: str) -> None:
     router, add = declare()
     jobs = app(dsn, schema, router)

@@ -309,6 +309,7 @@ async def opening() -> None:
         assert_type(runner, Runner)
         runner.wake()
         await runner.stop(timeout=3)
+        await runner.stop(timeout=timedelta(seconds=3))
         await runner.wait_stopped()
     async with jobs.runner() if jobs.settings.auto_migrate else jobs:
         pass
