@@ -11,6 +11,7 @@ DEMO := .venv/ready-demo-$(KEY)
 DEV := .venv/ready-dev-$(KEY)
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" PYRIGHT_PYTHON_CACHE_DIR="$(CURDIR)/.venv/pyright" PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/python
 
+BENCHES = $(basename $(notdir $(filter-out bench/__init__.py bench/lab.py,$(wildcard bench/*.py))))
 ARGS ?=
 
 .PHONY: help
@@ -30,10 +31,11 @@ test: $(DEV)  ## run the tests (no installed PostgreSQL, no root needed)
 
 .PHONY: lint
 lint: $(DEV)  ## check style, format and types
-	@$(RUN) -m ruff check .
-	@$(RUN) -m ruff format --check .
-	@$(RUN) -m mypy
-	@$(RUN) -m pyright
+	@status=0; \
+	for check in 'ruff check .' 'ruff format --check .' mypy pyright; do \
+	    echo "== $$check"; $(RUN) -m $$check || status=1; \
+	done; \
+	exit $$status
 
 .PHONY: format
 format: $(DEV)  ## put the code in its format
@@ -47,11 +49,11 @@ test-system: $(DEV)  ## run the tests that need root and Debian packages, which 
 
 .PHONY: bench
 bench: $(DEV)  ## measure, one question after another (minutes)
-	@for file in bench/[a-z]*.py; do echo "== $$file"; $(RUN) "$$file" $(ARGS) || exit 1; done
+	@for name in $(BENCHES); do echo "== $$name"; $(RUN) -m "bench.$$name" $(ARGS) || exit 1; done
 
 .PHONY: bench-smoke
 bench-smoke: $(DEV)  ## run each benchmark for a moment, so that none rots
-	@for file in bench/[a-z]*.py; do echo "== $$file"; $(RUN) "$$file" --smoke || exit 1; done
+	@for name in $(BENCHES); do echo "== $$name"; $(RUN) -m "bench.$$name" --smoke || exit 1; done
 
 .PHONY: proof
 proof: $(DEV)  ## show the promises at full counts (long; goes on where it was stopped)
