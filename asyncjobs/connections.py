@@ -69,6 +69,7 @@ _REMEDIES: dict[tuple[str, str], str] = {
     ("psycopg2", "connection"): "which is synchronous: use psycopg's AsyncConnection, or enqueue_sync after the commit",
 }
 
+_IN_FAILED_TRANSACTION = "25P02"
 _PSYCOPG_IN_ERROR = 3  # psycopg.pq.TransactionStatus.INERROR
 
 
@@ -88,6 +89,19 @@ def check_connection(connection: object) -> ConnectionKind:
         f"got {_name_of(connection)}: give an asyncpg connection, a psycopg AsyncConnection, "
         "or an AsyncSession or AsyncConnection of SQLAlchemy."
     )
+
+
+def refusal_of(connection: object, error: Exception) -> UnsupportedConnection | None:
+    """What a driver's error says about the connection, when it only told at use that it is aborted or closed; else None."""
+    causes = (error, getattr(error, "orig", None), error.__cause__)
+    if any(getattr(cause, "sqlstate", None) == _IN_FAILED_TRANSACTION for cause in causes):
+        return UnsupportedConnection(f"this {_name_of(connection)} is in a failed transaction: roll it back first.")
+    kind = (type(error).__module__.partition(".")[0], type(error).__name__)
+    if kind == ("sqlalchemy", "PendingRollbackError"):
+        return UnsupportedConnection(f"this {_name_of(connection)} is in a failed transaction: roll it back first.")
+    if kind in {("sqlalchemy", "InvalidRequestError"), ("sqlalchemy", "ResourceClosedError")}:
+        return UnsupportedConnection(f"this {_name_of(connection)} cannot be used: {error}")
+    return None
 
 
 def _name_of(connection: object) -> str:

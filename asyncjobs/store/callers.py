@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from asyncjobs.connections import Connection, check_connection
+from asyncjobs.connections import Connection, ConnectionKind, check_connection, refusal_of
 from asyncjobs.errors import UnsupportedConnection
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.store.database import Database
@@ -38,6 +38,16 @@ async def complete(
 async def call(connection: Any, sql: str, *args: Any) -> Sequence[Any]:
     """The one row of the statement, executed in the connection's transaction. UnsupportedConnection for what cannot do that."""
     kind = check_connection(connection)
+    try:
+        return await _send(kind, connection, sql, *args)
+    except Exception as error:
+        refusal = refusal_of(connection, error)
+        if refusal is None:
+            raise
+        raise refusal from error
+
+
+async def _send(kind: ConnectionKind, connection: Any, sql: str, *args: Any) -> Sequence[Any]:
     if kind == "asyncpg":
         return tuple(await connection.fetchrow(sql, *args))
     if kind == "psycopg":

@@ -1,16 +1,17 @@
 """What may be given as `connection`, and what is said about everything else."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import asyncpg
 import psycopg
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from asyncjobs import EnqueueError, InvalidOption, JobRouter, UnsupportedConnection
+from asyncjobs import AsyncJobs, EnqueueError, InvalidOption, JobRouter, UnsupportedConnection
 from asyncjobs.connections import check_connection
 from asyncjobs.enqueueing import one_connection
 
@@ -99,6 +100,47 @@ async def test_an_sqlalchemy_connection_must_be_open(dsn: str) -> None:
     with pytest.raises(UnsupportedConnection, match="is closed"):
         check_connection(connection)
     await engine.dispose()
+
+
+async def test_a_transaction_that_failed_takes_no_job_until_it_is_rolled_back(dsn: str, schema: str) -> None:
+    declared = JobRouter()
+    sent: Any = declared.job("sent")(_nothing)
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
+    pg = await asyncpg.connect(dsn)
+    async with AsyncJobs(dsn, schema=schema, routers=[declared]), engine.connect() as connection, AsyncSession(engine) as session:
+        transaction = pg.transaction()
+        await transaction.start()
+        failing: list[Any] = [
+            pg.execute("SELECT 1/0"),
+            connection.execute(text("SELECT 1/0")),
+            session.execute(text("SELECT 1/0")),
+        ]
+        assert len(await asyncio.gather(*failing, return_exceptions=True)) == 3
+        for one in (pg, connection, session):
+            with pytest.raises(UnsupportedConnection, match="is in a failed transaction: roll it back first"):
+                await sent.using(connection=one).enqueue()
+        await transaction.rollback()
+        await connection.rollback()
+        await session.rollback()
+        for one in (pg, connection, session):
+            assert (await sent.using(connection=one).enqueue()).id
+    await pg.close()
+    await engine.dispose()
+
+
+async def test_a_session_that_was_closed_for_good_is_refused(dsn: str, schema: str) -> None:
+    declared = JobRouter()
+    sent: Any = declared.job("sent")(_nothing)
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
+    session = AsyncSession(engine, close_resets_only=False)
+    await session.close()
+    async with AsyncJobs(dsn, schema=schema, routers=[declared]):
+        with pytest.raises(UnsupportedConnection, match="AsyncSession cannot be used: This Session has been permanently closed"):
+            await sent.using(connection=session).enqueue()
+    await engine.dispose()
+
+
+async def _nothing() -> None: ...
 
 
 class Mine(AsyncSession):
