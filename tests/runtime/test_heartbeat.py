@@ -190,6 +190,12 @@ async def test_failing_beats_are_repeated_on_a_new_connection(proxy: Proxy, runn
         await eventually(lambda: heartbeat.beats > before, description="another beat")
 
 
+async def test_each_beat_is_given_up_in_time_also_while_it_connects(proxy: Proxy, runner: int, recorder: Recorder) -> None:
+    async with Watched(Database(proxy.dsn)).following(runner):
+        proxy.black_hole("heartbeat")
+        await recorder.wait_for(ServicePassFailed, lambda event: event.failures == 4, timeout=2.0)
+
+
 async def test_database_that_is_down_at_the_start_is_waited_for(proxy: Proxy, runner: int, recorder: Recorder) -> None:
     proxy.refuse()
     heartbeat = Watched(Database(proxy.dsn)).heartbeat
@@ -262,10 +268,12 @@ async def test_stop_does_not_wait_for_a_silent_server(proxy: Proxy, runner: int)
 
 
 async def test_stop_before_the_thread_came_to_work(database: Database) -> None:
+    started = time.monotonic()
     for _ in range(20):
         heartbeat = Watched(database).heartbeat
         heartbeat.start()
         await heartbeat.stop()
+    assert time.monotonic() - started < 0.9  # none of them was waited for in vain
 
 
 async def test_stop_without_start_is_nothing(database: Database) -> None:

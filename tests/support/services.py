@@ -28,6 +28,7 @@ class Woken:
     def __init__(self) -> None:
         self.queues: list[tuple[str, bool]] = []
         self.due: list[float] = []
+        self.keys = 0
         self.all = 0
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
@@ -35,6 +36,9 @@ class Woken:
 
     def wake_due(self, seconds: float) -> None:
         self.due.append(seconds)
+
+    def wake_keys(self) -> None:
+        self.keys += 1
 
     def wake_all(self) -> None:
         self.all += 1

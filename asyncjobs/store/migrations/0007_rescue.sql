@@ -63,10 +63,10 @@ BEGIN
     _ids := ARRAY(
         SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = c.id AND j.claim_token = c.token
         WHERE j.status = 'processing' ORDER BY j.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
-    -- Jobs that end and thereby free a key may have to wait for whoever holds it: each by itself, after all others.
+    -- Jobs that end and thereby free a dedup key may have to wait for whoever looks at it: each by itself, after all others.
     _ending := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
-        WHERE j.id = ANY (_ids) AND (j.serialization_key IS NOT NULL OR j.dedup_key IS NOT NULL)
+        WHERE j.id = ANY (_ids) AND j.dedup_key IS NOT NULL
           AND (j.attempts >= j.max_attempts OR j.requested_outcome IN ('cancel', 'dead')) ORDER BY j.id);
     rescued := ARRAY(SELECT u.id FROM unnest(_ids) AS u(id) WHERE u.id <> ALL (_ending));
     _pending := asyncjobs.fail_lost(rescued, _max_errors);
@@ -75,7 +75,7 @@ BEGIN
             _pending := _pending || asyncjobs.fail_lost(ARRAY[_id], _max_errors);
             rescued := rescued || _id;
         EXCEPTION WHEN lock_not_available THEN
-            NULL;  -- a stranger's transaction holds the key: the job is as before, and an orphan of the next pass
+            NULL;  -- a stranger's transaction holds it: the job is as before, and an orphan of the next pass
         END;
     END LOOP;
     FOREACH _id IN ARRAY coalesce(_others, '{}') LOOP
