@@ -8,7 +8,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from asyncjobs.embedded import start_sync
 
 
 @contextmanager
-def server() -> Iterator[str]:
+def server() -> Generator[str]:
     """The DSN of a server: $ASYNCJOBS_BENCH_DSN (an empty database of yours), else an embedded one with durability on."""
     yours = os.environ.get("ASYNCJOBS_BENCH_DSN")
     if yours:
@@ -79,7 +79,7 @@ def percentiles(seconds: Sequence[float]) -> list[str]:
 
 
 @contextmanager
-def stopwatch() -> Iterator[Callable[[], float]]:
+def stopwatch() -> Generator[Callable[[], float]]:
     """How many seconds went by; stands still when the context is left."""
     began = time.perf_counter()
     ended: float | None = None

@@ -72,7 +72,10 @@ class Database:
         self.schema = schema
         self.connect_timeout = connect_timeout
         self.command_timeout = command_timeout
-        self._connect_kwargs = {"server_settings": {"default_transaction_isolation": "read committed"}, **(connect_kwargs or {})}
+        self._connect_kwargs: dict[str, Any] = {
+            "server_settings": {"default_transaction_isolation": "read committed"},
+            **(connect_kwargs or {}),
+        }
         #: NOTIFY's channel for this schema: a fixed 42 bytes, whatever the schema is called.
         self.channel = "asyncjobs_" + sha256(schema.encode()).hexdigest()[:32]
 
