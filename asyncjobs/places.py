@@ -29,10 +29,15 @@ def callers_place() -> str:
     return "unknown" if frame is None else f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
-def callers_names() -> Mapping[str, Any]:
-    """The local names of the user's code that is being run."""
-    frame = callers_frame()
-    return {} if frame is None else frame.f_locals
+def local_names_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """The local names where the function was defined, if that is the user's code that is being run.
+
+    A function of another place, declared here, means its own module's names, whatever is called the same here.
+    """
+    frame, body = callers_frame(), inspect.unwrap(function)
+    if frame is None or "<locals>" not in getattr(body, "__qualname__", ""):
+        return {}
+    return frame.f_locals if getattr(body, "__globals__", None) is frame.f_globals else {}
 
 
 def place_of(function: Callable[..., Any]) -> str:

@@ -12,7 +12,7 @@ from asyncjobs.job_type import JobType
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.names import check_name
 from asyncjobs.model.outcome import Duration
-from asyncjobs.places import callers_names, callers_place, place_of, variable_of
+from asyncjobs.places import callers_place, local_names_of, place_of, variable_of
 from asyncjobs.planned import (
     CircuitBreaker,
     Misfire,
@@ -217,7 +217,7 @@ class JobRouter:
             )
         checked = check_function(name, function)
         handler = Handler(name, checked, declared, declared_at=place_of(checked))
-        handler.prepare(callers_names())
+        handler.prepare(local_names_of(checked))
         self.declarations.add(handler)
         return JobType(handler, self)
 

@@ -59,6 +59,11 @@ def plain_generator(to: str) -> Generator[int, None, None]:
     yield 1
 
 
+@jobs.job("object")  # E
+async def returns_object(to: str) -> object:
+    return to
+
+
 @jobs.job("template", serialize_by=lambda to: "x")  # E
 async def template(to: str) -> None: ...
 
@@ -176,6 +181,11 @@ async def enqueueing() -> None:
     await jobs.get("5")  # E
     other: JobType[..., str] = send  # E
     jobs.runner(queues=[5])  # E
+    jobs.runner(grace="5s")  # E
+    async with jobs.runner() as runner:
+        await runner.stop(3)  # E
+    send.name = "other"  # E
+    send.new("a", "b").type = "other"  # E
 
 
 async def options() -> None:

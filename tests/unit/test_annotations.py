@@ -44,6 +44,23 @@ def test_a_class_of_the_function_that_declares_is_found() -> None:
     assert local.new(Local(1)).row.payload == '{"value":{"y":1}}'
 
 
+def test_a_function_of_another_module_means_its_own_names() -> None:
+    @dataclass
+    class Point:
+        other: str
+
+    assert Point("x").other == "x"
+    moved = JobRouter().job("moved")(_takes_a_point)
+    assert moved.new(_a_point()).row.payload == '{"point":{"x":1}}'
+
+
+async def _takes_a_point(point: Point) -> None: ...
+
+
+def _a_point() -> Point:
+    return Point(1)
+
+
 def test_a_class_that_only_type_checkers_import_is_named() -> None:
     @router.job("hidden")
     async def hidden(price: Decimal) -> None: ...
