@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import socket
 import subprocess
 import sys
 import threading
@@ -88,10 +89,13 @@ class Starter:
             patience.pause(f"another process holds {path}")
 
     def _running(self, patience: _Patience) -> State | None:
-        """The server that is up, waited for if it is starting; None when there is no supervisor."""
+        """The server that is up, waited for if it is starting; None when there is no supervisor.
+
+        A process that was just killed holds its locks for a moment, and what it said is still there: the server is asked, too.
+        """
         while is_held(self.layout.supervisor_lock):
             state = State.read(self.layout.state)
-            if state is not None:
+            if state is not None and _accepts(state.port):
                 return state
             patience.pause("its supervisor has not brought the server up")
         return None
@@ -146,6 +150,14 @@ class Starter:
         differing = sorted(name for name, value in self._settings.items() if state.settings.get(name) != value)
         if differing:
             raise OtherSettings(f"the server in {self.layout.folder} was started with other settings: {', '.join(differing)}.")
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def _read_line(process: "subprocess.Popen[bytes]", patience: _Patience) -> bytes:

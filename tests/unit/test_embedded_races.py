@@ -10,6 +10,7 @@ import pytest
 from asyncjobs.embedded import ServerFailed, client, start, supervisor
 from asyncjobs.embedded.layout import Layout, Order, State
 from asyncjobs.embedded.locks import Lock
+from asyncjobs.embedded.postgres import free_port
 from asyncjobs.embedded.starter import Starter
 from asyncjobs.embedded.supervisor import Supervisor
 
@@ -97,6 +98,17 @@ def test_what_a_dead_supervisor_said_is_not_taken_for_the_new_ones_word(layout: 
     with pytest.raises(ServerFailed, match="ended at once"):
         Starter(layout, linger=0, settings={}, durable=True).join(threading.Event())
     assert seen == [False]
+
+
+def test_server_that_does_not_answer_is_not_handed_out(layout: Layout, idle: Supervisor) -> None:
+    """Its supervisor was killed a moment ago, and its lock is not free yet."""
+    State(port=free_port(), pid=2, supervisor_pid=3, major=18, durable=True, settings={}).write(layout.state)
+    layout.data.mkdir()
+    layout.password.touch()
+    given_up = threading.Event()
+    threading.Timer(0.1, given_up.set).start()
+    with pytest.raises(ServerFailed, match="gave up waiting"):
+        Starter(layout, linger=0, settings={}, durable=True).join(given_up)
 
 
 async def test_server_that_comes_up_as_its_start_is_cancelled_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
