@@ -91,11 +91,12 @@ class Database:
         """A new connection, named `asyncjobs <role>` in pg_stat_activity."""
         given = self._connect_kwargs
         settings = {"application_name": f"asyncjobs {role}", **given["server_settings"]}
+        options: dict[str, Any] = {**given, "server_settings": settings}
         return await asyncpg.connect(
             self.dsn,
             timeout=self.connect_timeout,
             command_timeout=command_timeout or self.command_timeout,
-            **{**given, "server_settings": settings},
+            **options,
         )
 
     def link(self, role: str, *, command_timeout: float | None = None) -> "Link":
