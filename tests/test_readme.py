@@ -29,7 +29,7 @@ import asyncpg
 import msgspec
 import pytest
 
-from asyncjobs import AsyncJobs
+from asyncjobs import AsyncJobs, Settings
 from asyncjobs.embedded import Server, start_sync
 from tests.support.eventually import eventually
 
@@ -117,6 +117,27 @@ def test_python_blocks_run_as_printed(server: Server, monkeypatch: pytest.Monkey
 
 def expected_lines(block: Block) -> list[str]:
     return re.findall(r"# → (.+)$", block.text, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("environment")
+async def test_sql_blocks_run(server: Server) -> None:
+    await AsyncJobs("embedded://").migrate()
+    assert blocks("sql")
+    for block in blocks("sql"):
+        await execute(server, block.text)
+
+
+def test_settings_have_the_defaults_of_the_table() -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \|", README.partition("### Settings")[2], re.MULTILINE)
+    told = dict(
+        pair for names, values in rows for pair in zip(re.findall(r"\w+", names), re.split(r", |; ", values), strict=False)
+    )
+    units = {"1 MiB": 1 << 20, "8 KiB": 8 << 10, "none": None, "`False`": False, '`"auto"`': "auto", '`"asyncjobs"`': "asyncjobs"}
+    left_open = {"grace": "10", "poll_interval": "5"}  # None: it depends on the situation
+    for name, value in told.items():
+        if name not in {"dsn", "queues"}:
+            default = left_open.get(name, getattr(Settings(), name))
+            assert default == units.get(value, default if str(default).removesuffix(".0") == value else ...), name
 
 
 async def execute(server: Server, sql: str) -> None:

@@ -18,14 +18,15 @@ from typing import Any
 
 from rich.console import Console
 
-from asyncjobs.embedded import start_sync
+from asyncjobs.embedded import Server, start_sync
 from examples.webhooks.children import Child
 from examples.webhooks.demo import Demo
 from examples.webhooks.receiver import delivered_events
-from examples.webhooks.report import Fate, show_table, tally
+from examples.webhooks.report import Fate, dead_letters, show_table, tally
 
 EVENTS = Path(__file__).with_name("events.jsonl")
 MOST_EVENTS = 2_000
+TAIL = 20  # lines of a log
 
 
 def read_events(count: int) -> list[dict[str, Any]]:
@@ -34,23 +35,37 @@ def read_events(count: int) -> list[dict[str, Any]]:
         return [json.loads(line) for line in islice(lines, count)]
 
 
-@contextmanager
-def workspace(*, keep: bool) -> Generator[Path]:
-    """A folder with a private PostgreSQL in `database`, which is up meanwhile. Removed at the end unless it is to be kept."""
-    folder = Path(tempfile.mkdtemp(prefix="asyncjobs-demo-"))
-    folder.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get through
-    try:
-        with closing(start_sync(folder / "database", linger=0)) as server:
-            yield folder
-        server.wait_stopped()
-    except BaseException:
-        keep = True
-        raise
-    finally:
-        if keep:
-            sys.stderr.write(f"database and logs: {folder}\n")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+class Workspace:
+    """A folder with a private PostgreSQL, which is up meanwhile, and the logs of the processes. Removed unless `keep` is set."""
+
+    def __init__(self, *, keep: bool) -> None:
+        self.keep = keep
+        self.folder = Path(tempfile.mkdtemp(prefix="asyncjobs-demo-"))
+        self.folder.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get through
+        self.delivered = self.folder / "delivered.jsonl"
+        self.dsn = f"embedded://{self.folder / 'database'}"
+
+    @contextmanager
+    def open(self) -> Generator[Server]:
+        """The PostgreSQL. What goes wrong meanwhile is followed by the last lines of the logs."""
+        try:
+            with closing(start_sync(self.folder / "database", linger=0)) as server:
+                yield server
+            server.wait_stopped()
+        except Exception:
+            self.keep = True
+            raise
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        if not self.keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        for log in sorted(self.folder.glob("*.log")):
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL:]
+            sys.stderr.write("\n".join([f"-- {log}", *lines, ""]))
+        sys.stderr.write(f"database and logs are kept in {self.folder}\n")
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -67,27 +82,43 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main() -> int:
-    """Run the demo; 0 when nothing was lost."""
-    options = parse()
-    console = Console()
+def deliver(options: argparse.Namespace, workspace: Workspace, console: Console) -> list[Fate]:
+    """Run receiver and app, send the events, and find out what became of each that was accepted."""
+    receiver = Child(
+        "examples.webhooks.receiver", str(workspace.delivered), str(options.seed), log=workspace.folder / "receiver.log"
+    )
+    settings = {"ASYNCJOBS_DSN": workspace.dsn, "WEBHOOKS_RECEIVER": receiver.url}
+    web = Child("examples.webhooks.app", log=workspace.folder / "web.log", environment=settings)
     events = read_events(options.events)
-    with workspace(keep=options.keep) as folder:
-        delivered, dsn = folder / "delivered.jsonl", f"embedded://{folder / 'database'}"
-        receiver = Child("examples.webhooks.receiver", str(delivered), str(options.seed), log=folder / "receiver.log")
-        settings = {"ASYNCJOBS_DSN": dsn, "WEBHOOKS_RECEIVER": receiver.url}
-        web = Child("examples.webhooks.app", log=folder / "web.log", environment=settings)
-        demo = Demo(events, web, dsn, console=console)
+    with workspace.open() as server:
+        demo = Demo(events, web, workspace.dsn, console=console)
         if options.kill:
             demo.crash_once(options.seed)
         with receiver, web:
             jobs = asyncio.run(demo.run(options.timeout))
-        arrived = delivered_events(delivered)
-    fates = [Fate(event["type"], jobs[event["id"]], arrived[event["id"]]) for event in events if event["id"] in jobs]
+        letters = asyncio.run(dead_letters(server.dsn))
+        arrived = delivered_events(workspace.delivered)
+        fates = [
+            Fate(event["type"], job, deliveries=arrived[event["id"]], is_dead_letter=job.id in letters)
+            for event in events
+            if (job := jobs.get(event["id"])) is not None
+        ]
+        workspace.keep |= not tally(fates).is_perfect(len(events))
+    return fates
+
+
+def main() -> int:
+    """Run the demo; 0 when nothing was lost."""
+    options = parse()
+    console = Console()
+    try:
+        fates = deliver(options, Workspace(keep=options.keep), console)
+    except KeyboardInterrupt:
+        return 130
     show_table(console, fates)
     figures = tally(fates)
     sys.stdout.write(f"{figures}\n")
-    return 0 if figures.enqueued == len(events) == figures.completed + figures.dead and not figures.lost else 1
+    return 0 if figures.is_perfect(options.events) else 1
 
 
 if __name__ == "__main__":

@@ -79,8 +79,8 @@ async def accept(event: Event) -> Accepted:
 
 @app.get("/health")
 async def health() -> dict[str, bool]:
-    """Answers once the app has started."""
-    return {"ready": True}
+    """Whether deliveries are being made."""
+    return {"ready": jobs.health().is_ready}
 
 
 def main() -> None:

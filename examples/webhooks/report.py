@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import quantiles
 
+import asyncpg
 import msgspec
 from rich.box import SIMPLE
 from rich.console import Console
@@ -17,12 +18,13 @@ class Fate(msgspec.Struct, frozen=True):
 
     type: str
     job: Job
-    deliveries: int
+    deliveries: int  # by the receiver's own log
+    is_dead_letter: bool
 
     @property
     def is_lost(self) -> bool:
-        """Neither delivered, by the receiver's own log, nor among the dead letters."""
-        return not self.deliveries and self.job.status != "dead"
+        """Neither delivered nor among the dead letters."""
+        return not self.deliveries and not self.is_dead_letter
 
     @property
     def queue_ms(self) -> float:
@@ -39,6 +41,10 @@ class Tally(msgspec.Struct, frozen=True):
     completed: int
     dead: int
     lost: int
+
+    def is_perfect(self, events: int) -> bool:
+        """Whether all `events` were accepted, and each was delivered or is a dead letter."""
+        return self.enqueued == events == self.completed + self.dead and not self.lost
 
     def __str__(self) -> str:
         return f"demo: enqueued={self.enqueued} completed={self.completed} dead={self.dead} lost={self.lost}"
@@ -63,6 +69,19 @@ def show_table(console: Console, fates: Sequence[Fate]) -> None:
     table.add_section()
     table.add_row("all", *_figures(fates), style="bold")
     console.print(table)
+    repeated = sum(fate.deliveries > 1 for fate in fates)
+    console.print(
+        f"Arrived more than once: {repeated} (taken, but the answer was lost)."
+    )
+
+
+async def dead_letters(dsn: str) -> set[int]:
+    """The ids of the jobs that are kept as dead letters."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        return {row["job_id"] for row in await connection.fetch("SELECT job_id FROM asyncjobs.dead_letter_jobs")}
+    finally:
+        await connection.close()
 
 
 def _figures(fates: Sequence[Fate]) -> list[str]:
