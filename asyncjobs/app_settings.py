@@ -1,6 +1,6 @@
 """The arguments of AsyncJobs as Settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypedDict
 
 from asyncjobs.config import Settings, check_settings, config_seconds
@@ -29,11 +29,12 @@ class MoreSettings(TypedDict, total=False):
     max_depth: int
     max_error_bytes: int
     max_errors: int
+    connect_kwargs: Mapping[str, Any]
 
 
 _DURATIONS = frozenset(
     {"grace", "connect_timeout", "poll_interval"}
-    | {name for name, kind in MoreSettings.__annotations__.items() if kind is not int}
+    | {name for name, kind in MoreSettings.__annotations__.items() if kind is Duration}
 )
 
 
