@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from asyncjobs.runtime import heartbeat as heartbeat_module
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.store import runners
@@ -267,13 +268,22 @@ async def test_stop_does_not_wait_for_a_silent_server(proxy: Proxy, runner: int)
         assert time.monotonic() - started < 0.9
 
 
-async def test_stop_before_the_thread_came_to_work(database: Database) -> None:
-    started = time.monotonic()
-    for _ in range(20):
-        heartbeat = Watched(database).heartbeat
-        heartbeat.start()
-        await heartbeat.stop()
-    assert time.monotonic() - started < 0.9  # none of them was waited for in vain
+async def test_stop_before_the_thread_came_to_work(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = threading.Event()
+    work = heartbeat_module._Thread._work
+
+    def begin_late(self: heartbeat_module._Thread) -> None:
+        begin.wait()
+        work(self)
+
+    monkeypatch.setattr(heartbeat_module._Thread, "_work", begin_late)
+    heartbeat = Watched(database).heartbeat
+    heartbeat.start()
+    stopping = asyncio.create_task(heartbeat.stop(timeout_seconds=5.0))
+    await asyncio.sleep(0)
+    begin.set()
+    async with asyncio.timeout(1):
+        await stopping
 
 
 async def test_stop_without_start_is_nothing(database: Database) -> None:
