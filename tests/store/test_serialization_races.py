@@ -1,0 +1,17 @@
+"""Two processes at one key, stopped in the middle of what they do: the sentences of the protocol that are about races."""
+
+import pytest
+
+from asyncjobs.store.database import Database
+from tests.support.peers import peers
+from tests.support.scenarios import SCENARIOS
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_after_this_interleaving_nothing_is_stuck_and_all_run_in_order(name: str, database: Database) -> None:
+    async with peers(database) as world:
+        await SCENARIOS[name](world)
+        await world.promises_hold()
+        await world.drain()
+        await world.promises_hold()
+        assert await world.admin.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == 0

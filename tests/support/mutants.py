@@ -1,0 +1,114 @@
+"""Mutants of the key protocol: the schema with one of its safeguards taken out, to see which scenario misses it."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from asyncjobs.store.database import Connection, Database
+
+
+class Mutant(NamedTuple):
+    """A change of one function of the schema, or a statement."""
+
+    name: str
+    file: str
+    function: str
+    old: str
+    new: str
+    caught_by: Sequence[str]  # scenarios
+
+
+def mutated(database: Database, mutant: Mutant) -> str:
+    """The statement that makes the schema this mutant."""
+    if not mutant.function:
+        return mutant.new
+    text = database.migration(mutant.file)
+    found = re.search(
+        rf'CREATE FUNCTION "{re.escape(database.schema)}"\.{mutant.function}\(.*?\n(END \$\$;|END;)\n', text, re.DOTALL
+    )
+    assert found is not None, f"no function {mutant.function} in {mutant.file}"
+    old = mutant.old.replace("asyncjobs.", f'"{database.schema}".')
+    assert old in found[0], f"{mutant.name}: {mutant.function} has changed: say again what is to be taken out"
+    new = mutant.new.replace("asyncjobs.", f'"{database.schema}".')
+    return found[0].replace(old, new).replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
+
+
+async def mutate(connection: Connection, database: Database, mutant: Mutant) -> None:
+    await connection.execute(mutated(database, mutant))
+
+
+_KEYS, _FINISH, _RESCUE, _SWEEP, _VERBS = (
+    "0002_keys.sql",
+    "0004_finish.sql",
+    "0007_rescue.sql",
+    "0008_serializer.sql",
+    "0009_verbs.sql",
+)
+_SLOTS = "FROM unnest(asyncjobs.key_slots(_keys)) AS slots(slot);"
+_DISPATCHED = "AND d.job_id IS NOT NULL)"
+_OTHER_HEADS = "SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d;"
+_ALL_HEADS = "|| ARRAY(SELECT d.id FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d)"
+_ITS_HEAD = _OTHER_HEADS.replace("_key]", "_job.serialization_key]")
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "no unique index of heads", "", "", "", "DROP INDEX asyncjobs.serialized_jobs_head",
+        ["a_dispatch_under_an_old_snapshot_makes_no_second_head"],
+    ),
+    Mutant(
+        "no fence", _FINISH, "ack", "AND j.claim_token = o.token AND j.status = 'processing'", "AND j.status = 'processing'",
+        ["a_late_ack_touches_nothing"],
+    ),
+    Mutant(
+        "no lock of the key", _KEYS, "lock_keys", _SLOTS, _SLOTS[:-1] + " WHERE false;",
+        [
+            "enqueue_races_with_the_ack_of_the_last_job",
+            "ack_of_the_last_job_races_with_an_enqueue",
+            "join_at_a_commit_races_with_the_ack_of_the_last_job",
+            "two_enqueues_race_for_an_idle_key",
+        ],
+    ),
+    Mutant(
+        "no second look of the ack", _FINISH, "release_keys",
+        "SELECT array_agg(d.id) INTO _more FROM asyncjobs.dispatch_keys(_keys) AS d;", "",
+        ["enqueue_races_with_the_ack_of_the_last_job"],
+    ),
+    Mutant(
+        "second look of the ack without the lock", _FINISH, "release_keys", "PERFORM asyncjobs.lock_keys_shortly(_keys);", "",
+        ["enqueue_races_with_the_ack_of_the_last_job", "ack_of_the_last_job_races_with_an_enqueue"],
+    ),
+    Mutant(
+        "no sweep of stalled keys", _SWEEP, "look_at_keys", "SELECT k.key FROM unnest(_keys) AS k(key)\n        WHERE",
+        "SELECT k.key FROM unnest(_keys) AS k(key)\n        WHERE false AND",
+        ["a_request_is_carried_out_by_the_sweep_when_nobody_did"],
+    ),
+    Mutant(
+        "no sweep of keys whose job is gone", _SWEEP, "look_at_keys", "WHERE j.id IS NULL OR", "WHERE",
+        ["a_key_whose_head_is_gone_goes_on_with_the_sweep"],
+    ),
+    Mutant(
+        "places drawn at the insert", _KEYS, "join_keys", "nextval('asyncjobs.place_seq') AS place", "o.id AS place",
+        ["jobs_run_in_the_order_of_the_commits"],
+    ),
+    Mutant(
+        "no fresh place of a promoted job", "0006_promote.sql", "promote", "place = placed.place,", "",
+        ["a_job_that_became_pending_again_stands_behind_others"],
+    ),
+    Mutant("no new head after a release", _VERBS, "release_key", _OTHER_HEADS, "", ["a_released_key_has_a_head"]),
+    Mutant("no new head after a resume", _VERBS, "resume_key", _ALL_HEADS, "",
+           ["a_resumed_key_has_a_head"]),
+    Mutant("no new head after a cancel", _VERBS, "cancel_job", "_heads := asyncjobs.release_keys(ARRAY[_id]);", "",
+           ["a_key_whose_head_was_cancelled_has_another"]),
+    Mutant("no new head after a retry", _VERBS, "retry_job", _ITS_HEAD, "",
+           ["a_retried_job_of_an_idle_key_is_its_head"]),
+    Mutant(
+        "dispatch without the filter of idle keys", _KEYS, "dispatch_keys", _DISPATCHED, "AND d.job_id < 0)",
+        ["a_dispatch_of_a_busy_key_does_nothing", "a_dispatch_does_not_wait_for_the_ack_of_the_head"],
+    ),
+    Mutant("rescue keeps the token", _RESCUE, "fail_lost", "claim_token = NULL,", "", ["a_late_ack_is_read_back_as_lost"]),
+    Mutant(
+        "a key that a stranger holds is forgotten", _FINISH, "release_keys",
+        "PERFORM asyncjobs.request_dispatch(ARRAY(SELECT k.key FROM unnest(_keys) AS k(key) WHERE k.key <> ALL (_locked)));", "",
+        ["a_key_goes_on_when_a_stranger_held_its_lock"],
+    ),
+)  # fmt: skip

@@ -1,0 +1,161 @@
+"""Simulated processes for tests of the protocols: each has a connection and a runner's row, and calls what a runner calls.
+
+`begin` and `commit` wrap calls in an open transaction, so that a test can stop a process in the middle: what a function did
+is then not yet visible, and its locks are held.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+from typing import Any, Literal
+
+import asyncpg
+
+from asyncjobs.model.claim import Ack, Claimed, Finished, Scan
+from asyncjobs.model.outcome import Outcome, OutcomeKind
+from asyncjobs.store import callers, jobs
+from asyncjobs.store.database import Connection, Database, Link
+from tests.support.eventually import eventually
+from tests.support.factories import a_row, insert_runner
+
+Isolation = Literal["read_committed", "repeatable_read", "serializable"]
+TYPES = ("email", "report")
+LOCK_PATIENCE_SECONDS = 5.0
+
+
+class Peer:
+    """One process: enqueues on its own connection, claims and acks."""
+
+    def __init__(self, link: Link, runner_id: int) -> None:
+        self.link = link
+        self.runner_id = runner_id
+        self._tokens = count(1)
+        self._sequence = 0
+        self._transaction: Any = None
+
+    async def begin(self, isolation: Isolation = "read_committed") -> None:
+        connection = await self.link.connection()
+        self._transaction = connection.transaction(isolation=isolation)
+        await self._transaction.start()
+
+    async def commit(self) -> None:
+        transaction, self._transaction = self._transaction, None
+        await transaction.commit()
+
+    async def rollback(self) -> None:
+        transaction, self._transaction = self._transaction, None
+        await transaction.rollback()
+
+    async def enqueue(
+        self, key: str | None = "k", type: str = "email", /, *, times: int = 1, lock_timeout: str | None = None, **fields: Any
+    ) -> int:
+        """As the app does on connections of its own. Returns the id of the last job."""
+        ids = await jobs.reserve_ids(self.link, times)
+        rows = [a_row(type, serialization_key=key, **fields)] * times
+        answer = await jobs.enqueue(self.link, rows, ids, [next(self._tokens) for _ in rows], lock_timeout=lock_timeout)
+        return answer.enqueued[-1].id
+
+    async def enqueue_here(self, key: str | None = "k", type: str = "email", /, **fields: Any) -> int:
+        """As an app does in its caller's transaction, which is the one that `begin` started."""
+        row = a_row(type, serialization_key=key, **fields)
+        answer = await callers.enqueue(await self.link.connection(), self.link.database, [row], [next(self._tokens)])
+        return answer.enqueued[0].id
+
+    async def finish(self, acks: Sequence[Ack] = (), *, limit: int = 0, queue: str = "default", rescued: bool = True) -> Finished:
+        scans = [Scan(queue, None, limit)] if limit else []
+        self._sequence += limit
+        return await jobs.finish(
+            self.link, self.runner_id, acks, scans, TYPES,
+            rescued=rescued, token_base=self.runner_id, token_seq=self._sequence - limit, max_errors=10,
+        )  # fmt: skip
+
+    async def claim(self, limit: int = 100, *, queue: str = "default") -> list[Claimed]:
+        return (await self.finish(limit=limit, queue=queue)).claimed
+
+    async def claim_one(self) -> Claimed:
+        """The only job that can be claimed."""
+        [job] = await self.claim()
+        return job
+
+    async def ack(self, job: Claimed, kind: OutcomeKind = "completed", **fields: Any) -> Finished:
+        return await self.finish([Ack(job.id, job.token, Outcome(kind=kind, **fields))])
+
+    async def pid(self) -> int:
+        return (await self.link.connection()).get_server_pid()
+
+
+class Peers:
+    """Two processes and a look from outside."""
+
+    def __init__(self, a: Peer, b: Peer, admin: Connection, database: Database) -> None:
+        self.a = a
+        self.b = b
+        self.admin = admin
+        self.database = database
+
+    async def waits_for_lock(self, peer: Peer) -> None:
+        """Return when the peer's backend waits for somebody's lock."""
+        pid = await peer.pid()
+
+        async def waits() -> bool:
+            return bool(await self.admin.fetchval("SELECT cardinality(pg_blocking_pids($1)) > 0", pid))
+
+        await eventually(waits, description=f"backend {pid} waits for a lock", timeout=LOCK_PATIENCE_SECONDS)
+
+    async def line(self, key: str = "k") -> list[tuple[int, str]]:
+        """The jobs of a key in their order, with the state of each."""
+        rows = await self.admin.fetch(
+            "SELECT s.id, CASE WHEN s.halted_at IS NOT NULL THEN 'halted' WHEN s.job_id IS NULL THEN 'waiting'"
+            " ELSE j.status END AS state"
+            " FROM asyncjobs.serialized_jobs s LEFT JOIN asyncjobs.jobs j ON j.id = s.id"
+            " WHERE s.serialization_key = $1 ORDER BY s.job_id IS NULL, s.place",
+            key,
+        )
+        return [(row["id"], row["state"] or "gone") for row in rows]
+
+    async def status(self, job_id: int) -> str | None:
+        return await jobs.status(self.a.link, job_id) or await self.admin.fetchval(
+            "SELECT 'waiting' FROM asyncjobs.serialized_jobs WHERE id = $1", job_id
+        )
+
+    async def promises_hold(self) -> None:
+        """No key is stalled, no two heads, no limbo."""
+        link = self.database.link("audit")
+        try:
+            found = [tuple(row) for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
+        finally:
+            await link.close()
+        assert found == []
+
+    async def drain(self, *by: Peer) -> list[int]:
+        """Complete all that can be run, by both peers in turn (or these); returns the ids in the order of the starts."""
+        order: list[int] = []
+        while True:
+            claimed = [(peer, job) for peer in by or (self.a, self.b) for job in await peer.claim(1)]
+            if not claimed:
+                return order
+            for peer, job in claimed:
+                order.append(job.id)
+                await peer.ack(job)
+
+
+@asynccontextmanager
+async def peers(database: Database) -> AsyncGenerator[Peers]:
+    """Two processes on this database."""
+    async with AsyncExitStack() as stack:
+        admin = await asyncpg.connect(database.dsn, command_timeout=30, server_settings={"application_name": "test"})
+        stack.push_async_callback(admin.close, timeout=5)
+        made: list[Peer] = []
+        for number in (1, 2):
+            link = database.link(f"peer {number}", command_timeout=30)
+            stack.push_async_callback(link.close)
+            await link.connection()
+            await insert_runner(admin, schema=database.schema, id=number, types=list(TYPES))
+            made.append(Peer(link, number))
+        yield Peers(made[0], made[1], admin, database)
+
+
+def spawn(coroutine: Any) -> "asyncio.Task[Any]":
+    """Start a call that is expected to wait."""
+    return asyncio.get_running_loop().create_task(coroutine)
