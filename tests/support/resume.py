@@ -20,11 +20,13 @@ def pytest_configure(config: pytest.Config) -> None:
 class _Resume:
     def __init__(self, root: Path) -> None:
         self._failed: set[str] = set()
+        self._left_out: list[pytest.Item] = []
         self._file = root / ".proof" / f"passed-{_fingerprint(root)}"
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         passed = set(self._file.read_text(encoding="utf-8").splitlines()) if self._file.exists() else set[str]()
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+        self._left_out = [item for item in items if item.nodeid in passed]
+        config.hook.pytest_deselected(items=self._left_out)
         items[:] = [item for item in items if item.nodeid not in passed]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -34,6 +36,11 @@ class _Resume:
             self._file.parent.mkdir(exist_ok=True)
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(report.nodeid + "\n")
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """That everything has passed before is no failure."""
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._left_out:
+            session.exitstatus = pytest.ExitCode.OK
 
 
 def _fingerprint(root: Path) -> str:
