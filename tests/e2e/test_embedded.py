@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from asyncjobs import AsyncJobs
 from asyncjobs.embedded import OtherSettings, ServerFailed, start, start_sync
 from asyncjobs.embedded.layout import Layout, State
 from asyncjobs.embedded.leftovers import processes_on
@@ -323,3 +324,11 @@ async def test_cancelled_start_is_no_client(layout: Layout) -> None:
     assert clients.try_exclusive()
     clients.close()
     assert not is_held(layout.supervisor_lock)
+
+
+async def test_app_opens_on_a_private_server_and_lets_it_linger(layout: Layout) -> None:
+    jobs = AsyncJobs(f"embedded://{layout.folder}")
+    async with jobs:
+        assert await jobs.get(1) is None
+    assert not has_stopped(layout, 0.5)
+    os.kill(state(layout).supervisor_pid, signal.SIGTERM)
