@@ -150,6 +150,17 @@ CREATE TABLE asyncjobs.pauses (
     CONSTRAINT pauses_pkey PRIMARY KEY (kind, name)
 );
 
+CREATE TABLE asyncjobs.replacements (
+    number bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    job_id bigint NOT NULL,
+    serialization_key text NOT NULL,
+    payload text NOT NULL,
+    version integer NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    CONSTRAINT replacements_pkey PRIMARY KEY (number)
+);
+CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replacements DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION asyncjobs.apply_replacements();
+
 CREATE TABLE asyncjobs.runners (
     id bigint NOT NULL,
     beat bigint DEFAULT 0 NOT NULL,
@@ -208,18 +219,30 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: eacd5b5d97b27304
+-- body: 5fb3f1f3a903adaf
 
-CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[])
+CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[], OUT blocked text[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
-    SET lock_timeout TO '200ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d87b3976fb867052
+-- body: 5c56b2c5ef68a6cd
+
+CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _channel text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5531a233a1e2b81b
+
+CREATE FUNCTION asyncjobs.apply_replacements()
+    RETURNS trigger
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 1d6193d8ec7ed5f5
 
 CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     RETURNS void
@@ -235,8 +258,9 @@ CREATE FUNCTION asyncjobs.cancel_job(_id bigint, _message text, OUT outcome text
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3ae9424013730138
+-- body: 170156251b9fe254
 
 CREATE FUNCTION asyncjobs.cancel_waiting(_ids bigint[], _message text)
     RETURNS boolean
@@ -262,7 +286,7 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9d383d5bbe9f030d
+-- body: bfe31af81eb57e48
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -285,7 +309,17 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 66c26e1f25798029
+-- body: 794e6b6ded3f9233
+
+CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: db045589086049d7
 
 CREATE FUNCTION asyncjobs.end_dedup(_ids bigint[])
     RETURNS void
@@ -296,7 +330,7 @@ CREATE FUNCTION asyncjobs.end_dedup(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _reserve integer, _lock_timeout text, OUT ids bigint[], OUT existing integer[], OUT duplicates integer[], OUT taken integer[], OUT reserved bigint[])
+CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -304,15 +338,15 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: dab0aa0611c2562f
+-- body: 0bf1e295c83222a5
 
-CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT duplicates integer[])
+CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[])
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cf34eae1d9e72df7
+-- body: 7366cb137bde68d2
 
-CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _except integer[], _own boolean)
+CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean)
     RETURNS integer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -320,7 +354,7 @@ CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c9b4fea4026bc2bb
+-- body: cb8b487339c15c60
 
 CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer)
     RETURNS bigint[]
@@ -356,7 +390,16 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 934a8c9c8564c5b6
+-- body: 0df9f9a3693f4339
+
+CREATE FUNCTION asyncjobs.hold_key(_key text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '200ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 06e39e7f4acc792c
 
 CREATE FUNCTION asyncjobs.is_paused(_queue text, _type text, _key text)
     RETURNS boolean
@@ -364,13 +407,19 @@ CREATE FUNCTION asyncjobs.is_paused(_queue text, _type text, _key text)
     STABLE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.join_key(_id bigint, _ctid tid, _key text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b8cfd2c6632c2284
+
 CREATE FUNCTION asyncjobs.join_keys()
     RETURNS trigger
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b8444c95ff898d77
+-- body: 9bb4993efcbd08f7
 
 CREATE FUNCTION asyncjobs.join_line(_id bigint)
     RETURNS void
@@ -379,6 +428,12 @@ CREATE FUNCTION asyncjobs.join_line(_id bigint)
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c6aaf3ab4468662b
+
+CREATE FUNCTION asyncjobs.key_slots(_keys text[])
+    RETURNS integer[]
+    LANGUAGE sql
+    IMMUTABLE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
@@ -391,11 +446,25 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e755cfcbf19f596f
 
+CREATE FUNCTION asyncjobs.lock_joining()
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: fc40b2b99b4ff432
+
 CREATE FUNCTION asyncjobs.lock_keys(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1c2f10ea72d274ff
+-- body: c99ed3d007779fb2
+
+CREATE FUNCTION asyncjobs.lock_keys_shortly(_keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET lock_timeout TO '50ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 37f8b3f80a18c66e
 
 CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text)
     RETURNS record
@@ -405,7 +474,7 @@ CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4ac92e690cd46254
+-- body: 23b2342a2b9a6dc1
 
 CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean)
     RETURNS record
@@ -416,6 +485,12 @@ CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], 
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 241ad3f2ef8330dd
+
+CREATE FUNCTION asyncjobs.note_joining(_keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 10ea629eebab31d8
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
@@ -435,7 +510,7 @@ CREATE FUNCTION asyncjobs.pause_key(_key text, _reason text, _by text)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1ae8e816900dd552
+-- body: 938f0a494d1f1c46
 
 CREATE FUNCTION asyncjobs.promote(_batch integer, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision)
     RETURNS record
@@ -445,7 +520,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _blocked text[], OUT promoted 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2ae13c16a8a62df0
+-- body: caa7e16b077a6fc6
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[])
     RETURNS record
@@ -456,7 +531,7 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6ae9d519a975b77d
+-- body: 772dd763209be212
 
 CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OUT cancelled bigint[], OUT head_id bigint)
     RETURNS record
@@ -465,6 +540,7 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c6bf71ff6573a483
 
@@ -484,8 +560,9 @@ CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queue
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ccf7d8e341053524
+-- body: 172479bb2a99bc8c
 
 CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
     RETURNS bigint[]
@@ -495,15 +572,39 @@ CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d30e912543cc32f7
+-- body: 1527ef9090f77a5a
 
-CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _run_at timestamp with time zone)
-    RETURNS boolean
+CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
+    RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 47ee8678b26da460
+-- body: e735a570959e3351
+
+CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _payloads text[], _versions integer[], _run_ats timestamp with time zone[], _delays double precision[], _serialization_keys text[], _which integer[], _keyed boolean, _own boolean)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 943b31b32d7f0375
+
+CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9906a538ac92f25f
+
+CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 011d3d3347ac8b20
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT more boolean)
     RETURNS record
@@ -514,7 +615,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b1edcbec03c7f97e
+-- body: 63d9ed03757e6b16
 
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
     RETURNS record
@@ -523,8 +624,9 @@ CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues 
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 889852877d197bd9
+-- body: 8cc78a618b5e20f7
 
 CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT was text, OUT other_id bigint, OUT queues text[])
     RETURNS record
@@ -533,6 +635,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 23864e0ded2b2fe8
 
@@ -543,7 +646,7 @@ CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progres
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5cb01b1cdce9b567
+-- body: 3cd4a0d5a5a469a6
 
 CREATE FUNCTION asyncjobs.settle_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
     RETURNS record
@@ -561,6 +664,12 @@ CREATE FUNCTION asyncjobs.settle_orphan(_id bigint)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f7b8dee938eadc25
 
+CREATE FUNCTION asyncjobs.status_and_key(_id bigint)
+    RETURNS TABLE(status text, serialization_key text)
+    LANGUAGE sql
+    STABLE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[])
     RETURNS TABLE(token bigint, is_ours boolean)
     LANGUAGE sql
@@ -577,4 +686,10 @@ CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _exp
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b2cb958dced3a986
+-- body: 53ad36128d064ad2
+
+CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
+    RETURNS text[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 3fdf74366cbd8ae9

@@ -1,9 +1,15 @@
 """Claims and claimed jobs of tests."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
-from asyncjobs.model.claim import Claimed
+from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Scan
+from asyncjobs.model.outcome import Outcome
+from asyncjobs.store import jobs
+from asyncjobs.store.database import Connection, Link
+from tests.support.factories import insert_job, insert_runner
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _DEFAULTS: dict[str, Any] = {
@@ -18,3 +24,61 @@ _DEFAULTS: dict[str, Any] = {
 def a_claimed(**fields: Any) -> Claimed:
     """A claimed job, with what the test does not care about filled in."""
     return Claimed(**(_DEFAULTS | fields))
+
+
+def an_ack(job: Claimed, kind: str = "completed", /, **outcome: Any) -> Ack:
+    """The outcome of a claimed job."""
+    return Ack(job.id, job.token, Outcome(kind=kind, **outcome))  # type: ignore[arg-type]
+
+
+class Claims:
+    """Claims and acks as a runner of this id does, in calls of their own."""
+
+    def __init__(self, link: Link, connection: Connection, *, runner_id: int = 1, token_base: int = 5) -> None:
+        self.link = link
+        self.connection = connection
+        self.runner_id = runner_id
+        self.token_base = token_base
+        self._seq = count(0, 10_000)
+
+    async def register(self) -> "Claims":
+        """Make its runner known."""
+        await insert_runner(self.connection, id=self.runner_id)
+        return self
+
+    async def finish(
+        self, acks: Sequence[Ack] = (), scans: Sequence[Scan] = (), *, types: Sequence[str] = ("email",), rescued: bool = True,
+        token_seq: int | None = None, max_errors: int = 10,
+    ) -> Finished:  # fmt: skip
+        """One call."""
+        return await jobs.finish(
+            self.link, self.runner_id, acks, scans, types, rescued=rescued, token_base=self.token_base,
+            token_seq=next(self._seq) if token_seq is None else token_seq, max_errors=max_errors,
+        )  # fmt: skip
+
+    async def claim(
+        self, limit: int = 10, *, queue: str = "default", lane: str | None = None, start: tuple[int, int] = FRONT, **options: Any
+    ) -> list[Claimed]:
+        """What one scan found, best first."""
+        finished = await self.finish(scans=[Scan(queue, lane, limit, start)], **options)
+        return sorted(finished.claimed, key=lambda job: (job.priority, job.place))
+
+    async def claim_one(self, **columns: Any) -> Claimed:
+        """A job with these columns, claimed."""
+        job_id = await insert_job(self.connection, **columns)
+        found = await self.claim(1000, queue=columns.get("queue", "default"), types=[columns.get("type", "email")])
+        return next(job for job in found if job.id == job_id)
+
+    async def ack(self, *acks: Ack, **options: Any) -> Finished:
+        """Write these outcomes."""
+        return await self.finish(acks, **options)
+
+    async def row(self, job_id: int) -> Any:
+        """The job's row."""
+        return await self.connection.fetchrow("SELECT * FROM asyncjobs.jobs WHERE id = $1", job_id)
+
+    async def end_all(self) -> None:
+        """Complete what runs, so that the auditor finds nothing to say."""
+        await self.connection.execute(
+            "UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL WHERE status = 'processing'"
+        )

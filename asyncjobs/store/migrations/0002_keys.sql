@@ -1,4 +1,8 @@
 -- Serialization keys: the lock of a key, the dispatch of heads, and the join at the commit of a caller's transaction.
+--
+-- Here and in all that follows, rows are looked up for others by `id = ANY (ARRAY[o.id])`, not by `id = o.id`. Plans are kept. One
+-- that was made while the table was empty would walk its whole index for the latter, once, and compare: with 24,000 jobs a claim of
+-- 200 took 1.9 s instead of 2 ms, and rows were locked in another order. The former can only be looked up.
 
 -- NOTIFY's channel for this schema. A fixed length, whatever the schema is called (a name may have 63 bytes, a channel, too).
 CREATE FUNCTION asyncjobs.channel() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -66,7 +70,7 @@ BEGIN
     RETURN QUERY
     WITH idle AS MATERIALIZED (
         SELECT k.key FROM (SELECT DISTINCT u.key FROM unnest(_keys) AS u(key)) AS k
-        WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = k.key AND d.job_id IS NOT NULL)
+        WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = ANY (ARRAY[k.key]) AND d.job_id IS NOT NULL)
           AND NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = k.key)),
     head AS MATERIALIZED (
         SELECT h.id FROM idle CROSS JOIN LATERAL (
@@ -75,7 +79,7 @@ BEGIN
             ORDER BY s.place LIMIT 1 FOR UPDATE) AS h),
     dispatched AS (
         UPDATE asyncjobs.serialized_jobs AS s SET job_id = s.id, dispatched_at = asyncjobs.clock()
-        FROM head WHERE s.id = head.id
+        FROM head WHERE s.id = ANY (ARRAY[head.id])
         RETURNING s.id, s.queue, s.lane, s.type, s.version, s.payload, s.priority, s.max_attempts, s.timeout, s.scheduled_at,
             s.correlation_id, s.parent_job_id, s.created_by, s.dedup_key, s.serialization_key, s.on_dead, s.enqueue_token,
             s.requeued_from, s.trace_context, s.created_at)
@@ -142,7 +146,7 @@ BEGIN
     UPDATE asyncjobs.serialized_jobs AS s SET place = q.place
     FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
           FROM (SELECT x.id FROM asyncjobs.serialized_jobs AS x WHERE x.place IS NULL ORDER BY x.id) AS o) AS q
-    WHERE s.id = q.id;
+    WHERE s.id = ANY (ARRAY[q.id]);
     IF current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM asyncjobs.dispatch_keys(_keys);
     ELSE
@@ -163,8 +167,8 @@ BEGIN ATOMIC
         WHERE j.id = ANY (_ids) AND j.dedup_key IS NOT NULL ORDER BY j.type, j.dedup_key),
     kept AS (
         UPDATE asyncjobs.dedup_keys AS d SET live = false FROM ended AS e
-        WHERE d.type = e.type AND d.dedup_key = e.dedup_key AND d.job_id = e.id AND d.expires_at > asyncjobs.clock())
+        WHERE d.type = ANY (ARRAY[e.type]) AND d.dedup_key = ANY (ARRAY[e.dedup_key]) AND d.job_id = e.id AND d.expires_at > asyncjobs.clock())
     DELETE FROM asyncjobs.dedup_keys AS d USING ended AS e
-    WHERE d.type = e.type AND d.dedup_key = e.dedup_key AND d.job_id = e.id
+    WHERE d.type = ANY (ARRAY[e.type]) AND d.dedup_key = ANY (ARRAY[e.dedup_key]) AND d.job_id = e.id
       AND (d.expires_at IS NULL OR d.expires_at <= asyncjobs.clock());
 END;

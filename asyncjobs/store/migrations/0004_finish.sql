@@ -38,7 +38,7 @@ BEGIN
         FROM unnest(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors)
             AS o(id, token, status, delay, refund, snooze, result, dropped, message, error)
         CROSS JOIN LATERAL (SELECT o.error::jsonb || jsonb_build_object('at', _now) AS entry) AS e
-        WHERE j.id = o.id AND j.claim_token = o.token AND j.status = 'processing'
+        WHERE j.id = ANY (ARRAY[o.id]) AND j.claim_token = o.token AND j.status = 'processing'
         RETURNING j.id, j.claim_token, j.status, j.serialization_key, j.dedup_key, j.requested_outcome)
     SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (WHERE a.status = 'pending' AND a.requested_outcome IS NULL),
         array_agg(a.id) FILTER (WHERE a.requested_outcome IS NOT NULL AND a.status NOT IN ('completed', 'dead', 'cancelled')),
@@ -97,7 +97,7 @@ DECLARE
 BEGIN
     UPDATE asyncjobs.serialized_jobs AS s SET halted_at = asyncjobs.clock(), halt_reason = j.error_message
     FROM asyncjobs.jobs AS j
-    WHERE s.id = ANY (_ids) AND j.id = s.id AND j.status = 'dead' AND j.on_dead = 'halt' AND s.halted_at IS NULL;
+    WHERE s.id = ANY (_ids) AND j.id = ANY (ARRAY[s.id]) AND j.status = 'dead' AND j.on_dead = 'halt' AND s.halted_at IS NULL;
     WITH released AS (
         DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids) AND s.halted_at IS NULL RETURNING s.serialization_key)
     SELECT array_agg(DISTINCT r.serialization_key) INTO _keys FROM released AS r;
@@ -157,7 +157,7 @@ BEGIN
     SET status = 'processing', attempts = j.attempts + 1, started_at = asyncjobs.clock(), runner_id = _runner, error_message = NULL,
         claim_token = (_token_base << 32) | ((_token_seq + picked.number) & 4294967295), updated_at = asyncjobs.clock()
     FROM unnest(_ids) WITH ORDINALITY AS picked(id, number)
-    WHERE j.id = picked.id
+    WHERE j.id = ANY (ARRAY[picked.id])
     RETURNING j.id, j.claim_token, j.lane, j.type, j.version, j.payload, j.priority, j.place, j.attempts, j.max_attempts, j.timeout,
         j.snoozes, j.rescues, j.scheduled_at, j.run_at, j.started_at, j.correlation_id, j.parent_job_id, j.created_by, j.dedup_key,
         j.serialization_key, j.requeued_from, j.trace_context, j.progress, j.last_error, j.created_at;
@@ -253,7 +253,7 @@ CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[]) RETU
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT o.token, j.status = 'processing'
-    FROM unnest(_ids, _tokens) AS o(id, token) JOIN asyncjobs.jobs AS j ON j.id = o.id AND j.claim_token = o.token
+    FROM unnest(_ids, _tokens) AS o(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[o.id]) AND j.claim_token = o.token
     WHERE j.status = 'processing' OR j.runner_id IS NULL;
 END;
 
@@ -268,12 +268,13 @@ BEGIN
     RETURN QUERY
     WITH stray AS MATERIALIZED (
         SELECT j.id FROM asyncjobs.jobs AS j
-        WHERE j.runner_id = _runner AND j.status = 'processing' AND j.id <> ALL (_running) ORDER BY j.id FOR UPDATE)
+        WHERE j.runner_id = _runner AND j.status = 'processing' AND j.id <> ALL (_running)
+        ORDER BY j.id + 0 FOR UPDATE)  -- a plan made for an empty table would read all jobs in the order of their ids
     UPDATE asyncjobs.jobs AS j
     SET status = CASE WHEN asyncjobs.is_paused(j.queue, j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END,
         attempts = greatest(j.attempts - 1, 0), claim_token = NULL, runner_id = NULL, started_at = NULL,
         place = nextval('asyncjobs.place_seq'), updated_at = asyncjobs.clock()
-    FROM stray WHERE j.id = stray.id
+    FROM stray WHERE j.id = ANY (ARRAY[stray.id])
     RETURNING j.id, j.queue;
 END $$;
 
@@ -323,5 +324,5 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SE
 BEGIN
     UPDATE asyncjobs.jobs AS j SET progress = p.progress::jsonb
     FROM unnest(_ids, _tokens, _progress) AS p(id, token, progress)
-    WHERE j.id = p.id AND j.claim_token = p.token AND j.status = 'processing';
+    WHERE j.id = ANY (ARRAY[p.id]) AND j.claim_token = p.token AND j.status = 'processing';
 END $$;

@@ -23,7 +23,7 @@ BEGIN
         SELECT j.id FROM asyncjobs.jobs AS j
         WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= _now
           AND (j.serialization_key IS NULL
-               OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id AND s.job_id IS NOT NULL))
+               OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.job_id IS NOT NULL))
         ORDER BY j.run_at LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
     IF cardinality(_ids) > 0 THEN
         WITH due AS (
@@ -33,7 +33,7 @@ BEGIN
                 place = placed.place, updated_at = _now
             FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
                   FROM (SELECT u.id FROM unnest(_ids) WITH ORDINALITY AS u(id, ordinal) ORDER BY u.ordinal) AS o) AS placed
-            WHERE j.id = placed.id
+            WHERE j.id = ANY (ARRAY[placed.id])
             RETURNING j.queue, j.priority, j.status)
         SELECT count(*), array_agg(DISTINCT d.queue) FILTER (WHERE d.status = 'pending'),
                array_agg(DISTINCT d.queue) FILTER (WHERE d.status = 'pending' AND d.priority < 100)
@@ -44,7 +44,7 @@ BEGIN
             SELECT j.serialization_key FROM asyncjobs.jobs AS j
             WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= _now AND j.serialization_key IS NOT NULL
               AND (_blocked IS NULL OR j.serialization_key <> ALL (_blocked))
-              AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id AND s.job_id IS NOT NULL)
+              AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.job_id IS NOT NULL)
             ORDER BY j.run_at LIMIT _batch) AS d);
     SELECT extract(epoch FROM j.run_at - _now) INTO next_due_seconds FROM asyncjobs.jobs AS j
     WHERE j.status IN ('scheduled', 'failed') AND j.run_at > _now AND isfinite(j.run_at) ORDER BY j.run_at LIMIT 1;
@@ -66,7 +66,7 @@ BEGIN
     _ids := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
         WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= _now AND j.serialization_key = ANY (_keys)
-          AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id AND s.job_id IS NOT NULL)
+          AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.job_id IS NOT NULL)
         ORDER BY j.run_at, j.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
     INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
         timeout, scheduled_at, correlation_id, parent_job_id, created_by, dedup_key, on_dead, enqueue_token, requeued_from,
@@ -75,7 +75,7 @@ BEGIN
         j.max_attempts, j.timeout, j.scheduled_at, j.correlation_id, j.parent_job_id, j.created_by, j.dedup_key, j.on_dead,
         j.enqueue_token, j.requeued_from, j.trace_context, j.created_at
     FROM (SELECT u.id FROM unnest(_ids) WITH ORDINALITY AS u(id, ordinal) ORDER BY u.ordinal) AS o
-    JOIN asyncjobs.jobs AS j ON j.id = o.id
+    JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[o.id])
     ON CONFLICT (id) DO NOTHING;
     UPDATE asyncjobs.jobs AS j SET status = 'waiting', updated_at = _now WHERE j.id = ANY (_ids);
     promoted := cardinality(_ids);

@@ -1,0 +1,208 @@
+"""Claims: what they take, in which order, under which token, and what they hold meanwhile."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from asyncjobs.model.claim import Claimed, Scan
+from asyncjobs.store import jobs, runners
+from asyncjobs.store.database import Connection, Database
+from tests.support.claims import Claims, an_ack
+from tests.support.eventually import eventually
+from tests.support.factories import insert, insert_job, insert_runner
+
+
+def ids(claimed: list[Claimed]) -> list[int]:
+    return [job.id for job in claimed]
+
+
+async def pending(claims: Claims, count: int = 1, **columns: Any) -> list[int]:
+    return [await insert_job(claims.connection, **columns) for _ in range(count)]
+
+
+@asynccontextmanager
+async def another_session(database: Database) -> AsyncGenerator[Connection]:
+    connection = await asyncpg.connect(database.dsn)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def test_claim_makes_a_job_the_runners_and_counts_the_attempt(claims: Claims) -> None:
+    [job_id] = await pending(claims, error_message="of before", last_error="E")
+    [job] = await claims.claim()
+    row = await claims.row(job_id)
+    assert (row["status"], row["attempts"], row["runner_id"], row["claim_token"]) == ("processing", 1, 1, job.token)
+    assert (row["error_message"], row["last_error"]) == (None, "E")
+    assert row["started_at"] is not None
+
+
+async def test_each_claim_of_a_row_gets_a_number_of_its_own_behind_the_runners_base(claims: Claims) -> None:
+    await pending(claims, 3)
+    claimed = await claims.claim(token_seq=7)
+    assert sorted(job.token - (5 << 32) for job in claimed) == [8, 9, 10]
+    await jobs.give_back(claims.link, 1, [])
+    again = await claims.claim(token_seq=10)
+    assert sorted(job.token - (5 << 32) for job in again) == [11, 12, 13]
+
+
+async def test_numbers_go_on_from_scan_to_scan_and_wrap_within_their_32_bits(claims: Claims) -> None:
+    for queue in ("a", "b"):
+        await pending(claims, 2, queue=queue)
+    finished = await claims.finish(scans=[Scan("a", None, 2), Scan("b", None, 2)], token_seq=2**32 - 2)
+    assert sorted(job.token - (5 << 32) for job in finished.claimed) == [0, 1, 2, 2**32 - 1]
+
+
+async def test_best_priority_goes_first_then_place(claims: Claims) -> None:
+    late, normal, urgent = [(await pending(claims, priority=priority))[0] for priority in (200, 100, 5)]
+    again = (await pending(claims, priority=100))[0]
+    assert ids(await claims.claim(3)) == [urgent, normal, again]
+    assert ids(await claims.claim(3)) == [late]
+
+
+async def test_claims_no_more_than_asked_for_and_locks_no_more(claims: Claims, database: Database) -> None:
+    await pending(claims, 5)
+    async with claims.connection.transaction(), another_session(database) as other:
+        await claims.connection.fetch(
+            "SELECT id FROM asyncjobs.claim(1, 'default', NULL, 2, -1, -1, ARRAY['email'], false, 5, 0)"
+        )
+        free = await other.fetch("SELECT id FROM asyncjobs.jobs WHERE status = 'pending' FOR UPDATE SKIP LOCKED")
+        assert len(free) == 3
+
+
+async def test_only_types_that_are_served_are_claimed(claims: Claims) -> None:
+    await pending(claims, 3, type="unknown")
+    known = await pending(claims, 2)
+    assert ids(await claims.claim(2)) == known
+    assert await claims.claim() == []
+
+
+async def test_only_the_queue_that_is_asked_for_is_claimed(claims: Claims) -> None:
+    await pending(claims, 1, queue="mail")
+    assert await claims.claim() == []
+
+
+async def test_lane_takes_its_own_jobs_and_general_slots_take_any(claims: Claims) -> None:
+    [plain], [first], [second] = [await pending(claims, lane=lane) for lane in (None, "fast", "fast")]
+    finished = await claims.finish(scans=[Scan("default", "fast", 1), Scan("default", None, 2)])
+    assert {job.scan: ids([j for j in finished.claimed if j.scan == job.scan]) for job in finished.claimed} == {
+        1: [first], 2: [plain, second],
+    }  # fmt: skip
+
+
+async def test_scan_from_behind_a_row_leaves_what_is_before_it(claims: Claims) -> None:
+    [early] = await pending(claims)
+    [job] = await claims.claim(1)
+    [better] = await pending(claims, priority=1)
+    behind = await pending(claims, 2)
+    await jobs.give_back(claims.link, 1, [])  # `early` gets a new place: the last
+    assert ids(await claims.claim(2, start=(job.priority, job.place))) == behind
+    assert ids(await claims.claim(2)) == [better, early]
+
+
+async def test_rows_that_another_claim_holds_are_skipped(claims: Claims, database: Database) -> None:
+    first, second = await pending(claims, 2)
+    async with another_session(database) as other, other.transaction():
+        await other.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", first)
+        assert ids(await claims.claim()) == [second]
+    assert ids(await claims.claim()) == [first]
+
+
+async def test_job_that_was_rescued_comes_alone(claims: Claims) -> None:
+    suspects = await pending(claims, 3, rescues=1, attempts=1)
+    harmless = await pending(claims, 2)
+    claimed = await claims.claim(10)
+    assert sorted(ids(claimed)) == [suspects[0], *harmless]
+    assert await claims.claim(10, rescued=False) == []
+
+
+async def test_job_that_was_rescued_comes_alone_whatever_the_number_of_scans(claims: Claims) -> None:
+    await pending(claims, 2, rescues=1, attempts=1, lane="fast")
+    await pending(claims, 2, rescues=1, attempts=1, queue="mail")
+    finished = await claims.finish(scans=[Scan("default", "fast", 5), Scan("default", None, 5), Scan("mail", None, 5)])
+    assert len(finished.claimed) == 1
+
+
+async def test_rescued_job_counts_towards_the_limit(claims: Claims) -> None:
+    await pending(claims, 1, rescues=1, attempts=1)
+    await pending(claims, 3)
+    assert len(await claims.claim(2)) == 2
+
+
+@pytest.mark.parametrize(("kind", "name"), [("queue", "default"), ("type", "email")])
+async def test_what_is_paused_is_not_claimed(claims: Claims, kind: str, name: str) -> None:
+    await pending(claims)
+    await insert(claims.connection, "pauses", kind=kind, name=name)
+    assert await claims.claim() == []
+    await claims.connection.execute("DELETE FROM asyncjobs.pauses")
+    assert len(await claims.claim()) == 1
+
+
+async def test_runner_that_is_gone_claims_nothing_and_is_told(claims: Claims) -> None:
+    [job_id] = await pending(claims)
+    await claims.connection.execute("DELETE FROM asyncjobs.runners")
+    finished = await claims.finish(scans=[Scan("default", None, 5)])
+    assert (finished.gone, finished.claimed) == (True, [])
+    assert (await claims.row(job_id))["status"] == "pending"
+
+
+async def test_runner_that_is_gone_still_writes_outcomes_and_tells_of_heads(claims: Claims) -> None:
+    job = await claims.claim_one()
+    await claims.connection.execute("DELETE FROM asyncjobs.runners")
+    finished = await claims.finish([an_ack(job, "interrupted")], [Scan("default", None, 5)])
+    assert (finished.gone, finished.lost, finished.heads) == (True, [], ["default"])
+
+
+async def test_runner_cannot_be_declared_dead_while_its_claim_is_under_way(claims: Claims, database: Database) -> None:
+    await pending(claims)
+    link = database.link("duties")
+    async with another_session(database) as other:
+        async with other.transaction():
+            await other.fetch(
+                "SELECT kind FROM asyncjobs.finish(1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 10,"
+                " ARRAY['default'], ARRAY[NULL], ARRAY[5], ARRAY[-1], ARRAY[-1::bigint], ARRAY['email'], true, 9, 0)"
+            )
+            assert await runners.bury(link, {1: 0}) == []
+            leaving = asyncio.create_task(claims.connection.execute("DELETE FROM asyncjobs.runners WHERE id = 1"))
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            await eventually(lambda: other.fetchval(waiting), description="the deletion waits for the claim")
+        await leaving
+        assert await runners.bury(link, {1: 0}) == []
+        rescued = await runners.rescue(link, 10, max_errors=10)
+        assert len(rescued.ids) == 1, "the claim is seen by whoever deleted its runner"
+    await link.close()
+
+
+async def test_two_runners_never_claim_the_same_job(claims: Claims, database: Database) -> None:
+    await pending(claims, 200)
+    await insert_runner(claims.connection, id=2)
+    link = database.link("finish")
+    other = Claims(link, claims.connection, runner_id=2, token_base=6)
+    found: list[int] = []
+
+    async def claim_all(runner: Claims) -> None:
+        while claimed := await runner.claim(7):
+            found.extend(ids(claimed))
+
+    await asyncio.gather(claim_all(claims), claim_all(other))
+    found += ids(await claims.claim(200))
+    assert len(found) == len(set(found)) == 200
+    await link.close()
+
+
+async def test_outcomes_and_a_bulk_update_in_the_same_order_never_deadlock(claims: Claims, database: Database) -> None:
+    await pending(claims, 60)
+    async with another_session(database) as other:
+        for _ in range(15):
+            claimed = await claims.claim(60)
+            outcomes = [an_ack(job, "interrupted") for job in sorted(claimed, key=lambda job: -job.id)]
+            bulk = (
+                "WITH o AS MATERIALIZED (SELECT id FROM asyncjobs.jobs WHERE status = 'processing' ORDER BY id FOR UPDATE)"
+                " UPDATE asyncjobs.jobs AS j SET updated_at = now() FROM o WHERE j.id = o.id"
+            )
+            await asyncio.gather(claims.ack(*outcomes), other.execute(bulk))

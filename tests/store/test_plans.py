@@ -1,0 +1,142 @@
+"""How the server goes about claims and acks: by the index made for it, whatever the statistics say and however many rows.
+
+The plans are those of the statements inside the functions, as auto_explain tells them.
+"""
+
+import re
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from asyncjobs.model.claim import Scan
+from asyncjobs.store import jobs
+from asyncjobs.store.database import Connection
+from tests.support.claims import Claims, an_ack
+
+FILL = """
+INSERT INTO asyncjobs.jobs (type, lane, status, run_at, completed_at, started_at, runner_id, claim_token, dedup_key)
+SELECT 'email', CASE n % 3 WHEN 0 THEN 'fast' END, s.status, now() + interval '1 hour',
+    CASE WHEN s.status = 'completed' THEN now() END, CASE WHEN s.status = 'processing' THEN now() END,
+    CASE WHEN s.status = 'processing' THEN 99 END, CASE WHEN s.status = 'processing' THEN n END, NULL
+FROM generate_series(1, 1000) AS n CROSS JOIN
+    unnest(ARRAY['pending', 'pending', 'pending', 'completed', 'completed', 'scheduled', 'paused', 'processing']) AS s(status)
+"""
+
+
+class Plans:
+    """The plans of the statements that ran since the last look, by the beginning of their text."""
+
+    def __init__(self, claims: Claims) -> None:
+        self.claims = claims
+        self._seen: list[str] = []
+
+    async def watch(self) -> "Plans":
+        connection = await self.claims.link.connection()
+        connection.add_log_listener(lambda _, message: self._note(str(message)))
+        await connection.execute(
+            "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;"
+            " SET auto_explain.log_analyze = on; SET auto_explain.log_timing = off; SET auto_explain.log_level = 'notice'"
+        )
+        return self
+
+    def _note(self, message: str) -> None:
+        if "Query Text:" in message:
+            self._seen.append(message)
+
+    def take(self, beginning: str) -> list[str]:
+        """The plans of statements that begin so."""
+        texts = [text.split("Query Text:", 1)[1].replace('"asyncjobs".', "asyncjobs.").strip() for text in self._seen]
+        found = [text for text in texts if re.sub(r"\s+", " ", text).startswith(beginning)]
+        assert found, f"no statement begins with {beginning!r} among {[text[:60] for text in texts]}"
+        return found
+
+    def forget(self) -> None:
+        self._seen.clear()
+
+
+@pytest.fixture
+async def plans(claims: Claims) -> Plans:
+    return await Plans(claims).watch()
+
+
+@pytest.fixture(params=["plans of an empty table", "no statistics", "statistics"])
+async def filled(request: pytest.FixtureRequest, plans: Plans, connection: Connection) -> AsyncGenerator[Plans]:
+    """8,000 jobs in every status, met with plans that were made before, and with and without statistics."""
+    if request.param == "plans of an empty table":
+        for _ in range(7):  # later than the sixth nothing is planned anew
+            await plans.claims.claim(10)
+            await plans.claims.ack(an_ack(await plans.claims.claim_one()))
+            await connection.execute("DELETE FROM asyncjobs.jobs")
+        await connection.execute("ANALYZE asyncjobs.jobs")
+    await connection.execute(FILL)
+    if request.param == "statistics":
+        await connection.execute("ANALYZE asyncjobs.jobs")
+    plans.forget()
+    yield plans
+    await connection.execute("TRUNCATE asyncjobs.jobs")
+
+
+def removed(plan: str) -> int:
+    """How many rows were read for nothing."""
+    return sum(int(count) for count in re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))
+
+
+def check(plan: str, index: str) -> None:
+    assert f"using {index} on" in plan, plan
+    for unwanted in ("Seq Scan", "Bitmap", "Sort Key", "Hash Join", "Merge Join"):
+        assert unwanted not in plan, plan
+    assert removed(plan) == 0, plan
+
+
+def claim_from(condition: str) -> str:
+    """The beginning of the statement that finds the rows of a claim."""
+    return f"_ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND {condition}"
+
+
+GENERAL = claim_from("j.status = 'pending' AND (")
+LANE = claim_from("j.lane = _lane")
+RESCUED = claim_from("j.status = 'pending' AND j.rescues > 0")
+
+
+async def test_claims_and_outcomes_go_by_primary_key(filled: Plans) -> None:
+    for count in (10, 50, 500, 10):
+        filled.forget()
+        claimed = await filled.claims.claim(count)
+        assert len(claimed) == count
+        finished = await filled.claims.ack(*(an_ack(job) for job in claimed))
+        assert finished.lost == []
+        [plan] = filled.take("WITH acked AS")
+        check(plan, "jobs_pkey")
+        for plan in filled.take("UPDATE asyncjobs.jobs AS j SET status = 'processing'"):
+            check(plan, "jobs_pkey")
+
+
+async def test_scans_read_the_rows_that_they_take(filled: Plans) -> None:
+    for count in (10, 500, 50):
+        filled.forget()
+        scans = [Scan("default", "fast", count), Scan("default", None, count)]
+        finished = await filled.claims.finish(scans=scans)
+        assert len(finished.claimed) == 2 * count
+        for beginning, index in ((GENERAL, "jobs_claim"), (LANE, "jobs_claim_lane"), (RESCUED, "jobs_claim_rescued")):
+            for plan in filled.take(beginning):
+                check(plan, index)
+
+
+async def test_scan_from_behind_does_not_read_what_is_before(filled: Plans) -> None:
+    ahead = (await filled.claims.claim(500, rescued=False))[-1]
+    await filled.claims.connection.execute("UPDATE asyncjobs.jobs SET status = 'pending' WHERE runner_id = 1")
+    filled.forget()
+    await filled.claims.claim(10, start=(ahead.priority, ahead.place), rescued=False)
+    [plan] = filled.take(GENERAL)
+    check(plan, "jobs_claim")
+
+
+async def test_reading_back_and_giving_back_go_by_what_is_in_flight(filled: Plans) -> None:
+    claimed = await filled.claims.claim(50)
+    await jobs.still_processing(filled.claims.link, [an_ack(job) for job in claimed])
+    await jobs.give_back(filled.claims.link, 1, [claimed[0].id])
+    [plan] = filled.take("WITH stray AS MATERIALIZED")
+    assert "on jobs_runner" in plan or "using jobs_runner" in plan
+    assert "Seq Scan" not in plan
+    [plan] = filled.take("Query Parameters: $1 = '{")  # a function in plain SQL has no text of its own
+    check(plan, "jobs_pkey")
