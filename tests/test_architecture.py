@@ -192,7 +192,8 @@ def unqualified(code: str) -> list[str]:
     """Tables that are named without a schema. What the text itself introduces (a CTE) is none, nor is a function in FROM."""
     introduced = set(re.findall(r"(\w+)(?:\s*\([^()]*\))?\s+AS\s+(?:NOT\s+)?(?:MATERIALIZED\s+)?\(", code, re.IGNORECASE))
     named = re.findall(
-        r"\b(?:(?<!DISTINCT )FROM|JOIN|INSERT INTO|(?<!FOR )(?<!DO )(?<!KEY )(?<!OR )(?<!BEFORE )(?<!AFTER )UPDATE|TABLE|USING)\s+(?:ONLY\s+)?"
+        r"\b(?:(?<!DISTINCT )FROM|JOIN|INSERT INTO|TABLE|USING"
+        r"|(?<!FOR )(?<!DO )(?<!KEY )(?<!OR )(?<!BEFORE )(?<!AFTER )UPDATE)\s+(?:ONLY\s+)?"
         r"(?!LATERAL|SELECT|SET|OF\b|SKIP|NOWAIT|IF\b|ERRCODE|btree)([\w.]+)\b(?!\s*\()(?!\.)",
         code,
     )
