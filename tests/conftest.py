@@ -54,10 +54,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """One axis at a time: uvloop goes with the plain variant only."""
-    extra = [item for item in items if "uvloop-notify" in item.name or "uvloop-schema" in item.name
-             or "notify-uvloop" in item.name or "schema-uvloop" in item.name]  # fmt: skip
+    extra = [item for item in items if _is_two_axes(item)]
     config.hook.pytest_deselected(items=extra)
-    items[:] = [item for item in items if item not in extra]
+    items[:] = [item for item in items if not _is_two_axes(item)]
+
+
+def _is_two_axes(item: pytest.Item) -> bool:
+    params: Mapping[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+    return params.get("variant", "plain") != "plain" and LOOPS["uvloop"] in params.values()
 
 
 @pytest.fixture
