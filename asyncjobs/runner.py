@@ -7,14 +7,7 @@ Declared dead (its row is gone): cancel what runs, register anew under a new id,
 nothing. Not confirmed alive for 5/6 of `runner_timeout`: cancel what runs, since others may take it from now on; what turns out
 to be still ours is given back with its attempt.
 
-Stop, in this order, finished at the latest a second after its grace, with the database up or down:
-
-1. claim nothing more;
-2. grace: handlers may end by themselves, and may still enqueue. A second stop cuts it short;
-3. cancel the handlers that still run, and wait a moment for them;
-4. write the outcomes; what was cancelled goes back to pending at once, with its attempt;
-5. take the runner's row away, so that nobody has to find out. If handlers ignored their cancellation the row stays: their jobs
-   are not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
+Stop: `runtime/stopping.py`.
 """
 
 import asyncio
@@ -50,15 +43,12 @@ from asyncjobs.runtime.rescuer import Rescuer
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.settler import Settler
+from asyncjobs.runtime.stopping import Stopping
 from asyncjobs.store import callers, runners
 from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_passing
-from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, RunnerRegistered, RunnerStarted, RunnerStopped
+from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, RunnerRegistered, RunnerStarted
 
-#: Of the second that a stop may take after its grace: for cancelled handlers, for their outcomes, for the runner's row.
-_CANCEL_SECONDS: Final = 0.45
-_WRITE_SECONDS: Final = 0.25
-_LEAVE_SECONDS: Final = 0.2
 _POLL_SECONDS: Final = 5.0
 _POLL_SECONDS_WITHOUT_LISTEN: Final = 1.0
 _STUCK_CHECK_SECONDS: Final = 1.0
@@ -100,9 +90,6 @@ class Runner:
         self._types = sorted(handlers)
         self._queues = [queue.name for queue in queues]
         self._tasks: list[asyncio.Task[None]] = []
-        self._stopping: asyncio.Task[None] | None = None
-        self._hurry = asyncio.Event()
-        self._stopped = asyncio.Event()
         self._registering: asyncio.Task[None] | None = None
         self._forget: Callable[[], None] = _nothing
 
@@ -144,6 +131,13 @@ class Runner:
         )  # fmt: skip
 
         self.serializer = Serializer(opened.pool, opened.wakes, events=self._events)
+        self._stopping = self._make_stopping()
+
+    def _make_stopping(self) -> Stopping:
+        return Stopping(
+            self._opened, coordinators=self.coordinators, attempts=self.attempts, acker=self.acker, settler=self.settler,
+            heartbeat=self.heartbeat, runner_id=lambda: self.id, end_services=self._end_services, let_go=self._let_go,
+        )  # fmt: skip
 
     def _surroundings(self, open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context]) -> Surroundings:
         settings = self._opened.settings
@@ -211,7 +205,7 @@ class Runner:
             answered_age_seconds=time.monotonic() - self.acker.answered_at,
             beat_age_seconds=self.heartbeat.turn_age_seconds,
             is_confirmed=self.heartbeat.is_confirmed,
-            is_stopping=self._stopping is not None,
+            is_stopping=self._stopping.has_begun,
             error=None if self.acker.error is None else f"{type(self.acker.error).__name__}: {self.acker.error}",
         )
 
@@ -319,7 +313,7 @@ class Runner:
 
     def declared_dead(self) -> None:
         """The runner's row is gone: give up what runs, and register anew."""
-        if self._registering is None and self._stopping is None:
+        if self._registering is None and not self._stopping.has_begun:
             self.attempts.cancel_all("claim lost")
             self._registering = self._spawn(self._register_anew(), "register")
 
@@ -362,80 +356,20 @@ class Runner:
         Called again it cuts the grace of the first call short. Called by a handler of this runner it only asks: waiting would
         wait for that handler.
         """
-        if self._stopping is None:
-            grace = self._grace if timeout is None else config_seconds(timeout, name="timeout")
-            self._stopping = asyncio.get_running_loop().create_task(self._stop(grace), name="asyncjobs stop")
-        else:
-            self._hurry.set()
-        if not any(attempt.is_current for attempt in self.attempts.all):
-            try:
-                await asyncio.shield(self._stopping)
-            except asyncio.CancelledError:
-                self._hurry.set()  # the caller is in a hurry; what it closes next is still needed for a moment
-                await asyncio.shield(self._stopping)
-                raise
+        await self._stopping.stop(self._grace if timeout is None else config_seconds(timeout, name="timeout"))
 
     async def wait_stopped(self) -> None:
         """Wait until the runner has stopped."""
-        await self._stopped.wait()
+        await self._stopping.wait_stopped()
 
-    async def _stop(self, grace: float) -> None:
-        began = time.monotonic()
-        for coordinator in self.coordinators:
-            coordinator.stop()
-        try:
-            if not await self._wait_grace(grace):
-                self.attempts.cancel_all("shutdown")
-                await self.attempts.wait_ended(_CANCEL_SECONDS)
-            await self._write_outcomes()
-            abandoned = sorted({*self.running_ids(), *self.acker.unwritten_ids})
-            await self._leave(stays=bool(abandoned) or not self.acker.is_idle)
-        finally:
-            self._forget()
-            self._stopped.set()
-        self._events.emit(RunnerStopped(runner_id=self.id, abandoned_job_ids=abandoned, seconds=time.monotonic() - began))
-
-    async def _wait_grace(self, seconds: float) -> bool:
-        """Whether every handler ended by itself, within the grace or until somebody is in a hurry."""
-        loop = asyncio.get_running_loop()
-        waiting = loop.create_task(self.attempts.wait_ended(seconds))
-        hurrying = loop.create_task(self._hurry.wait())
-        try:
-            await asyncio.wait({waiting, hurrying}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            hurrying.cancel()
-            waiting.cancel()
-        return not self.attempts.ids
-
-    async def _write_outcomes(self) -> None:
-        try:
-            async with asyncio.timeout(_WRITE_SECONDS):
-                await self.acker.wait_idle()
-                await self.settler.wait_idle()
-        except TimeoutError:
-            # The database is away: the rescue of other runners, or of this one when it comes back, takes them.
-            self._opened.is_silent = True
-
-    async def _leave(self, *, stays: bool) -> None:
+    def _end_services(self) -> None:
         for task in (*self._tasks, *filter(None, [self._registering])):
             task.cancel()
-        try:
-            async with asyncio.timeout(_LEAVE_SECONDS):
-                await asyncio.gather(self.heartbeat.stop(timeout_seconds=_LEAVE_SECONDS), self._take_row_away(stays=stays))
-        except (TimeoutError, OSError):
-            self._opened.is_silent = True  # others find out by the beat that stopped
-        finally:
-            self.acker.abort()
-            self._duties.abort()
 
-    async def _take_row_away(self, *, stays: bool) -> None:
-        if stays:
-            return
-        try:
-            async with self._opened.pool.take() as link:
-                await runners.leave(link, self.id, timeout=_LEAVE_SECONDS)
-        except Exception as error:  # noqa: BLE001 - the row that stays is found by the others
-            self._events.emit(DatabaseFailed(during="leave", error=error))
+    def _let_go(self) -> None:
+        self.acker.abort()
+        self._duties.abort()
+        self._forget()
 
 
 def _nothing() -> None:

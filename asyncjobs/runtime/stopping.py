@@ -1,0 +1,139 @@
+"""How a runner stops: in this order, finished at the latest a second after its grace, with the database up or down.
+
+1. Claim nothing more.
+2. Grace: handlers may end by themselves, and may still enqueue. A second stop cuts it short.
+3. Cancel the handlers that still run, and wait a moment for them.
+4. Write the outcomes; what was cancelled goes back to pending at once, with its attempt.
+5. Take the runner's row away, so that nobody has to find out. If handlers ignored their cancellation the row stays: their jobs
+   are not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from asyncjobs.runtime.acker import Acker
+from asyncjobs.runtime.attempts import Attempts
+from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.heartbeat import Heartbeat
+from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.settler import Settler
+from asyncjobs.store import runners
+from asyncjobs.telemetry.events import DatabaseFailed, RunnerStopped
+
+#: Of the second that a stop may take after its grace: for cancelled handlers, for their outcomes, for the runner's row.
+_CANCEL_SECONDS: Final = 0.45
+_WRITE_SECONDS: Final = 0.25
+_LEAVE_SECONDS: Final = 0.2
+
+
+class Stopping:
+    """Stops a runner, once."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        *,
+        coordinators: Sequence[Coordinator],
+        attempts: Attempts,
+        acker: Acker,
+        settler: Settler,
+        heartbeat: Heartbeat,
+        runner_id: Callable[[], int],
+        end_services: Callable[[], None],
+        let_go: Callable[[], None],
+    ) -> None:
+        self._opened = opened
+        self._coordinators = coordinators
+        self._attempts = attempts
+        self._acker = acker
+        self._settler = settler
+        self._heartbeat = heartbeat
+        self._runner_id = runner_id
+        self._end_services = end_services  # cancels them
+        self._let_go = let_go  # of what they used, after the last write
+        self._hurry = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the runner stops, or has stopped."""
+        return self._task is not None
+
+    async def stop(self, grace: float) -> None:
+        """Stop, and return when the runner has stopped. Called again it cuts the grace of the first call short.
+
+        Called by a handler of this runner it only asks: waiting would wait for that handler.
+        """
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._stop(grace), name="asyncjobs stop")
+        else:
+            self._hurry.set()
+        if not any(attempt.is_current for attempt in self._attempts.all):
+            try:
+                await asyncio.shield(self._task)
+            except asyncio.CancelledError:
+                self._hurry.set()  # the caller is in a hurry; what it closes next is still needed for a moment
+                await asyncio.shield(self._task)
+                raise
+
+    async def wait_stopped(self) -> None:
+        """Wait until the runner has stopped."""
+        await self._stopped.wait()
+
+    async def _stop(self, grace: float) -> None:
+        began = time.monotonic()
+        for coordinator in self._coordinators:
+            coordinator.stop()
+        try:
+            if not await self._wait_grace(grace):
+                self._attempts.cancel_all("shutdown")
+                await self._attempts.wait_ended(_CANCEL_SECONDS)
+            await self._write_outcomes()
+            abandoned = sorted({*self._attempts.ids, *self._settler.ids, *self._acker.unwritten_ids})
+            await self._leave(stays=bool(abandoned) or not self._acker.is_idle)
+        finally:
+            self._let_go()
+            self._stopped.set()
+        seconds = time.monotonic() - began
+        self._opened.events.emit(RunnerStopped(runner_id=self._runner_id(), abandoned_job_ids=abandoned, seconds=seconds))
+
+    async def _wait_grace(self, seconds: float) -> bool:
+        """Whether every handler ended by itself, within the grace or until somebody is in a hurry."""
+        loop = asyncio.get_running_loop()
+        waiting = loop.create_task(self._attempts.wait_ended(seconds))
+        hurrying = loop.create_task(self._hurry.wait())
+        try:
+            await asyncio.wait({waiting, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hurrying.cancel()
+            waiting.cancel()
+        return not self._attempts.ids
+
+    async def _write_outcomes(self) -> None:
+        try:
+            async with asyncio.timeout(_WRITE_SECONDS):
+                await self._acker.wait_idle()
+                await self._settler.wait_idle()
+        except TimeoutError:
+            # The database is away: the rescue of other runners, or of this one when it comes back, takes them.
+            self._opened.is_silent = True
+
+    async def _leave(self, *, stays: bool) -> None:
+        self._end_services()
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await asyncio.gather(self._heartbeat.stop(timeout_seconds=_LEAVE_SECONDS), self._take_row_away(stays=stays))
+        except (TimeoutError, OSError):
+            self._opened.is_silent = True  # others find out by the beat that stopped
+
+    async def _take_row_away(self, *, stays: bool) -> None:
+        if stays:
+            return
+        try:
+            async with self._opened.pool.take() as link:
+                await runners.leave(link, self._runner_id(), timeout=_LEAVE_SECONDS)
+        except Exception as error:  # noqa: BLE001 - the row that stays is found by the others
+            self._opened.events.emit(DatabaseFailed(during="leave", error=error))
