@@ -22,6 +22,7 @@ class MoreSettings(TypedDict, total=False):
     stall_limit: Duration
     promote_interval: Duration
     rescue_interval: Duration
+    sweep_interval: Duration
     listener_keepalive: Duration
     batch: int
     max_payload_bytes: int

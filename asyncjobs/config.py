@@ -107,6 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stall_limit: float = 60.0
     promote_interval: float = 5.0
     rescue_interval: float = 5.0
+    sweep_interval: float = 15.0
     batch: int = 100
     max_payload_bytes: int = 1 << 20
     max_result_bytes: int = 1 << 20
@@ -120,6 +121,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 _POSITIVE = (
     "connect_timeout", "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
+    "sweep_interval",
     "listener_keepalive",
 )  # fmt: skip
 _OPTIONAL = {"grace": False, "poll_interval": True}  # name -> whether 0 is refused

@@ -130,7 +130,7 @@ class Runner:
             runner_timeout_seconds=settings.runner_timeout, batch=settings.batch, max_errors=settings.max_errors,
         )  # fmt: skip
 
-        self.serializer = Serializer(opened.pool, opened.wakes, events=self._events)
+        self.serializer = Serializer(opened.pool, opened.wakes, events=self._events, interval_seconds=settings.sweep_interval)
         self._stopping = self._make_stopping()
 
     def _make_stopping(self) -> Stopping:
