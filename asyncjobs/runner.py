@@ -114,13 +114,9 @@ class Runner:
             stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit,
         )  # fmt: skip
         self.listening = Listening(
-            listen,
-            opened.wakes,
-            opened.notifier,
-            events=self._events,
-            notify=settings.notify,
+            listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,
             keepalive_seconds=settings.listener_keepalive,
-        )
+        )  # fmt: skip
         self._duties = opened.database.link("duties")
         self.promoter = Promoter(
             self._duties, opened.wakes, events=self._events, interval_seconds=settings.promote_interval, batch=settings.batch
@@ -129,7 +125,6 @@ class Runner:
             self._duties, opened.wakes, events=self._events, interval_seconds=settings.rescue_interval,
             runner_timeout_seconds=settings.runner_timeout, batch=settings.batch, max_errors=settings.max_errors,
         )  # fmt: skip
-
         self.serializer = Serializer(opened.pool, opened.wakes, events=self._events, interval_seconds=settings.sweep_interval)
         self._stopping = self._make_stopping()
 
