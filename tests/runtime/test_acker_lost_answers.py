@@ -1,0 +1,203 @@
+"""Calls whose answer never comes: outcomes are read back, claims that were made for nobody are given back."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from asyncjobs.config import Queue
+from asyncjobs.runtime import points
+from asyncjobs.store.database import Connection, Database
+from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, JobsClaimed, JobsGivenBack, OutcomeWritten
+from tests.support.acking import Acking, acking
+from tests.support.eventually import eventually
+from tests.support.proxy import Proxy
+
+
+@pytest.fixture
+async def proxy(database: Database) -> AsyncGenerator[Proxy]:
+    async with Proxy(database.dsn) as made:
+        yield made
+
+
+@pytest.fixture
+async def rig(database: Database, connection: Connection, proxy: Proxy) -> AsyncGenerator[Acking]:
+    """An acker behind a proxy that has had its first look."""
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f'ALTER DATABASE "{name}" SET deadlock_timeout = 100')
+    async with acking(Database(proxy.dsn, command_timeout=1.0), connection, Queue(concurrency=5)) as made:
+        await eventually(lambda: made.of(JobsClaimed), description="the first look is over")
+        yield made
+
+
+async def running(rig: Acking, count: int = 1) -> list[int]:
+    job_ids = await rig.enqueue(count, max_attempts=5)
+    rig.wake()
+    assert sorted(await rig.wait_running(count)) == job_ids
+    return job_ids
+
+
+async def test_outcome_whose_answer_was_lost_is_found_written(rig: Acking, proxy: Proxy) -> None:
+    [job_id] = await running(rig)
+    proxy.drop_next_response("finish")
+    rig.put(job_id, "retry", delay_seconds=60, error={"message": "no"})
+    await rig.wait_idle()
+    row = await rig.row(job_id)
+    assert (row["status"], len(json.loads(row["errors"]))) == ("failed", 1)
+    assert len(rig.of(DatabaseFailed)) == 1
+    assert ([event.status for event in rig.of(OutcomeWritten)], rig.of(ClaimWasLost)) == (["failed"], [])
+    assert rig.woken.due == [60]
+
+
+async def test_outcome_that_never_reached_the_server_is_written_after_all(rig: Acking, proxy: Proxy) -> None:
+    [job_id] = await running(rig)
+    proxy.reset("finish")
+    rig.put(job_id)
+    await rig.wait_idle()
+    assert (await rig.row(job_id))["status"] == "completed"
+    assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (1, [])
+
+
+@pytest.mark.parametrize("point", ["finish.send", "finish.sent"])
+@pytest.mark.parametrize("error", [ConnectionResetError("cut"), TimeoutError("silent")], ids=["reset", "silence"])
+async def test_call_that_fails_at_any_point_writes_each_outcome_once_and_loses_no_job(
+    rig: Acking, point: str, error: Exception
+) -> None:
+    done, failed = await running(rig, 2)
+    later = (await rig.enqueue(2))[0]
+    fails = [error]
+
+    async def fail(name: str) -> None:
+        if name == point and fails:
+            raise fails.pop()
+
+    with points.installed(fail):
+        rig.put(done)
+        rig.put(failed, "retry", delay_seconds=60, error={"message": "no"})
+        rig.wake()
+        await rig.wait_running(2)
+        await rig.wait_idle()
+    assert [(await rig.row(job_id))["status"] for job_id in (done, failed)] == ["completed", "failed"]
+    assert len(json.loads((await rig.row(failed))["errors"])) == 1
+    assert ((await rig.row(later))["status"], (await rig.row(later))["attempts"]) == ("processing", 1)
+    assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (2, [])
+
+
+async def test_claim_whose_answer_was_lost_is_given_back_with_its_attempt_and_made_again(rig: Acking, proxy: Proxy) -> None:
+    job_ids = await rig.enqueue(3)
+    proxy.drop_next_response("finish")
+    rig.wake()
+    await rig.wait_running(3)
+    [given_back] = rig.of(JobsGivenBack)
+    assert sorted(given_back.job_ids) == job_ids
+    assert [(await rig.row(job_id))["attempts"] for job_id in job_ids] == [1, 1, 1]
+    assert len({job.token for job in rig.host.started}) == 3
+
+
+async def test_job_that_runs_is_not_given_back_when_an_answer_is_lost(rig: Acking, proxy: Proxy) -> None:
+    [job_id] = await running(rig)
+    proxy.drop_next_response("finish")
+    rig.wake()
+    await eventually(lambda: rig.of(DatabaseFailed), description="the answer is lost")
+    await rig.wait_idle()
+    assert ((await rig.row(job_id))["status"], rig.of(JobsGivenBack)) == ("processing", [])
+
+
+async def test_outcome_whose_claim_was_lost_while_its_answer_was_awaited_is_told_as_lost(
+    rig: Acking, proxy: Proxy, connection: Connection
+) -> None:
+    [job_id] = await running(rig)
+    proxy.reset("finish")
+    proxy.refuse("finish")
+    rig.put(job_id)
+    await eventually(lambda: rig.of(DatabaseFailed), description="the call fails")
+    await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending', started_at = NULL, type = 'other'")
+    proxy.heal()
+    await rig.wait_idle()
+    assert (len(rig.of(ClaimWasLost)), rig.of(OutcomeWritten)) == (1, [])
+    assert (await rig.row(job_id))["status"] == "pending"
+    await connection.execute("UPDATE asyncjobs.jobs SET runner_id = NULL")
+
+
+async def test_calls_that_fail_again_and_again_write_an_outcome_once(rig: Acking) -> None:
+    [job_id] = await running(rig)
+    failing = ["finish.send", "finish.send", "finish.sent"]
+
+    async def fail(name: str) -> None:
+        if failing and name == failing[0]:
+            failing.pop(0)
+            raise ConnectionResetError("cut")
+
+    with points.installed(fail):
+        rig.put(job_id, "retry", delay_seconds=60, error={"message": "no"})
+        await rig.wait_idle()
+    assert failing == []
+    assert len(json.loads((await rig.row(job_id))["errors"])) == 1
+    assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (1, [])
+
+
+async def test_silence_is_noticed_and_nothing_is_lost_in_it(rig: Acking, proxy: Proxy) -> None:
+    [job_id] = await running(rig)
+    [later] = await rig.enqueue()
+    proxy.black_hole("finish")
+    rig.put(job_id)
+    rig.wake()
+    await eventually(lambda: rig.of(DatabaseFailed), description="the command's time-out")
+    proxy.heal()
+    await rig.wait_idle()
+    assert (await rig.row(job_id))["status"] == "completed"
+    await rig.wait_running(1)
+    assert list(rig.host.running) == [later]
+    assert rig.of(ClaimWasLost) == []
+
+
+async def test_bisection_of_a_refused_batch_survives_lost_answers(rig: Acking) -> None:
+    good, bad, other = await running(rig, 3)
+    calls = 0
+
+    async def lose(name: str) -> None:
+        nonlocal calls
+        if name == "finish.sent":
+            calls += 1
+            if calls in (1, 2):
+                raise ConnectionResetError("cut")
+
+    hold = asyncio.Event()
+
+    async def wait(name: str) -> None:
+        await hold.wait()
+
+    with points.installed(wait):
+        rig.put(good)
+        await asyncio.sleep(0.01)
+        rig.put(bad, result='"\\u0000"')
+        rig.put(other)
+        hold.set()
+        points._hook = lose
+        await rig.wait_idle()
+    assert [(await rig.row(job_id))["status"] for job_id in (good, bad, other)] == ["completed", "dead", "completed"]
+    assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (3, [])
+
+
+async def test_deadlock_with_a_stranger_is_tried_again(rig: Acking, connection: Connection) -> None:
+    first, second = await running(rig, 2)
+    async with connection.transaction():
+        await connection.execute("SET LOCAL deadlock_timeout = '10s'")  # the acker is who finds the deadlock
+        await connection.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", second)
+        hold = asyncio.Event()
+
+        async def wait(name: str) -> None:
+            await hold.wait()
+
+        with points.installed(wait):
+            rig.put(first)
+            rig.put(second)
+            hold.set()
+            blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            await eventually(lambda: connection.fetchval(blocked), description="the acker holds one row and waits for the other")
+            await connection.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", first)
+    await rig.wait_idle()
+    assert [(await rig.row(job_id))["status"] for job_id in (first, second)] == ["completed", "completed"]
+    assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (2, [])
+    assert [getattr(event.error, "sqlstate", None) for event in rig.of(DatabaseFailed)] == ["40P01"]
