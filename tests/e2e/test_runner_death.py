@@ -1,0 +1,159 @@
+"""Runners that die, freeze and block, as processes: what they ran is run elsewhere, once, and what lives is left alone."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from asyncjobs.model.job import Job
+from asyncjobs.store.database import Connection
+from tests.programs import worker
+from tests.support.eventually import eventually
+from tests.support.program import Program
+
+#: runner_timeout, two looks of a rescuer that are up to 10 % late, and time for a slow machine.
+RESCUED_SECONDS = 1.2 + 2 * 0.22 + 1.5
+
+
+def a_worker(dsn: str, **env: str) -> Program:
+    return Program.python("-m", "tests.programs.worker", env={"ASYNCJOBS_DSN": dsn, **env})
+
+
+@pytest.fixture
+async def app(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Any]:
+    """The worker's app in this process, only to enqueue."""
+    monkeypatch.setenv("ASYNCJOBS_DSN", dsn)
+    async with worker.jobs as jobs:
+        yield jobs
+
+
+async def ended(app: Any, job_id: int) -> Job:
+    job: Job = await app.handle(job_id).wait(timeout=10)
+    return job
+
+
+async def runner_ids(connection: Connection) -> list[int]:
+    return [row["id"] for row in await connection.fetch("SELECT id FROM asyncjobs.runners ORDER BY started_at")]
+
+
+async def test_jobs_of_a_killed_runner_run_elsewhere(app: Any, dsn: str, connection: Connection) -> None:
+    async with a_worker(dsn) as first:
+        handles = [await worker.sleep.enqueue(seconds=60.0) for _ in range(3)]
+        for handle in handles:
+            await first.line(f"started job {handle.id} attempt 1")
+        async with a_worker(dsn) as second:
+            await second.line("registered")
+            first.kill()
+            killed_at = time.monotonic()
+            for handle in handles:
+                await second.line(f"started job {handle.id} attempt 2")
+            assert time.monotonic() - killed_at < RESCUED_SECONDS + 1.0  # rescued jobs run one after another
+            jobs = [await ended(app, handle.id) for handle in handles]
+            second.terminate()
+            await second.wait()
+    assert [(job.status, job.attempts, job.rescues, job.result) for job in jobs] == [("completed", 2, 1, second.pid)] * 3
+    assert all("was lost during attempt 1 of 3" in (job.last_error or "") for job in jobs)
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.former_runners WHERE died_at IS NOT NULL") == 1
+
+
+async def test_job_that_kills_its_process_is_dead_after_its_attempts_and_neighbours_are_spared(
+    app: Any, dsn: str, connection: Connection
+) -> None:
+    async with a_worker(dsn) as first:
+        await first.line("registered")
+        neighbours = [await worker.sleep.enqueue(seconds=60.0) for _ in range(3)]
+        for neighbour in neighbours:
+            await first.line(f"started job {neighbour.id}")
+        poison = await worker.die.enqueue()
+        assert await first.wait() == 1
+    for _ in range(2):
+        async with a_worker(dsn) as following:
+            await following.line(f"started job {poison.id}", timeout=30)
+            assert await following.wait() == 1
+    async with a_worker(dsn) as last:
+        job = await ended(app, poison.id)
+        assert (job.status, job.attempts, job.rescues) == ("dead", 3, 3)
+        letters = await connection.fetch("SELECT job_id FROM asyncjobs.dead_letter_jobs")
+        assert [letter["job_id"] for letter in letters] == [poison.id]
+        spared = [await ended(app, neighbour.id) for neighbour in neighbours]
+        assert [(job.status, job.attempts) for job in spared] == [("completed", 2)] * 3
+        last.terminate()
+        await last.wait()
+
+
+async def test_frozen_runner_finds_itself_gone_and_comes_back_under_another_id(
+    app: Any, dsn: str, connection: Connection
+) -> None:
+    async with a_worker(dsn) as frozen:
+        handle = await worker.sleep.enqueue(seconds=60.0)
+        await frozen.line(f"started job {handle.id} attempt 1")
+        (former,) = await runner_ids(connection)
+        async with a_worker(dsn) as other:
+            await other.line("registered")
+            frozen.pause()
+            await other.line(f"started job {handle.id} attempt 2", timeout=RESCUED_SECONDS)
+            frozen.unpause()
+            await frozen.line("lost itself")
+            await eventually(lambda: two_others(connection, former), description="it registers anew")
+            job = await ended(app, handle.id)
+            assert (job.status, job.attempts, job.result) == ("completed", 2, other.pid)
+            for program in (other, frozen):
+                program.terminate()
+                await program.wait()
+    assert f"ended job {handle.id} completed" not in frozen.output
+
+
+async def two_others(connection: Connection, former: int) -> bool:
+    found = await runner_ids(connection)
+    return len(found) == 2 and former not in found
+
+
+async def test_handler_that_blocks_the_loop_is_not_run_a_second_time(app: Any, dsn: str, connection: Connection) -> None:
+    async with a_worker(dsn) as blocked, a_worker(dsn) as other:
+        for program in (blocked, other):
+            await program.line("registered")
+        handle = await worker.block.enqueue(seconds=3.0)  # two and a half times runner_timeout
+        job = await ended(app, handle.id)
+        said = blocked.output + other.output
+        for program in (blocked, other):
+            program.terminate()
+            await program.wait()
+    assert (job.status, job.attempts, job.rescues) == ("completed", 1, 0)
+    assert any(line.startswith("stalled in") and str(handle.id) in line for line in said), said
+
+
+async def test_loop_that_is_blocked_beyond_the_limit_loses_its_jobs_to_others(app: Any, dsn: str) -> None:
+    async with a_worker(dsn, STALL_LIMIT="1") as blocked:
+        await blocked.line("registered")
+        handle = await worker.block.enqueue(seconds=6.0)
+        await blocked.line(f"started job {handle.id} attempt 1")
+        async with a_worker(dsn) as other:
+            await other.line(f"started job {handle.id} attempt 2", timeout=1.0 + RESCUED_SECONDS)
+            await blocked.line("lost itself: the event loop has not turned")
+            job = await ended(app, handle.id)
+            assert (job.status, job.attempts, job.result) == ("completed", 2, other.pid)
+            for program in (other, blocked):
+                program.terminate()
+                await program.wait()
+
+
+async def test_idle_runner_of_which_the_server_is_stopped_and_started_keeps_its_name(
+    app: Any, dsn: str, connection: Connection
+) -> None:
+    """A short outage declares nobody dead."""
+    async with a_worker(dsn) as runner:
+        await runner.line("registered")
+        before = await runner_ids(connection)
+        for _ in range(3):
+            await connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name LIKE 'asyncjobs %' AND datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            await asyncio.sleep(0.3)
+        handle = await worker.quick.enqueue()
+        assert (await ended(app, handle.id)).status == "completed"
+        assert await runner_ids(connection) == before
+        runner.terminate()
+        assert await runner.wait() == 0
