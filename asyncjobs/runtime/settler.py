@@ -5,7 +5,8 @@ would hold up strangers. After the handler ended, one at a time:
 
 1. Is the job completed under this claim's token? Then the completion was committed: its key and dedup key are released, done.
 2. If not, the transaction rolled back, or is still open. The attempt's real outcome is written with a lock time-out; if that
-   runs out, the transaction is still open: back to 1 after a pause.
+   runs out, the transaction is still open: back to 1 after a pause. If it says that the claim is lost, 1 decides once more: the
+   transaction may have been committed during the wait.
 3. Whatever the database says, nothing ends this: an outcome that it refuses to store is replaced by one that says so, and
    everything else is tried again.
 
@@ -13,7 +14,7 @@ A runner that dies meanwhile leaves either a completed job whose key is released
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -101,10 +102,19 @@ class Settler:
             queues = await jobs.settle_completed(link, ack.id, ack.token)
             if queues is None:
                 finished = await jobs.ack_alone(link, self._runner_id(), ack, max_errors=self._max_errors)
-                queues = finished.heads
-                (self._lost if finished.lost else self._written)(ack)
-            else:
-                self._written(msgspec.structs.replace(ack, outcome=Outcome(kind="completed")))
+                if not finished.lost:
+                    self._tell(finished.heads)
+                    self._written(ack)
+                    return True
+                # The transaction may have been committed while this waited for it.
+                queues = await jobs.settle_completed(link, ack.id, ack.token)
+        if queues is None:
+            self._lost(ack)
+        else:
+            self._tell(queues)
+            self._written(msgspec.structs.replace(ack, outcome=Outcome(kind="completed")))
+        return True
+
+    def _tell(self, queues: Sequence[str]) -> None:
         for queue in queues:
             self._wakes.pending(queue)
-        return True
