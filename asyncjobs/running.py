@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from structlog.typing import FilteringBoundLogger
 
@@ -74,14 +74,17 @@ def _open_context(app: "AsyncJobs", attempt: Attempt, job: Job, log: FilteringBo
 
 
 async def run_until_signal(app: "AsyncJobs", *, queues: Iterable[str | Queue] | None, types: Iterable[str] | None) -> None:
-    """Run jobs until SIGTERM or SIGINT; a second one cuts the grace short."""
+    """Run jobs until SIGTERM or SIGINT; a second one cuts the grace short. One that comes during the start ends the start."""
     loop = asyncio.get_running_loop()
+    task = cast("asyncio.Task[None]", asyncio.current_task())
     asked = asyncio.Event()
     runners: list[Runner] = []
     hurrying: list[asyncio.Task[None]] = []
 
     def on_signal() -> None:
-        if asked.is_set() and runners:
+        if not runners:
+            task.cancel()
+        elif asked.is_set():
             hurrying.append(loop.create_task(runners[0].stop()))
         asked.set()
 
@@ -97,6 +100,9 @@ async def run_until_signal(app: "AsyncJobs", *, queues: Iterable[str | Queue] | 
             finally:
                 stopping.cancel()
                 asking.cancel()
+    except asyncio.CancelledError:
+        if runners or not asked.is_set() or task.uncancel():  # cancelled by somebody else, too
+            raise
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
