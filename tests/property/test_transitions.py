@@ -1,0 +1,278 @@
+"""Random lives of jobs through the real SQL, beside a small model: the same statuses and counts, and only moves that are allowed."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import asyncpg
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from asyncjobs.model.claim import Claimed
+from asyncjobs.model.status import FINAL, TRANSITIONS, Status
+from asyncjobs.store import due, jobs, runners
+from asyncjobs.store.database import Database
+from asyncjobs.testing import MovableClock
+from tests.support.claims import Claims, an_ack
+from tests.support.factories import a_row, insert_runner
+
+T = TypeVar("T")
+
+MOVES = """
+CREATE TABLE public.moves (was text, now text);
+CREATE FUNCTION public.note_move() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO public.moves VALUES (OLD.status, NEW.status); RETURN NULL; END $$;
+CREATE TRIGGER note_move AFTER UPDATE ON asyncjobs.jobs FOR EACH ROW
+WHEN (OLD.status IS DISTINCT FROM NEW.status) EXECUTE FUNCTION public.note_move();
+"""
+EMPTY = """
+TRUNCATE asyncjobs.jobs, asyncjobs.serialized_jobs, asyncjobs.dedup_keys, asyncjobs.dead_letter_jobs, asyncjobs.runners,
+    asyncjobs.former_runners, public.moves
+"""
+STATE = """
+SELECT id, status, attempts, snoozes, rescues FROM asyncjobs.jobs
+UNION ALL
+SELECT id, 'waiting', 0, 0, 0 FROM asyncjobs.serialized_jobs AS s
+WHERE job_id IS NULL AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = s.id)
+"""
+
+
+@dataclass
+class Modelled:
+    id: int
+    status: Status
+    key: str | None
+    max_attempts: int
+    due_at: float = 0.0
+    attempts: int = 0
+    snoozes: int = 0
+    rescues: int = 0
+    claim: Claimed | None = None
+
+    @property
+    def state(self) -> tuple[str, int, int, int]:
+        return self.status, self.attempts, self.snoozes, self.rescues
+
+
+@dataclass
+class World:
+    """A database, and what talks to it, for all examples."""
+
+    runner: asyncio.Runner
+    claims: Claims
+    clock: MovableClock
+    connection: Any
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(coroutine)
+
+
+class Lives(RuleBasedStateMachine):
+    world: World
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.jobs: dict[int, Modelled] = {}
+        self.lines: dict[str, list[int]] = {}
+        self.lost: list[Claimed] = []
+        self.numbers = 0
+        self.world.run(self.world.connection.execute(EMPTY))
+        self.world.claims.runner_id = 1
+        self.world.run(insert_runner(self.world.connection, id=1))
+
+    def of(self, *statuses: Status) -> list[Modelled]:
+        return [job for job in self.jobs.values() if job.status in statuses]
+
+    @rule(key=st.sampled_from([None, None, "a", "b"]), delay=st.sampled_from([0, 0, 5]), most=st.integers(1, 3))
+    def enqueue(self, key: str | None, delay: float, most: int) -> None:
+        self.numbers += 1
+        link = self.world.claims.link
+        row = a_row(serialization_key=key, delay_seconds=delay or None, max_attempts=most, dedup_key=f"d{self.numbers}")
+        ids = self.world.run(jobs.reserve_ids(link, 1))
+        self.world.run(jobs.enqueue(link, [row], ids, ids))
+        job = Modelled(ids[0], "scheduled" if delay else "pending", key, most, due_at=self.now + delay)
+        self.jobs[job.id] = job
+        if not delay:
+            self.join(job)
+
+    def join(self, job: Modelled) -> None:
+        """Go to the end of the key's line."""
+        if job.key is not None:
+            line = self.lines.setdefault(job.key, [])
+            line.append(job.id)
+            job.status = "pending" if line[0] == job.id else "waiting"
+
+    def end(self, job: Modelled, status: Status) -> None:
+        job.status = status
+        if job.key is not None:
+            line = self.lines[job.key]
+            assert line.pop(0) == job.id, "only the head of a line runs"
+            if line:
+                self.jobs[line[0]].status = "pending"
+
+    @rule(seconds=st.sampled_from([1, 4, 10]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.world.run(self.world.clock.advance(seconds))
+
+    @rule()
+    def promote(self) -> None:
+        link = self.world.claims.link
+        promoted, _ = self.world.run(due.promote(link, 100))
+        if promoted.keys:
+            assert self.world.run(due.promote_keyed(link, promoted.keys, 100)) is not None
+        ready = sorted(
+            (job for job in self.of("scheduled", "failed") if job.due_at <= self.now), key=lambda job: (job.due_at, job.id)
+        )
+        for job in ready:
+            if job.key is not None and job.id not in self.lines.get(job.key, []):
+                self.join(job)
+            else:
+                job.status = "pending"
+
+    @rule(limit=st.integers(1, 3))
+    def claim(self, limit: int) -> None:
+        claimed = self.world.run(self.world.claims.claim(limit))
+        pending = self.of("pending")
+        suspects = [job for job in claimed if job.rescues]
+        harmless = [job for job in pending if not job.rescues]
+        assert len(suspects) == min(1, len(pending) - len(harmless))
+        assert len(claimed) == min(limit, len(suspects) + len(harmless))
+        for claim in claimed:
+            job = self.jobs[claim.id]
+            assert job.status == "pending"
+            job.status, job.attempts, job.claim = "processing", job.attempts + 1, claim
+            assert claim.attempt == job.attempts
+
+    @precondition(lambda self: self.of("processing"))
+    @rule(data=st.data(), kind=st.sampled_from(["completed", "retry", "snooze", "cancel", "dead", "interrupted"]))
+    def ack(self, data: Any, kind: str) -> None:
+        job = data.draw(st.sampled_from(self.of("processing")))
+        if kind == "retry" and job.attempts >= job.max_attempts:
+            kind = "dead"
+        finished = self.world.run(
+            self.world.claims.ack(an_ack(job.claim, kind, delay_seconds=5.0 if kind in {"retry", "snooze"} else 0))
+        )
+        assert finished.lost == []
+        job.claim = None
+        if kind in {"snooze", "interrupted"}:
+            job.attempts -= 1
+            job.snoozes += kind == "snooze"
+        if kind in {"retry", "snooze"}:
+            job.status, job.due_at = "failed" if kind == "retry" else "scheduled", self.now + 5
+        elif kind == "interrupted":
+            job.status = "pending"
+        else:
+            self.end(job, {"completed": "completed", "cancel": "cancelled", "dead": "dead"}[kind])  # type: ignore[arg-type]
+
+    def lose(self, change: Callable[[Modelled], None]) -> None:
+        for job in self.of("processing"):
+            assert job.claim is not None
+            self.lost.append(job.claim)
+            job.claim = None
+            change(job)
+
+    @rule()
+    def give_back(self) -> None:
+        self.world.run(jobs.give_back(self.world.claims.link, self.world.claims.runner_id, []))
+
+        def change(job: Modelled) -> None:
+            job.status, job.attempts = "pending", job.attempts - 1
+
+        self.lose(change)
+
+    @rule()
+    def rescue(self) -> None:
+        world = self.world
+        world.run(world.connection.execute("DELETE FROM asyncjobs.runners"))
+        world.run(runners.rescue(world.claims.link, 100, max_errors=10))
+        world.claims.runner_id += 1
+        world.run(insert_runner(world.connection, id=world.claims.runner_id))
+
+        def change(job: Modelled) -> None:
+            job.rescues += 1
+            if job.attempts >= job.max_attempts:
+                self.end(job, "dead")
+            else:
+                job.status = "pending"
+
+        self.lose(change)
+
+    @rule()
+    def operator_takes_back(self) -> None:
+        sql = "UPDATE asyncjobs.jobs SET status = 'pending', started_at = NULL WHERE status = 'processing'"
+        self.world.run(self.world.connection.execute(sql))
+
+        def change(job: Modelled) -> None:
+            job.status = "pending"
+
+        self.lose(change)
+
+    @precondition(lambda self: self.lost)
+    @rule(data=st.data(), kind=st.sampled_from(["completed", "retry", "dead", "interrupted"]))
+    def ack_late(self, data: Any, kind: str) -> None:
+        claim = data.draw(st.sampled_from(self.lost))
+        assert self.world.run(self.world.claims.ack(an_ack(claim, kind))).lost == [claim.token]
+
+    @invariant()
+    def is_what_the_model_says(self) -> None:
+        rows = self.world.run(self.world.connection.fetch(STATE))
+        assert {row["id"]: tuple(row)[1:] for row in rows} == {job.id: job.state for job in self.jobs.values()}
+
+    @invariant()
+    def moves_are_allowed(self) -> None:
+        for was, now in self.world.run(self.world.connection.fetch("SELECT DISTINCT was, now FROM public.moves")):
+            assert now in TRANSITIONS[was], f"{was} became {now}"
+
+    @invariant()
+    def dead_letters_and_dedup_keys_follow(self) -> None:
+        fetch = self.world.connection.fetch
+        letters = self.world.run(fetch("SELECT job_id FROM asyncjobs.dead_letter_jobs"))
+        assert sorted(row["job_id"] for row in letters) == sorted(job.id for job in self.of("dead"))
+        taken = self.world.run(fetch("SELECT job_id FROM asyncjobs.dedup_keys"))
+        assert {row["job_id"] for row in taken} == {job.id for job in self.jobs.values() if job.status not in FINAL}
+
+    def teardown(self) -> None:
+        audits = [self.world.run(self.world.claims.link.fetch(name)) for name in ("audit_jobs", "audit_keys", "audit_dedup")]
+        # An operator's SQL may take a job back in its last attempt, and leaves the runner's name on the row.
+        known = ("with no attempt left", "and owned by runner", "attempts of")
+        found = [row["problem"] for rows in audits for row in rows if not any(part in row["problem"] for part in known)]
+        assert found == []
+
+
+def test_jobs_live_as_the_model_says(database: Database) -> None:
+    with asyncio.Runner() as runner:
+        connection = runner.run(asyncpg.connect(database.dsn))
+        link = database.link("finish")
+        clock = runner.run(MovableClock(database).__aenter__())
+        runner.run(connection.execute(MOVES))
+
+        class Machine(Lives):
+            world = World(runner, Claims(link, connection), clock, connection)
+
+        try:
+            run_state_machine_as_test(
+                Machine,
+                settings=settings(
+                    max_examples=25,
+                    stateful_step_count=25,
+                    deadline=None,
+                    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+                    database=None,
+                ),
+            )
+        finally:
+            runner.run(connection.execute(EMPTY + "; DROP TRIGGER note_move ON asyncjobs.jobs"))
+            runner.run(clock.__aexit__())
+            runner.run(link.close())
+            runner.run(connection.close())
+
+
+@pytest.mark.parametrize("status", TRANSITIONS)
+def test_every_status_has_its_moves(status: Status) -> None:
+    assert TRANSITIONS[status] <= set(TRANSITIONS)
+    assert (not TRANSITIONS[status]) == (status == "completed")
