@@ -14,6 +14,7 @@ from asyncjobs.telemetry.events import (
     Event,
     JobsGivenBack,
     JobsRescued,
+    OutcomeWritten,
     RunnerDied,
     RunnerLostItself,
 )
@@ -74,14 +75,28 @@ class Violation(NamedTuple):
 def attempts_in(recorded: Iterable[Recorded]) -> list[Attempt]:
     """The attempts that these events tell of, in the order they started."""
     attempts: list[Attempt] = []
+    by_token: defaultdict[int, list[Attempt]] = defaultdict(list)
+    running: dict[int, Attempt] = {}  # by identity
     for at, event in recorded:
         match event:
             case AttemptStarted():
-                attempts.append(_started(at, event))
+                attempt = _started(at, event)
+                attempts.append(attempt)
+                by_token[event.token].append(attempt)
+                running[id(attempt)] = attempt
+                continue
+            case AttemptEnded():
+                about = [attempt for attempt in by_token[event.token] if attempt.ended_at is None]
+            case ClaimWasLost() | OutcomeWritten():
+                about = by_token[event.token]
+            case JobsRescued() | JobsGivenBack() | RunnerDied() | RunnerLostItself():
+                about = list(running.values())
             case _:
-                for attempt in attempts:
-                    if attempt.ended_at is None or isinstance(event, ClaimWasLost):
-                        _follow(attempt, at, event)
+                continue
+        for attempt in about:
+            _follow(attempt, at, event)
+            if attempt.ended_at is not None:
+                running.pop(id(attempt), None)
     return sorted(attempts, key=lambda attempt: attempt.started_at)
 
 
@@ -105,6 +120,9 @@ def _follow(attempt: Attempt, at: float, event: Event) -> None:
             attempt.given_back |= event.outcome in _REFUNDED
         case ClaimWasLost(token=attempt.token):
             attempt.claim_lost = True
+        case OutcomeWritten(token=attempt.token):
+            # A rescue is told of after its commit: by then the job's next attempt may have started, and seems to be meant.
+            attempt.claim_lost = False
         case JobsRescued():
             attempt.claim_lost |= attempt.job_id in event.job_ids
         case JobsGivenBack():

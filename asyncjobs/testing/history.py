@@ -137,6 +137,8 @@ def _stays_of(joins: Sequence[Joined], attempts: Sequence[Attempt], verbs: Seque
     moments = [(attempt.started_at, attempt) for attempt in attempts] + [(verb.sent_at, verb) for verb in verbs]
     at = 0
     for moment, what in sorted(moments, key=lambda pair: pair[0]):
+        if isinstance(what, Attempt) and what.claim_lost and stays[at].settled_at is not None:
+            continue  # a process that does not know yet that its claim was taken away
         if isinstance(what, Attempt) or what.verb == "retry":
             if stays[at].settled_at is not None and at + 1 < len(stays):
                 at += 1

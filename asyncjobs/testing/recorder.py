@@ -25,6 +25,7 @@ from asyncjobs.telemetry.events import (
     Events,
     JobsGivenBack,
     JobsRescued,
+    OutcomeWritten,
     RunnerDied,
     RunnerLostItself,
 )
@@ -35,7 +36,16 @@ E = TypeVar("E", bound=Event)
 #: What the history of attempts is made of.
 _SPOOLED: dict[str, type[Event]] = {
     kind.__name__: kind
-    for kind in (AttemptStarted, AttemptEnded, ClaimWasLost, JobsGivenBack, JobsRescued, RunnerDied, RunnerLostItself)
+    for kind in (
+        AttemptStarted,
+        AttemptEnded,
+        OutcomeWritten,
+        ClaimWasLost,
+        JobsGivenBack,
+        JobsRescued,
+        RunnerDied,
+        RunnerLostItself,
+    )
 }
 
 

@@ -11,6 +11,7 @@ from asyncjobs.telemetry.events import (
     Event,
     JobsGivenBack,
     JobsRescued,
+    OutcomeWritten,
     RunnerDied,
 )
 from asyncjobs.testing.attempts import Attempt, Place, Recorded, attempts_in, out_of_order, overlapping, uncounted
@@ -43,6 +44,13 @@ def test_attempts_one_after_the_other_are_fine() -> None:
 def test_two_attempts_of_one_job_at_a_time_are_found() -> None:
     attempts = history(started(1, 10), started(1, 11, 2), ended(1, 10, "retry"), ended(1, 11))
     assert promises(overlapping(attempts)) == [("P2", 1)]
+
+
+def test_an_attempt_whose_outcome_was_accepted_had_its_claim() -> None:
+    rescued = JobsRescued(job_ids=[1], reason="runner lost")
+    written = OutcomeWritten(job_id=1, token=11, runner_id=2, status="completed")
+    first, second = history(started(1, 10), started(1, 11, 2, runner_id=2), rescued, ended(1, 11), written)
+    assert (first.claim_lost, second.claim_lost) == (True, False)
 
 
 def test_a_token_that_two_claims_got_is_found() -> None:

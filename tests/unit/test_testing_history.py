@@ -143,6 +143,11 @@ def test_an_end_that_nobody_took_note_of_lets_no_other_job_run() -> None:
     assert found(History(attempts=attempts, joins=line(1, 2))) == [("P3", 2)]
 
 
+def test_an_attempt_of_a_process_that_was_frozen_before_its_start_concerns_nobody() -> None:
+    attempts = [ran(1, 0, 1), ran(2, 2, 3), ran(1, 4, 5, claim_lost=True), ran(3, 6, 7)]
+    assert found(History(attempts=attempts, joins=line(1, 2, 3))) == []
+
+
 def test_an_outcome_that_was_accepted_twice_is_found() -> None:
     writes = [Written(1, 7, 1.0, accepted=True), Written(1, 7, 2.0, accepted=True)]
     assert found(History(attempts=[], writes=writes)) == [("P2", 1)]

@@ -1,0 +1,34 @@
+"""P2 and P3 with three processes, of which one is killed and one frozen for longer than its death takes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from asyncjobs.store.database import Database
+from tests.support.stress import Plan, Result, Stress
+
+
+def check(result: Result) -> None:
+    assert result.violations == []
+    assert (result.missing, result.unexpected, result.stuck) == ([], [], [])
+
+
+async def test_keys_keep_their_promises_when_processes_are_killed_and_frozen(database: Database, tmp_path: Path) -> None:
+    result = await Stress(database, Plan(seed=0, keys=25, jobs_per_key=12), tmp_path).run()
+    check(result)
+    assert result.enqueued == 300
+    assert result.rescued > 0
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("seed", range(1, 21))
+async def test_two_hundred_keys_of_fifty_jobs(seed: int, database: Database, tmp_path: Path) -> None:
+    result = await Stress(database, Plan(seed=seed, keys=200, jobs_per_key=50), tmp_path).run()
+    figures = (
+        f"{result.cancelled} cancelled, {result.rescued} rescued, {result.late_writes} attempts ended after their claim was lost"
+    )
+    sys.stdout.write(f"seed {seed}: {result.seconds:.1f} s, {figures}\n")
+    check(result)
+    assert result.enqueued == 10_000
+    assert result.rescued > 0

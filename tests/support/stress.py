@@ -1,0 +1,232 @@
+"""Three runners, callers, and operators at many keys, with one process killed and one frozen; then the history is judged."""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from asyncjobs.model.new_row import NewRow
+from asyncjobs.store import callers, jobs, serialized
+from asyncjobs.store.database import Connection, Database
+from asyncjobs.telemetry.events import OutcomeWritten
+from asyncjobs.testing import Applied, History, Joined, Recorder, Violation, Written
+from tests.support.eventually import eventually
+from tests.support.factories import a_row
+from tests.support.peers import Isolation
+from tests.support.program import Program
+
+ISOLATIONS: tuple[Isolation, ...] = ("read_committed", "repeatable_read", "serializable")
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How much of everything."""
+
+    seed: int
+    keys: int
+    jobs_per_key: int
+    failing: float = 0.2
+    runner_timeout: float = 1.5
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    violations: list[Violation]
+    enqueued: int
+    missing: list[int]  # committed, and not there or not ended
+    unexpected: list[int]  # there, and rolled back
+    cancelled: int
+    late_writes: int  # of the frozen process, refused
+    rescued: int
+    stuck: list[tuple[Any, ...]]
+    seconds: float
+
+
+class Stress:
+    """One run of a plan."""
+
+    def __init__(self, database: Database, plan: Plan, folder: Path) -> None:
+        self.database = database
+        self.plan = plan
+        self.folder = folder
+        self.random = random.Random(plan.seed)
+        self.committed: set[int] = set()
+        self.rolled_back: set[int] = set()
+        self.verbs: list[Applied] = []
+        self.enqueueing = True
+        self.tokens = iter(range(1, 1 << 60))
+
+    async def run(self) -> Result:
+        started = time.monotonic()
+        async with AsyncExitStack() as stack:
+            programs = [await stack.enter_async_context(self._program(number)) for number in range(3)]
+            for program in programs:
+                await program.line("started")
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._break(programs[0], programs[1]))
+                operators = group.create_task(self._operate())
+                async with asyncio.TaskGroup() as enqueuers:
+                    for part in self._parts(4):
+                        enqueuers.create_task(self._enqueue(part))
+                self.enqueueing = False
+                await operators
+            await eventually(self._is_drained, description="all keys are drained", timeout=120.0, interval=0.1)
+            for program in programs[1:]:
+                program.terminate()
+                assert await program.wait() == 0, program.said
+        return await self._judge(time.monotonic() - started)
+
+    def _program(self, number: int) -> Program:
+        env = {"ASYNCJOBS_DSN": self.database.dsn, "SPOOL": str(self.folder / f"spool-{number}")}
+        return Program.python("-m", "tests.programs.keyed", env=env)
+
+    def _parts(self, count: int) -> list[list[NewRow]]:
+        rows = [self._row(key, number) for key in range(self.plan.keys) for number in range(self.plan.jobs_per_key)]
+        self.random.shuffle(rows)
+        return [rows[start::count] for start in range(count)]
+
+    def _row(self, key: int, number: int) -> NewRow:
+        failing = self.random.random() < self.plan.failing
+        type = "break" if failing and self.random.random() < 0.1 else "work"
+        payload = {"key": key} if type == "break" else {"key": key, "failures": self.random.randint(1, 2) if failing else 0}
+        return a_row(type, payload=json.dumps(payload), serialization_key=f"key {key}", max_attempts=1 if type == "break" else 20)
+
+    async def _enqueue(self, rows: list[NewRow]) -> None:
+        """Partly as an app does on its own connections, partly in transactions, some of which are rolled back."""
+        link = self.database.link("enqueue")
+        caller = await asyncpg.connect(self.database.dsn, command_timeout=60)
+        try:
+            while rows:
+                size = self.random.choice((1, 1, 3, 20, 60))
+                batch, rows = rows[:size], rows[size:]
+                if self.random.random() < 0.5:
+                    ids = await jobs.reserve_ids(link, len(batch))
+                    await jobs.enqueue(link, batch, ids, [next(self.tokens) for _ in batch])
+                    self.committed.update(ids)
+                else:
+                    await self._in_transaction(caller, batch)
+                await asyncio.sleep(0.001 * self.random.randint(0, 10))
+        finally:
+            await link.close()
+            await caller.close(timeout=5)
+
+    async def _in_transaction(self, caller: Connection, batch: list[NewRow]) -> None:
+        isolation = self.random.choice(ISOLATIONS)
+        gives_up = self.random.random() < 0.2
+        while True:
+            transaction = caller.transaction(isolation=isolation)
+            await transaction.start()
+            answer = await callers.enqueue(caller, self.database, batch, [next(self.tokens) for _ in batch])
+            ids = {enqueued.id for enqueued in answer.enqueued}
+            await asyncio.sleep(0.001 * self.random.randint(0, 30))
+            if gives_up:
+                await transaction.rollback()
+                self.rolled_back |= ids
+                gives_up = False
+                continue
+            try:
+                await transaction.commit()
+            except asyncpg.SerializationError:
+                self.rolled_back |= ids
+                continue
+            self.committed |= ids
+            return
+
+    async def _operate(self) -> None:
+        """Cancel waiting jobs at random."""
+        link = self.database.link("operator")
+        try:
+            while self.enqueueing:
+                await asyncio.sleep(0.001 * self.random.randint(5, 40))
+                if not self.committed:
+                    continue
+                job_id = self.random.choice(sorted(self.committed)[-200:])
+                sent_at = time.monotonic()
+                verb = await self._again(lambda: serialized.cancel(link, job_id, "by an operator"))
+                if verb.outcome == "cancelled":
+                    self.verbs.append(Applied("cancel", job_id, sent_at, time.monotonic()))
+        finally:
+            await link.close()
+
+    async def _again(self, verb: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                done = await verb()
+            except (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError, asyncpg.SerializationError):
+                continue
+            if done.outcome != "again":
+                return done
+
+    async def _break(self, victim: Program, sleeper: Program) -> None:
+        """Kill one, and freeze one for longer than its death takes."""
+        await asyncio.sleep(self.random.uniform(0.1, 0.6))
+        sleeper.pause()
+        await asyncio.sleep(self.random.uniform(0.05, 0.3))
+        victim.kill()
+        await asyncio.sleep(self.plan.runner_timeout * 2)
+        sleeper.unpause()
+
+    async def _is_drained(self) -> bool:
+        link = self.database.link("look")
+        try:
+            connection = await link.connection()
+            return bool(
+                await connection.fetchval(
+                    "SELECT NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs) AND NOT EXISTS (SELECT FROM asyncjobs.jobs"
+                    " WHERE status NOT IN ('completed', 'dead', 'cancelled'))"
+                )
+            )
+        finally:
+            await link.close()
+
+    async def _judge(self, seconds: float) -> Result:
+        recorder = Recorder()
+        for spool in sorted(self.folder.glob("spool-*")):
+            recorder.read(spool)
+        link = self.database.link("judge")
+        try:
+            connection = await link.connection()
+            rows = await connection.fetch("SELECT id, status, rescues, errors FROM asyncjobs.jobs")
+            places = await connection.fetch("SELECT serialization_key, job_id, place FROM asyncjobs.audit_line")
+            stuck = [tuple(row) for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
+        finally:
+            await link.close()
+        ended = {row["id"] for row in rows}
+        history = History(
+            attempts=recorder.attempts(),
+            joins=[Joined(*place) for place in places],
+            verbs=self.verbs,
+            writes=_writes(recorder, {row["id"]: json.loads(row["errors"]) for row in rows}),
+            ended=ended,
+        )
+        return Result(
+            violations=history.violations(),
+            enqueued=len(self.committed),
+            missing=sorted(self.committed - ended),
+            unexpected=sorted(ended - self.committed),
+            cancelled=sum(row["status"] == "cancelled" for row in rows),
+            late_writes=sum(attempt.claim_lost and attempt.ended_at is not None for attempt in history.attempts),
+            rescued=sum(row["rescues"] for row in rows),
+            stuck=stuck,
+            seconds=seconds,
+        )
+
+
+def _writes(recorder: Recorder, errors: Mapping[int, list[dict[str, Any]]]) -> list[Written]:
+    """The outcomes that were accepted. An attempt that the table tells was lost with its runner has none to be accepted."""
+    numbers = {attempt.token: attempt.number for attempt in recorder.attempts()}
+    lost = {
+        (job_id, entry["attempt"]) for job_id, entries in errors.items() for entry in entries if entry["type"] == "RunnerLost"
+    }
+    return [
+        Written(event.job_id, event.token, at, True, 0.0 if (event.job_id, numbers.get(event.token)) in lost else None)
+        for at, event in recorder.recorded
+        if isinstance(event, OutcomeWritten) and event.status in {"completed", "failed", "dead", "cancelled"}
+    ]
