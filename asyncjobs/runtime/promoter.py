@@ -12,9 +12,16 @@ Every runner does it (SKIP LOCKED shares the work). What may happen, in this ord
 4. After the commit the queues are woken, here and by NOTIFY. A crash in between leaves pending jobs that nobody was told of:
    the poll finds them.
 
+What was promoted stays in the index, as dead entries at its front, while any session holds an old snapshot: after 50,000 jobs
+a scan from the front took 8 ms, one from behind them 0.5 ms. So a pass starts where the last one got to, and at the front
+only when twenty times the cost of the last such scan have passed: it then costs at most a twentieth of the time, and finds
+jobs that committed after they were due. A pass that started elsewhere is followed by one from the front as soon as that is
+allowed.
+
 A pass that promoted a full batch is followed by another at once. With nothing due a pass is one statement.
 """
 
+from datetime import datetime
 from typing import ClassVar
 
 from asyncjobs.runtime.service import Service
@@ -22,6 +29,9 @@ from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import due
 from asyncjobs.store.database import Link
 from asyncjobs.telemetry.events import Events, JobsPromoted
+
+#: So many times longer than the scan took no scan starts at the front.
+_FRONT_COST_RATIO = 20.0
 
 #: A timer that fires a moment early would find nothing and cost a second statement.
 _MARGIN_SECONDS = 0.001
@@ -37,6 +47,8 @@ class Promoter(Service):
         self._link = link
         self._wakes = wakes
         self._batch = batch
+        self._reached_at: datetime | None = None
+        self._front_at = 0.0  # from when on the next pass may start at the front of the index
 
     def hint(self, seconds: float) -> None:
         """A job becomes due in so many seconds. Costs nothing when a pass is planned before that."""
@@ -44,17 +56,25 @@ class Promoter(Service):
 
     async def pass_(self) -> float | None:
         """Promote what is due; returns the seconds until something is due again."""
-        promoted = await due.promote(self._link, self._batch)
+        since = None if self._monotonic() >= self._front_at else self._reached_at
+        promoted, reached = await due.promote(self._link, self._batch, since=since)
+        if since is None:
+            self._front_at = self._monotonic() + _FRONT_COST_RATIO * reached.scan_seconds
+        self._reached_at = reached.at
         self._tell(promoted)
         if promoted.keys:
-            await self._promote_keyed(promoted.keys)
+            await self._promote_keyed(promoted.keys, since)
         if promoted.count >= self._batch:
             return 0.0
-        if promoted.next_due_seconds is None or promoted.next_due_seconds >= self.interval_seconds:
-            return None
-        return promoted.next_due_seconds + _MARGIN_SECONDS
+        return self._delay(promoted.next_due_seconds, looked_at_the_front=since is None)
 
-    async def _promote_keyed(self, keys: list[str]) -> None:
+    def _delay(self, next_due_seconds: float | None, *, looked_at_the_front: bool) -> float | None:
+        delay = self.interval_seconds if next_due_seconds is None else next_due_seconds + _MARGIN_SECONDS
+        if not looked_at_the_front:
+            delay = min(delay, max(self._front_at - self._monotonic(), 0.0))
+        return None if delay >= self.interval_seconds else delay
+
+    async def _promote_keyed(self, keys: list[str], since: datetime | None) -> None:
         blocked: list[str] = []
         while keys:
             joined = await due.promote_keyed(self._link, keys, self._batch)
@@ -62,7 +82,7 @@ class Promoter(Service):
                 blocked += await self._one_by_one(keys)
             else:
                 self._tell(joined)
-            more = await due.promote(self._link, self._batch, blocked=blocked)
+            more, _ = await due.promote(self._link, self._batch, since=since, blocked=blocked)
             self._tell(more)
             keys = more.keys
 

@@ -1,6 +1,7 @@
 """Jobs whose time has come: promoting them, and learning when the next one is due."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -17,16 +18,29 @@ class Promoted(msgspec.Struct, frozen=True, kw_only=True):
     next_due_seconds: float | None = None  # from now on; None: nothing is scheduled
 
 
-async def promote(link: Link, batch: int, *, blocked: Sequence[str] = ()) -> Promoted:
-    """Make at most `batch` due jobs pending. `blocked` keys are left out of the answer's `keys`."""
-    (row,) = await link.fetch("promote", batch, list(blocked))
+class Reached(msgspec.Struct, frozen=True):
+    """How far a call got, for the next one to go on from there; and what finding the due jobs cost the server."""
+
+    at: datetime
+    scan_seconds: float
+
+
+async def promote(
+    link: Link, batch: int, *, since: datetime | None = None, blocked: Sequence[str] = ()
+) -> tuple[Promoted, Reached]:
+    """Make at most `batch` due jobs pending. `blocked` keys are left out of the answer's `keys`.
+
+    `since` is how far an earlier call reached; jobs that are due since before are found without it only.
+    """
+    (row,) = await link.fetch("promote", batch, since, list(blocked))
     urgent = set(row["urgent_queues"] or ())
-    return Promoted(
+    promoted = Promoted(
         count=row["promoted"] or 0,
         queues={queue: queue in urgent for queue in row["queues"] or ()},
         keys=row["keys"],
         next_due_seconds=row["next_due_seconds"],
     )
+    return promoted, Reached(row["reached_at"], row["scan_seconds"])
 
 
 async def promote_keyed(link: Link, keys: Sequence[str], batch: int) -> Promoted | None:

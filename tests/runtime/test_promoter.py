@@ -178,3 +178,36 @@ async def test_key_that_a_stranger_holds_delays_no_other(make: Make, connection:
     setup = make()
     async with setup.running():
         assert await connection.fetchval("SELECT status FROM asyncjobs.jobs WHERE id = $1", blocked) == "pending"
+
+
+async def test_job_that_commits_after_its_time_is_found_at_the_front(make: Make, connection: Connection) -> None:
+    setup = make()
+    async with setup.running() as promoter:
+        promoter._front_at = promoter._monotonic() + 0.3  # as if the scan had taken 15 ms
+        await delayed(connection, -60)
+        started = time.monotonic()
+        promoter.wake()
+        await promoter.wait_passed()
+        assert setup.notified == []
+        await eventually(lambda: setup.notified == ["q:default"], description="the promotion", timeout=1.0)
+        assert time.monotonic() - started >= 0.29
+
+
+async def test_scans_do_not_start_at_the_front_more_often_than_their_cost_allows(make: Make, connection: Connection) -> None:
+    setup = make()
+    scans: list[Any] = []
+    original = setup.link.fetch
+
+    async def fetch(name: str, *args: Any, **options: Any) -> Any:
+        scans.append(args[1])
+        (row,) = await original(name, *args, **options)
+        return [{**row, "scan_seconds": 0.02}]
+
+    setup.link.fetch = fetch  # type: ignore[method-assign]
+    async with setup.running() as promoter:
+        for _ in range(20):
+            promoter.wake()
+            await promoter.wait_passed()
+        taken = scans.copy()
+        assert taken.count(None) <= 2
+        await eventually(lambda: scans[-1] is None, description="a scan from the front", timeout=1.0)

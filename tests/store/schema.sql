@@ -512,7 +512,7 @@ CREATE FUNCTION asyncjobs.pause_key(_key text, _reason text, _by text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 938f0a494d1f1c46
 
-CREATE FUNCTION asyncjobs.promote(_batch integer, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision)
+CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT reached_at timestamp with time zone, OUT scan_seconds double precision)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -520,7 +520,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _blocked text[], OUT promoted 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: caa7e16b077a6fc6
+-- body: 8be18dd12c4f74ba
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[])
     RETURNS record

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -20,6 +20,11 @@ async def link(database: Database) -> AsyncGenerator[Link]:
     await made.close()
 
 
+async def promote(link: Link, batch: int, **options: Any) -> due.Promoted:
+    promoted, _ = await due.promote(link, batch, **options)
+    return promoted
+
+
 async def delayed(connection: Connection, seconds: float, **columns: Any) -> int:
     """A scheduled job that is due in so many seconds."""
     run_at = await connection.fetchval("SELECT now() + make_interval(secs => $1)", seconds)
@@ -34,21 +39,21 @@ async def statuses(connection: Connection, *ids: int) -> list[str]:
 
 @pytest.mark.matrix("schema")
 async def test_nothing_is_due(link: Link) -> None:
-    assert await due.promote(link, 100) == due.Promoted()
+    assert await promote(link, 100) == due.Promoted()
 
 
 @pytest.mark.parametrize("status", ["scheduled", "failed"])
 async def test_due_job_becomes_pending_with_a_new_place(link: Link, connection: Connection, status: str) -> None:
     job_id = await delayed(connection, -1, status=status, queue="mail")
     place = await connection.fetchval("SELECT place FROM asyncjobs.jobs")
-    assert await due.promote(link, 100) == due.Promoted(count=1, queues={"mail": False})
+    assert await promote(link, 100) == due.Promoted(count=1, queues={"mail": False})
     assert await statuses(connection, job_id) == ["pending"]
     assert await connection.fetchval("SELECT place FROM asyncjobs.jobs") > place
 
 
 async def test_answer_tells_when_the_next_job_is_due(link: Link, connection: Connection) -> None:
     ids = [await delayed(connection, seconds, status=status) for seconds, status in ((50, "scheduled"), (20, "failed"))]
-    answer = await due.promote(link, 100)
+    answer = await promote(link, 100)
     assert answer.count == 0
     assert answer.next_due_seconds is not None
     assert 18 < answer.next_due_seconds <= 20
@@ -59,24 +64,24 @@ async def test_next_due_time_is_the_servers(link: Link, connection: Connection, 
     job_id = await delayed(connection, 3600)
     async with MovableClock(database) as clock:
         await clock.advance(timedelta(minutes=59))
-        answer = await due.promote(link, 100)
+        answer = await promote(link, 100)
         assert answer.next_due_seconds is not None
         assert 55 < answer.next_due_seconds <= 60
         await clock.advance(timedelta(minutes=1))
-        assert (await due.promote(link, 100)).count == 1
+        assert (await promote(link, 100)).count == 1
     assert await statuses(connection, job_id) == ["pending"]
 
 
 async def test_jobs_get_their_places_in_the_order_in_which_they_were_due(link: Link, connection: Connection) -> None:
     ids = [await delayed(connection, seconds) for seconds in (-1, -3, -2)]
-    await due.promote(link, 100)
+    await promote(link, 100)
     rows = await connection.fetch("SELECT id FROM asyncjobs.jobs ORDER BY place")
     assert [row["id"] for row in rows] == [ids[1], ids[2], ids[0]]
 
 
 async def test_batch_takes_those_that_are_due_for_longest(link: Link, connection: Connection) -> None:
     late, later, latest = [await delayed(connection, seconds) for seconds in (-1, -2, -3)]
-    assert (await due.promote(link, 2)).count == 2
+    assert (await promote(link, 2)).count == 2
     assert await statuses(connection, late, later, latest) == ["scheduled", "pending", "pending"]
 
 
@@ -84,7 +89,7 @@ async def test_better_priority_than_most_is_told(link: Link, connection: Connect
     await delayed(connection, -1, queue="a", priority=99)
     await delayed(connection, -1, queue="a")
     await delayed(connection, -1, queue="b")
-    assert (await due.promote(link, 100)).queues == {"a": True, "b": False}
+    assert (await promote(link, 100)).queues == {"a": True, "b": False}
 
 
 async def test_row_that_others_hold_is_left_to_them_and_starves_nobody(link: Link, connection: Connection) -> None:
@@ -92,9 +97,34 @@ async def test_row_that_others_hold_is_left_to_them_and_starves_nobody(link: Lin
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", held)
         async with asyncio.timeout(2):
-            assert (await due.promote(link, 1)).count == 1
+            assert (await promote(link, 1)).count == 1
         assert await statuses(connection, free) == ["pending"]
-    assert (await due.promote(link, 1)).count == 1
+    assert (await promote(link, 1)).count == 1
+
+
+async def test_next_call_goes_on_where_the_last_one_got_to(link: Link, connection: Connection) -> None:
+    await delayed(connection, -10)
+    _, reached = await due.promote(link, 100)
+    late = await delayed(connection, -5)  # commits after its time, and after the call
+    now = await delayed(connection, 0)
+    assert (await promote(link, 100, since=reached.at)).count == 1
+    assert await statuses(connection, late, now) == ["scheduled", "pending"]
+    assert (await promote(link, 100)).count == 1
+
+
+async def test_call_after_a_full_batch_leaves_nobody_out_that_was_due_at_the_same_time(
+    link: Link, connection: Connection
+) -> None:
+    run_at = await connection.fetchval("SELECT now() - interval '1 second'")
+    for _ in range(5):
+        await insert_job(connection, status="scheduled", run_at=run_at)
+    since: datetime | None = None
+    counts: list[int] = []
+    for _ in range(3):
+        promoted, reached = await due.promote(link, 2, since=since)
+        counts.append(promoted.count)
+        since = reached.at
+    assert counts == [2, 2, 1]
 
 
 async def test_two_promote_each_job_once(database: Database, link: Link, connection: Connection) -> None:
@@ -103,7 +133,7 @@ async def test_two_promote_each_job_once(database: Database, link: Link, connect
     other = database.link("duties")
     count = 0
     while count < 60:
-        count += sum(answer.count for answer in await asyncio.gather(due.promote(link, 7), due.promote(other, 7)))
+        count += sum(answer.count for answer in await asyncio.gather(promote(link, 7), promote(other, 7)))
     assert count == 60
     assert await connection.fetchval("SELECT count(DISTINCT place) FROM asyncjobs.jobs WHERE status = 'pending'") == 60
     await other.close()
@@ -112,14 +142,14 @@ async def test_two_promote_each_job_once(database: Database, link: Link, connect
 async def test_held_back_jobs_become_paused_and_nobody_is_woken(link: Link, connection: Connection) -> None:
     await insert(connection, "pauses", kind="type", name="email")
     job_id = await delayed(connection, -1)
-    assert await due.promote(link, 100) == due.Promoted(count=1)
+    assert await promote(link, 100) == due.Promoted(count=1)
     assert await statuses(connection, job_id) == ["paused"]
 
 
 async def test_job_that_is_due_never_does_not_break_the_others(link: Link, connection: Connection) -> None:
     await connection.execute("INSERT INTO asyncjobs.jobs (type, status, run_at) VALUES ('email', 'scheduled', 'infinity')")
     await delayed(connection, -1)
-    assert await due.promote(link, 100) == due.Promoted(count=1, queues={"default": False})
+    assert await promote(link, 100) == due.Promoted(count=1, queues={"default": False})
     await connection.execute("DELETE FROM asyncjobs.jobs WHERE status = 'scheduled'")
 
 
@@ -127,15 +157,15 @@ async def test_head_that_failed_or_snoozed_becomes_pending_and_keeps_its_line(li
     head = await delayed(connection, -1, status="failed", serialization_key="k")
     await insert_serialized(connection, "k", id=head, job_id=head, place=1)
     waiting = await insert_serialized(connection, "k", place=2)
-    assert await due.promote(link, 100) == due.Promoted(count=1, queues={"default": False})
+    assert await promote(link, 100) == due.Promoted(count=1, queues={"default": False})
     rows = await connection.fetch("SELECT id, job_id FROM asyncjobs.serialized_jobs ORDER BY place")
     assert [tuple(row) for row in rows] == [(head, head), (waiting, None)]
 
 
 async def test_keyed_job_that_has_no_place_in_its_line_is_named_and_not_promoted(link: Link, connection: Connection) -> None:
     job_id = await delayed(connection, -1, serialization_key="k")
-    assert await due.promote(link, 100) == due.Promoted(keys=["k"])
-    assert await due.promote(link, 100, blocked=["k"]) == due.Promoted()
+    assert await promote(link, 100) == due.Promoted(keys=["k"])
+    assert await promote(link, 100, blocked=["k"]) == due.Promoted()
     assert await statuses(connection, job_id) == ["scheduled"]
 
 
@@ -143,7 +173,7 @@ async def test_keyed_jobs_and_others_do_not_starve_each_other(link: Link, connec
     for number in range(5):
         await delayed(connection, -100, serialization_key=f"k{number}")
         await delayed(connection, -200, queue="plain")
-    answer = await due.promote(link, 2)
+    answer = await promote(link, 2)
     assert answer.count == 2
     assert len(answer.keys) == 2
 
