@@ -19,7 +19,8 @@ gathers (no timers, no added latency). One connection, one call at a time. What 
    may declare it dead at any moment (no beat was confirmed), nothing is claimed.
 6. A claimed job that still runs here (its claim was lost and it came back before the handler noticed) is not started a second
    time: it is given back with its attempt, due in 5 s. So are, due at once, jobs whose claim answers after the queue was
-   stopped, or under an id that this runner does not have any more.
+   stopped, under an id that this runner does not have any more, or so late
+   that others may have taken them (the process was frozen).
 """
 
 import asyncio
@@ -331,7 +332,7 @@ class Acker:
             self._events.emit(
                 JobsClaimed(runner_id=self._host.runner_id, queue=scan.queue, wanted=scan.limit, claimed=len(claimed))
             )
-        if self._coordinators[scan.queue].is_stopped:
+        if self._coordinators[scan.queue].is_stopped or not self._host.is_confirmed:
             self._give_back(claimed)
             return
         running = frozenset(self._host.running_ids()) if claimed else frozenset[int]()

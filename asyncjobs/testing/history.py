@@ -137,25 +137,24 @@ def _stays_of(joins: Sequence[Joined], attempts: Sequence[Attempt], verbs: Seque
     moments = [(attempt.started_at, attempt) for attempt in attempts] + [(verb.sent_at, verb) for verb in verbs]
     at = 0
     for moment, what in sorted(moments, key=lambda pair: pair[0]):
-        if isinstance(what, Attempt) and what.claim_lost and stays[at].settled_at is not None:
-            continue  # a process that does not know yet that its claim was taken away
-        if isinstance(what, Attempt) or what.verb == "retry":
-            if stays[at].settled_at is not None and at + 1 < len(stays):
-                at += 1
-            elif isinstance(what, Attempt):
-                stays[at].settled_at = None
-        stay = stays[at]
-        if not isinstance(what, Attempt):
-            if what.verb != "retry" and stay.settled_at is None:
-                stay.settled_at = moment
-            continue
-        if stay.started_at is None:
-            stay.started_at = moment
-        if what.claim_lost:
-            continue  # whatever it ended in, nobody took note
-        if what.outcome in _FINAL or (what.outcome == "dead" and not stay.joined.halts):
-            stay.settled_at = what.ended_at
+        is_settled = stays[at].settled_at is not None
+        if isinstance(what, Applied):
+            if what.verb == "retry":
+                at += is_settled and at + 1 < len(stays)
+            elif not is_settled:
+                stays[at].settled_at = moment
+        elif not (is_settled and what.claim_lost):  # else: a process that does not know yet that its claim was taken away
+            at += is_settled and at + 1 < len(stays)
+            _add(stays[at], what)
     return stays
+
+
+def _add(stay: _Stay, attempt: Attempt) -> None:
+    """An attempt during the stay. One that lost its claim settles nothing: of its end nobody took note."""
+    if stay.started_at is None:
+        stay.started_at = attempt.started_at
+    is_final = attempt.outcome in _FINAL or (attempt.outcome == "dead" and not stay.joined.halts)
+    stay.settled_at = attempt.ended_at if is_final and not attempt.claim_lost else None
 
 
 def _ended_by_others(stays: list[_Stay], attempts: Sequence[Attempt]) -> list[_Stay]:
