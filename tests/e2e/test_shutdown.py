@@ -1,0 +1,268 @@
+"""Stopping a runner: in order, within its grace and a second, with the database up or down (P10)."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from asyncjobs import AsyncJobs, JobContext, Queue
+from asyncjobs.store.database import Connection, Database
+from asyncjobs.telemetry.events import AttemptStarted, ClaimWasLost, DatabaseFailed, JobsClaimed, RunnerStopped
+from asyncjobs.testing import Recorder
+from tests.support.eventually import eventually
+from tests.support.proxy import Proxy
+
+
+@pytest.fixture
+def jobs(database: Database) -> AsyncJobs:
+    return AsyncJobs(database.dsn, schema=database.schema, queues=[Queue(concurrency=5), Queue("mail", concurrency=2)])
+
+
+@pytest.fixture
+async def proxy(database: Database) -> AsyncGenerator[Proxy]:
+    async with Proxy(database.dsn) as made:
+        yield made
+
+
+@asynccontextmanager
+async def taking_at_most(seconds: float) -> AsyncGenerator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began <= seconds
+
+
+async def rows(connection: Connection) -> list[tuple[Any, ...]]:
+    found = await connection.fetch("SELECT status, attempts, runner_id IS NULL FROM asyncjobs.jobs ORDER BY id")
+    return [tuple(row) for row in found]
+
+
+async def test_handlers_may_end_within_the_grace_and_enqueue_while_nothing_new_is_claimed(
+    jobs: AsyncJobs, connection: Connection, recorder: Recorder
+) -> None:
+    stopping = asyncio.Event()
+
+    @jobs.job("child", queue="mail")
+    async def child() -> None: ...
+
+    @jobs.job("parent")
+    async def parent() -> str:
+        await stopping.wait()
+        handle = await child.enqueue()
+        await asyncio.sleep(0.05)
+        return f"parent of {handle.id}"
+
+    async with jobs.runner(grace=10) as runner:
+        handle = await parent.enqueue()
+        await recorder.wait_for(AttemptStarted)
+        stop = asyncio.create_task(runner.stop())
+        await asyncio.sleep(0)
+        stopping.set()
+        async with taking_at_most(5):
+            await stop
+    assert await rows(connection) == [("completed", 1, True), ("pending", 0, True)]
+    [stopped] = recorder.of(RunnerStopped)
+    assert stopped.abandoned_job_ids == []
+    children = await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE parent_job_id = $1", handle.id)
+    assert children == 1
+
+
+async def test_what_goes_on_after_the_grace_is_cancelled_and_given_back_at_once(
+    jobs: AsyncJobs, connection: Connection, recorder: Recorder
+) -> None:
+    heard: list[str] = []
+    await connection.add_listener(jobs_channel(jobs), lambda *args: heard.append(str(args[-1])))
+
+    @jobs.job("long", queue="mail")
+    async def long() -> None:
+        await asyncio.sleep(60)
+
+    async with jobs.runner(grace=0.2):
+        await long.enqueue()
+        await recorder.wait_for(AttemptStarted)
+        heard.clear()
+        began = time.monotonic()
+    assert 0.2 <= time.monotonic() - began <= 1.2
+    assert await rows(connection) == [("pending", 0, True)]
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.runners") == 0
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.former_runners WHERE died_at IS NULL") == 1
+    await eventually(lambda: "q:mail" in heard, description="other runners are told of the job")
+
+
+def jobs_channel(jobs: AsyncJobs) -> str:
+    return Database(str(jobs.dsn), schema=jobs.settings.schema).channel
+
+
+async def test_queues_share_one_grace(jobs: AsyncJobs, connection: Connection, recorder: Recorder) -> None:
+    @jobs.job("one")
+    async def one() -> None:
+        await asyncio.sleep(0.4)
+
+    @jobs.job("other", queue="mail")
+    async def other() -> None:
+        await asyncio.sleep(0.4)
+
+    async with jobs.runner(grace=5) as runner:
+        await jobs.enqueue_many([one.new(), other.new()])
+        await eventually(lambda: len(recorder.of(AttemptStarted)) == 2, description="both run")
+        async with taking_at_most(1.5):
+            await runner.stop()
+    assert await rows(connection) == [("completed", 1, True)] * 2
+
+
+async def test_second_stop_cuts_the_grace_short(jobs: AsyncJobs, connection: Connection, recorder: Recorder) -> None:
+    @jobs.job("long")
+    async def long() -> None:
+        await asyncio.sleep(60)
+
+    async with jobs.runner(grace=60) as runner:
+        await long.enqueue()
+        await recorder.wait_for(AttemptStarted)
+        first = asyncio.create_task(runner.stop())
+        await asyncio.sleep(0.05)
+        assert not first.done()
+        async with taking_at_most(1):
+            await asyncio.gather(first, runner.stop())
+    assert await rows(connection) == [("pending", 0, True)]
+
+
+async def test_stops_at_the_same_time_and_afterwards_all_return(jobs: AsyncJobs) -> None:
+    async with jobs.runner() as runner:
+        async with taking_at_most(2):
+            await asyncio.gather(*(runner.stop() for _ in range(3)))
+            await runner.wait_stopped()
+            await runner.stop()
+
+
+@pytest.mark.parametrize("where", ["handler", "its task"])
+async def test_handler_that_stops_its_runner_does_not_wait_for_itself(
+    jobs: AsyncJobs, connection: Connection, where: str
+) -> None:
+    @jobs.job("last")
+    async def last() -> None:
+        await (runner.stop() if where == "handler" else asyncio.create_task(runner.stop()))
+
+    async with jobs.runner(grace=60) as runner:
+        await last.enqueue()
+        async with asyncio.timeout(5):
+            await runner.wait_stopped()
+    assert await rows(connection) == [("completed", 1, True)]
+
+
+async def test_caller_of_a_stop_that_is_cancelled_is_in_a_hurry(
+    jobs: AsyncJobs, connection: Connection, recorder: Recorder
+) -> None:
+    @jobs.job("long")
+    async def long() -> None:
+        await asyncio.sleep(60)
+
+    async with jobs.runner(grace=60) as runner:
+        await long.enqueue()
+        await recorder.wait_for(AttemptStarted)
+        stop = asyncio.create_task(runner.stop())
+        await asyncio.sleep(0.05)
+        async with taking_at_most(1):
+            stop.cancel()
+            await asyncio.wait([stop])
+        assert stop.cancelled()
+    assert await rows(connection) == [("pending", 0, True)]
+
+
+async def test_handler_that_ignores_its_cancellation_keeps_its_job_and_the_runners_row(
+    jobs: AsyncJobs, connection: Connection, recorder: Recorder
+) -> None:
+    end = asyncio.Event()
+
+    @jobs.job("stubborn")
+    async def stubborn() -> None:
+        while not end.is_set():
+            try:
+                await end.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async with jobs.runner(grace=0.1):
+        handle = await stubborn.enqueue()
+        await recorder.wait_for(AttemptStarted)
+        began = time.monotonic()
+    assert time.monotonic() - began <= 1.1
+    assert await rows(connection) == [("processing", 1, False)]
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.runners") == 1
+    [stopped] = recorder.of(RunnerStopped)
+    assert stopped.abandoned_job_ids == [handle.id]
+    end.set()
+    await asyncio.sleep(0.05)
+    await connection.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL")
+
+
+async def test_plain_function_that_goes_on_keeps_its_job_and_the_runners_row(
+    jobs: AsyncJobs, connection: Connection, recorder: Recorder
+) -> None:
+    ends_at = time.monotonic() + 2.0
+
+    @jobs.job("thread")
+    def thread(ctx: JobContext) -> None:
+        while time.monotonic() < ends_at:
+            time.sleep(0.01)
+
+    async with jobs.runner(grace=0.1):
+        await thread.enqueue()
+        await recorder.wait_for(AttemptStarted)
+        began = time.monotonic()
+    assert time.monotonic() - began <= 1.1
+    assert await rows(connection) == [("processing", 1, False)]
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.runners") == 1
+    await eventually(lambda: time.monotonic() > ends_at + 0.1, description="the function has ended")
+    await connection.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL")
+
+
+@pytest.mark.parametrize("trouble", ["black hole", "refused"])
+@pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
+@pytest.mark.unaudited("the jobs are left to the rescue")
+async def test_stop_ends_in_time_although_the_database_is_away(
+    database: Database, proxy: Proxy, connection: Connection, recorder: Recorder, trouble: str, busy: bool
+) -> None:
+    jobs = AsyncJobs(proxy.dsn, schema=database.schema)
+
+    @jobs.job("long")
+    async def long() -> None:
+        await asyncio.sleep(60)
+
+    async with jobs.runner(grace=0.3):
+        if busy:
+            await jobs.enqueue_many([long.new() for _ in range(3)])
+            await eventually(lambda: len(recorder.of(AttemptStarted)) == 3, description="all run")
+        else:
+            await recorder.wait_for(JobsClaimed)
+        if trouble == "black hole":
+            proxy.black_hole()
+        else:
+            proxy.refuse()
+            proxy.reset()
+        began = time.monotonic()
+    assert time.monotonic() - began <= 1.3
+    [stopped] = recorder.of(RunnerStopped)
+    assert len(stopped.abandoned_job_ids) == (3 if busy else 0)
+    assert recorder.of(ClaimWasLost) == []
+    if busy:
+        assert await rows(connection) == [("processing", 1, False)] * 3
+        assert await connection.fetchval("SELECT count(*) FROM asyncjobs.runners") == 1
+
+
+async def test_stop_while_the_database_restarts_its_connections_still_gives_back(
+    database: Database, proxy: Proxy, connection: Connection, recorder: Recorder
+) -> None:
+    jobs = AsyncJobs(proxy.dsn, schema=database.schema)
+
+    @jobs.job("long")
+    async def long() -> None:
+        await asyncio.sleep(60)
+
+    async with jobs.runner(grace=0.1):
+        await long.enqueue()
+        await recorder.wait_for(AttemptStarted)
+        proxy.reset()
+    assert await rows(connection) == [("pending", 0, True)]
+    assert len(recorder.of(DatabaseFailed)) <= 2
