@@ -129,11 +129,10 @@ async def test_second_stop_cuts_the_grace_short(jobs: AsyncJobs, connection: Con
 
 
 async def test_stops_at_the_same_time_and_afterwards_all_return(jobs: AsyncJobs) -> None:
-    async with jobs.runner() as runner:
-        async with taking_at_most(2):
-            await asyncio.gather(*(runner.stop() for _ in range(3)))
-            await runner.wait_stopped()
-            await runner.stop()
+    async with jobs.runner() as runner, taking_at_most(2):
+        await asyncio.gather(*(runner.stop() for _ in range(3)))
+        await runner.wait_stopped()
+        await runner.stop()
 
 
 @pytest.mark.parametrize("where", ["handler", "its task"])
@@ -219,23 +218,21 @@ async def test_plain_function_that_goes_on_keeps_its_job_and_the_runners_row(
 
 
 @pytest.mark.parametrize("trouble", ["black hole", "refused"])
-@pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
+@pytest.mark.parametrize("running", [3, 0])
 @pytest.mark.unaudited("the jobs are left to the rescue")
 async def test_stop_ends_in_time_although_the_database_is_away(
-    database: Database, proxy: Proxy, connection: Connection, recorder: Recorder, trouble: str, busy: bool
+    proxy: Proxy, connection: Connection, recorder: Recorder, trouble: str, running: int
 ) -> None:
-    jobs = AsyncJobs(proxy.dsn, schema=database.schema)
+    jobs = AsyncJobs(proxy.dsn)
 
     @jobs.job("long")
     async def long() -> None:
         await asyncio.sleep(60)
 
     async with jobs.runner(grace=0.3):
-        if busy:
-            await jobs.enqueue_many([long.new() for _ in range(3)])
-            await eventually(lambda: len(recorder.of(AttemptStarted)) == 3, description="all run")
-        else:
-            await recorder.wait_for(JobsClaimed)
+        await jobs.enqueue_many([long.new() for _ in range(running)])
+        await eventually(lambda: len(recorder.of(AttemptStarted)) == running, description="all run")
+        await recorder.wait_for(JobsClaimed)
         if trouble == "black hole":
             proxy.black_hole()
         else:
@@ -244,11 +241,10 @@ async def test_stop_ends_in_time_although_the_database_is_away(
         began = time.monotonic()
     assert time.monotonic() - began <= 1.3
     [stopped] = recorder.of(RunnerStopped)
-    assert len(stopped.abandoned_job_ids) == (3 if busy else 0)
+    assert len(stopped.abandoned_job_ids) == running
     assert recorder.of(ClaimWasLost) == []
-    if busy:
-        assert await rows(connection) == [("processing", 1, False)] * 3
-        assert await connection.fetchval("SELECT count(*) FROM asyncjobs.runners") == 1
+    assert await rows(connection) == [("processing", 1, False)] * running
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.runners") == 1
 
 
 async def test_stop_while_the_database_restarts_its_connections_still_gives_back(

@@ -1,4 +1,4 @@
-"""Random lives of jobs through the real SQL, beside a small model: the same statuses and counts, and allowed moves only.
+"""Random lives of jobs through the real SQL, beside a small model: the same statuses and counts, and allowed moves only."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
