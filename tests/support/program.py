@@ -101,6 +101,11 @@ class Program:
             raise AssertionError(f"{self} has not ended within {timeout:g} s; it said:\n{self.said}") from None
         return code
 
+    async def succeeds(self, *, timeout: float = 20.0) -> None:
+        """Returns when it has ended with exit code 0; else fails, showing what it said."""
+        code = await self.wait(timeout=timeout)
+        assert code == 0, f"{self} ended with {code}; it said:\n{self.said}"
+
     async def line(self, part: str, *, timeout: float = 20.0) -> str:
         """The first line it printed that contains this text. Fails when it ends without, or after `timeout` seconds."""
         seen = 0

@@ -76,6 +76,11 @@ class Proxy:
         for connection in self.having(role):
             connection.is_dropping = True
 
+    def silence(self, role: str | None = None) -> None:
+        """Nothing gets through any more on the open connections of the role; new ones work."""
+        for connection in self.having(role):
+            connection.open_gate.clear()
+
     def black_hole(self, role: str | None = None) -> None:
         """From now on nothing gets through on connections of the role, old and new; none is closed."""
         self._silent.add(role)

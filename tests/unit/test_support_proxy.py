@@ -52,6 +52,15 @@ async def test_a_black_hole_swallows_one_role_and_gives_back_what_it_held(proxy:
     await other.close()
 
 
+async def test_a_silenced_connection_is_left_behind_by_a_new_one(proxy: Proxy, through: Connection) -> None:
+    proxy.silence("finish")
+    with pytest.raises(TimeoutError):
+        await through.fetchval("SELECT 1", timeout=0.2)
+    again = await Database(proxy.dsn).connect("finish")
+    assert await again.fetchval("SELECT 1") == 1
+    await again.close()
+
+
 async def test_a_black_hole_swallows_new_connections(proxy: Proxy) -> None:
     proxy.black_hole("listener")
     with pytest.raises(TimeoutError):
