@@ -12,7 +12,7 @@ import psycopg
 from asyncjobs.embedded import start_sync
 
 #: What needs a start to take effect.
-SETTINGS = {"max_connections": "300", "shared_buffers": "128MB"}
+SETTINGS = {"max_connections": "300", "max_prepared_transactions": "10", "shared_buffers": "128MB"}
 #: Speed for safety: nobody misses a test's data. All of them can be changed on a running server.
 FAST = {
     "fsync": "off",
@@ -44,7 +44,8 @@ def _container() -> Generator[str]:
     from testcontainers.community.postgres import PostgresContainer
 
     image = os.environ.get("ASYNCJOBS_TEST_IMAGE", "postgres:15")
-    with PostgresContainer(image, driver=None) as container:
+    options = [f"-c {name}={value}" for name, value in SETTINGS.items()]
+    with PostgresContainer(image, driver=None).with_command(["postgres", *" ".join(options).split()]) as container:
         dsn = container.get_connection_url()
         make_fast(dsn)
         yield dsn
