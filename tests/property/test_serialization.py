@@ -161,7 +161,7 @@ class KeysMachine(RuleBasedStateMachine):
 
     async def _promote(self) -> None:
         await self.world.admin.execute("UPDATE asyncjobs.jobs SET run_at = now() WHERE status IN ('scheduled', 'failed')")
-        keys = await self.world.admin.fetchval("SELECT keys FROM asyncjobs.promote(1000, NULL)")
+        keys = await self.world.admin.fetchval("SELECT keys FROM asyncjobs.promote(1000, NULL, NULL)")
         if keys:
             await self.world.admin.fetch("SELECT asyncjobs.promote_keyed($1, 1000)", keys)
 
