@@ -79,6 +79,7 @@ class KeysMachine(RuleBasedStateMachine):
     def enqueue_delayed(self, key: str, by: int) -> None:
         job_id = self.do(self.processes[by].enqueue(key, delay_seconds=3600.0, max_attempts=MAX_ATTEMPTS))
         self.model.jobs[job_id] = ModelJob(job_id, key, halts=False, status="scheduled")
+        self.model.settle([key])  # it does not join, but its enqueue looks after the key
 
     @rule(key=KEYS, by=PROCESSES, isolation=ISOLATIONS)
     def enqueue_in_a_callers_transaction(self, key: str, by: int, isolation: Isolation) -> None:
@@ -150,7 +151,7 @@ class KeysMachine(RuleBasedStateMachine):
 
     @rule()
     def promote(self) -> None:
-        self.do(self._promote())
+        self.do(self.world.promote())
         for job_id in sorted(self.model.ids(lambda job: job.status in {"failed", "scheduled"})):
             job = self.model.jobs[job_id]
             if job in self.model.lines.get(job.key, []):
@@ -158,12 +159,6 @@ class KeysMachine(RuleBasedStateMachine):
             else:
                 self.model.join(job)
                 self.model.settle([job.key])
-
-    async def _promote(self) -> None:
-        await self.world.admin.execute("UPDATE asyncjobs.jobs SET run_at = now() WHERE status IN ('scheduled', 'failed')")
-        keys = await self.world.admin.fetchval("SELECT keys FROM asyncjobs.promote(1000, NULL, NULL)")
-        if keys:
-            await self.world.admin.fetch("SELECT asyncjobs.promote_keyed($1, 1000)", keys)
 
     @rule(by=PROCESSES)
     def lose_a_runner(self, by: int) -> None:
@@ -287,7 +282,7 @@ class KeysMachine(RuleBasedStateMachine):
         for by, claimed in self.running.values():
             await self.processes[by].ack(claimed)
         for _ in range(1000):
-            await self._promote()
+            await self.world.promote()
             await self._sweep(self.world.a)
             ran = await self.world.drain()
             released = [(await serialized.release_key(self.world.a.link, key))[0] for key in ("x", "y", "z")]

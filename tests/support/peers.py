@@ -14,7 +14,7 @@ import asyncpg
 
 from asyncjobs.model.claim import Ack, Claimed, Finished, Scan
 from asyncjobs.model.outcome import Outcome, OutcomeKind
-from asyncjobs.store import callers, jobs
+from asyncjobs.store import callers, due, jobs
 from asyncjobs.store.database import Connection, Database, Link
 from tests.support.eventually import eventually
 from tests.support.factories import a_row, insert_runner
@@ -127,6 +127,13 @@ class Peers:
         finally:
             await link.close()
         assert found == []
+
+    async def promote(self) -> None:
+        """Make everything due that is scheduled or to be retried, and do what a promoter does."""
+        await self.admin.execute("UPDATE asyncjobs.jobs SET run_at = now() WHERE status IN ('scheduled', 'failed')")
+        promoted, _ = await due.promote(self.b.link, 1000)
+        if promoted.keys:
+            await due.promote_keyed(self.b.link, promoted.keys, 1000)
 
     async def drain(self, *by: Peer) -> list[int]:
         """Complete all that can be run, by both peers in turn (or these); returns the ids in the order of the starts."""

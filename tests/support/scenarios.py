@@ -187,7 +187,7 @@ async def a_job_that_became_pending_again_stands_behind_others(world: Peers) -> 
     failing = await world.a.enqueue("hot")
     await world.a.ack(await world.a.claim_one(), "retry", error={"message": "no"})
     other = await world.a.enqueue("cold")
-    await (await world.a.link.connection()).fetch("SELECT asyncjobs.promote(10, NULL, NULL)")
+    await world.promote()
     assert await world.drain() == [other, failing]
 
 
