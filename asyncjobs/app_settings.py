@@ -9,7 +9,8 @@ from asyncjobs.errors import ConfigurationError, did_you_mean
 from asyncjobs.model.outcome import Duration
 from asyncjobs.telemetry.events import Event
 
-#: Called with every event of the app, in its loop. One that raises is reported and changes nothing.
+#: Called with every event of the app, in its loop; only what says that the loop stands still comes from another thread. One that
+#: raises is reported and changes nothing.
 Hook: TypeAlias = Callable[[Event], None]
 
 

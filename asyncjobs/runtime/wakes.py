@@ -39,14 +39,14 @@ class Wakes:
 
     def pending(self, queue: str, *, front: bool = False, here_only: bool = False) -> None:
         """Jobs of `queue` became pending."""
-        for woken in self._woken:
+        for woken in tuple(self._woken):
             woken.wake_queue(queue, front=front)
         if not here_only:
             self._notify(("f:" if front else "q:") + queue)
 
     def due_in(self, seconds: float, *, here_only: bool = False) -> None:
         """A job becomes due in so many seconds."""
-        for woken in self._woken:
+        for woken in tuple(self._woken):
             woken.wake_due(seconds)
         if not here_only:
             self._notify("d")

@@ -85,9 +85,16 @@ def line(event: e.Event) -> tuple[Level, str, dict[str, Any]]:
     error = fields.pop("error", None)
     if isinstance(error, BaseException):
         _describe(event, error, fields)
-        if isinstance(event, e.ServicePassFailed) and _is_expected(error):
-            level = "warning"
+    if isinstance(event, e.ServicePassFailed):
+        level = _level_of_failure(event)
     return level, name, fields
+
+
+def _level_of_failure(event: e.ServicePassFailed) -> Level:
+    # An outage fails every service every few seconds: of a row of failures the 1st, 2nd, 4th, 8th … are told.
+    if event.failures & (event.failures - 1):
+        return "debug"
+    return "warning" if _is_expected(event.error) else "error"
 
 
 def _describe(event: e.Event, error: BaseException, fields: dict[str, Any]) -> None:

@@ -69,6 +69,11 @@ def test_error_of_a_service_has_its_traceback_once() -> None:
     assert (again[0], "exc_info" in again[2]) == ("error", False)
 
 
+def test_of_a_row_of_failures_ever_fewer_are_told() -> None:
+    told = [n for n in range(1, 40) if line(e.ServicePassFailed(service="x", error=OSError(), failures=n))[0] == "warning"]
+    assert told == [1, 2, 4, 8, 16, 32]
+
+
 def test_error_that_cannot_say_what_it_is_does_not_break_the_log() -> None:
     class Mute(Exception):
         def __str__(self) -> str:

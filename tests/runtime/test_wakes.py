@@ -1,0 +1,64 @@
+from asyncjobs.runtime.wakes import Wakes
+from tests.support.services import Woken
+
+
+def test_pending_jobs_wake_who_is_here_and_notify_the_others() -> None:
+    notified: list[str] = []
+    wakes, first, second = Wakes(notified.append), Woken(), Woken()
+    wakes.add(first)
+    wakes.add(second)
+    wakes.pending("mail")
+    wakes.pending("mail", front=True)
+    assert first.queues == second.queues == [("mail", False), ("mail", True)]
+    assert notified == ["q:mail", "f:mail"]
+
+
+def test_what_was_heard_from_others_is_not_notified_again() -> None:
+    notified: list[str] = []
+    wakes, woken = Wakes(notified.append), Woken()
+    wakes.add(woken)
+    for payload in ("q:mail", "f:mail", "d", "k"):
+        wakes.heard(payload)
+    assert (woken.queues, woken.due, woken.keys) == ([("mail", False), ("mail", True)], [0.0], 1)
+    assert notified == []
+
+
+def test_what_is_not_understood_wakes_nobody() -> None:
+    wakes, woken = Wakes(lambda _: None), Woken()
+    wakes.add(woken)
+    for payload in ("", "z", "z:mail", "Q:mail", "t:1234"):
+        wakes.heard(payload)
+    assert (woken.queues, woken.due, woken.keys, woken.all) == ([], [], 0, 0)
+
+
+def test_who_was_removed_is_not_woken() -> None:
+    wakes, woken = Wakes(lambda _: None), Woken()
+    remove = wakes.add(woken)
+    remove()
+    wakes.pending("mail")
+    wakes.due_in(1.0)
+    wakes.missed()
+    assert (woken.queues, woken.due, woken.all) == ([], [], 0)
+
+
+def test_missed_notifications_wake_everybody() -> None:
+    wakes, first, second = Wakes(lambda _: None), Woken(), Woken()
+    wakes.add(first)
+    wakes.add(second)
+    wakes.missed()
+    assert (first.all, second.all) == (1, 1)
+
+
+def test_who_is_removed_by_another_while_all_are_woken_is_no_error() -> None:
+    wakes, woken = Wakes(lambda _: None), Woken()
+
+    class Leaving(Woken):
+        def wake_queue(self, queue: str, *, front: bool) -> None:
+            super().wake_queue(queue, front=front)
+            remove()
+
+    leaving = Leaving()
+    remove = wakes.add(leaving)
+    wakes.add(woken)
+    wakes.pending("mail")
+    assert leaving.queues == woken.queues == [("mail", False)]
