@@ -1,7 +1,8 @@
 """The demo: 2,000 events over real HTTP, delivered by jobs, held against the receiver's own log. Run by `make demo`.
 
 `python -m examples.webhooks --help` lists the options. With `--kill` the web process gets a `kill -9` at a random moment (which
-one follows from the seed) and is started again. The exit code is 0 only if every event was delivered or is in the dead letters.
+one follows from the seed) and is started again. The exit code is 0 only if every event was delivered or is in the dead
+letters, and each destination got its events one at a time and in order.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import json
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from itertools import islice
@@ -21,7 +23,7 @@ from rich.console import Console
 from asyncjobs.embedded import Server, start_sync
 from examples.webhooks.children import Child
 from examples.webhooks.demo import Demo
-from examples.webhooks.receiver import delivered_events
+from examples.webhooks.receiver import Arrival, arrivals
 from examples.webhooks.report import Fate, dead_letters, show_table, tally
 
 EVENTS = Path(__file__).with_name("events.jsonl")
@@ -82,8 +84,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def deliver(options: argparse.Namespace, workspace: Workspace, console: Console) -> list[Fate]:
-    """Run receiver and app, send the events, and find out what became of each that was accepted."""
+def deliver(options: argparse.Namespace, workspace: Workspace, console: Console) -> tuple[list[Fate], list[Arrival]]:
+    """Run receiver and app, send the events, and find out what became of each that was accepted, and what arrived."""
     receiver = Child(
         "examples.webhooks.receiver", str(workspace.delivered), str(options.seed), log=workspace.folder / "receiver.log"
     )
@@ -97,14 +99,15 @@ def deliver(options: argparse.Namespace, workspace: Workspace, console: Console)
         with receiver, web:
             jobs = asyncio.run(demo.run(options.timeout))
         letters = asyncio.run(dead_letters(server.dsn))
-        arrived = delivered_events(workspace.delivered)
+        arrived = arrivals(workspace.delivered)
+        accepted = Counter(arrival.event for arrival in arrived if arrival.accepted)
         fates = [
-            Fate(event["type"], job, deliveries=arrived[event["id"]], is_dead_letter=job.id in letters)
+            Fate(event["type"], job, deliveries=accepted[event["id"]], is_dead_letter=job.id in letters)
             for event in events
             if (job := jobs.get(event["id"])) is not None
         ]
-        workspace.keep |= not tally(fates).is_perfect(len(events))
-    return fates
+        workspace.keep |= not tally(fates, arrived).is_perfect(len(events))
+    return fates, arrived
 
 
 def main() -> int:
@@ -112,11 +115,11 @@ def main() -> int:
     options = parse()
     console = Console()
     try:
-        fates = deliver(options, Workspace(keep=options.keep), console)
+        fates, arrived = deliver(options, Workspace(keep=options.keep), console)
     except KeyboardInterrupt:
         return 130
     show_table(console, fates)
-    figures = tally(fates)
+    figures = tally(fates, arrived)
     sys.stdout.write(f"{figures}\n")
     return 0 if figures.is_perfect(options.events) else 1
 

@@ -1,7 +1,8 @@
 """The app: accepts events over HTTP and delivers each in a background job, all in one uvicorn process.
 
 A 202 means that the event is in the database: it will be delivered, or end in the dead letters, whatever happens to this process.
-An event that is posted twice is delivered once: its id is the job's dedup key.
+An event that is posted twice is delivered once: its id is the job's dedup key. Each destination gets its events one at a time
+and in order: its name is the jobs' serialization key.
 
 On its own: `ASYNCJOBS_DSN=embedded:// WEBHOOKS_RECEIVER=http://127.0.0.1:9000 uvicorn examples.webhooks.app:app`.
 """
@@ -57,16 +58,22 @@ async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
 app = FastAPI(lifespan=lifespan)
 
 
-@jobs.job("deliver", queue="webhooks", timeout=10, max_attempts=5, backoff=Backoff(0.2, maximum=2))
+@jobs.job("deliver", queue="webhooks", timeout=10, max_attempts=4, backoff=Backoff(0.1, maximum=1))
 async def deliver(ctx: JobContext, event: Event) -> int | Dead:
     """Report the event to its destination. Whatever is not a success is tried again, but not at an address that is gone."""
     http: ClientSession = app.state.http
-    headers = {"Idempotency-Key": event.id, "X-Attempt": str(ctx.attempt)}
+    headers = {"Idempotency-Key": event.id, "X-Job": str(ctx.job.id), "X-Attempt": str(ctx.attempt)}
     async with http.post(f"{RECEIVER}/{event.destination}", json=event.model_dump(), headers=headers) as answer:
         if answer.status == HTTPStatus.GONE:
             return Dead(f"{event.destination} is gone")
         answer.raise_for_status()
         return answer.status
+
+
+@deliver.serialize_by
+def destination_of(event: Event) -> str:
+    """What deliveries must not do at the same time, or out of order: report to one destination."""
+    return event.destination
 
 
 @app.post("/events", status_code=HTTPStatus.ACCEPTED)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from asyncjobs import Job
+from examples.webhooks.receiver import Arrival
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -41,19 +42,37 @@ class Tally(msgspec.Struct, frozen=True):
     completed: int
     dead: int
     lost: int
+    overlapped: int = 0
+    out_of_order: int = 0
 
     def is_perfect(self, events: int) -> bool:
-        """Whether all `events` were accepted, and each was delivered or is a dead letter."""
-        return self.enqueued == events == self.completed + self.dead and not self.lost
+        """Whether all `events` were accepted, each was delivered or is a dead letter, one at a time and in order."""
+        in_line = not self.overlapped and not self.out_of_order
+        return self.enqueued == events == self.completed + self.dead and not self.lost and in_line
 
     def __str__(self) -> str:
-        return f"demo: enqueued={self.enqueued} completed={self.completed} dead={self.dead} lost={self.lost}"
+        return (
+            f"demo: enqueued={self.enqueued} completed={self.completed} dead={self.dead} lost={self.lost} "
+            f"overlapped={self.overlapped} out_of_order={self.out_of_order}"
+        )
 
 
-def tally(fates: Sequence[Fate]) -> Tally:
-    """Count what became of the accepted events."""
+def tally(fates: Sequence[Fate], arrived: Sequence[Arrival] = ()) -> Tally:
+    """Count what became of the accepted events, and how they arrived."""
     ended = Counter(fate.job.status for fate in fates)
-    return Tally(len(fates), ended["completed"], ended["dead"], sum(fate.is_lost for fate in fates))
+    overlapped = sum(arrival.overlapped for arrival in arrived)
+    lost = sum(fate.is_lost for fate in fates)
+    return Tally(len(fates), ended["completed"], ended["dead"], lost, overlapped, out_of_order(arrived))
+
+
+def out_of_order(arrived: Iterable[Arrival]) -> int:
+    """How many deliveries came after one of a later job. A failed one is repeated before the next one comes."""
+    latest: dict[str, int] = {}
+    count = 0
+    for arrival in arrived:
+        count += arrival.job < latest.get(arrival.destination, 0)
+        latest[arrival.destination] = max(arrival.job, latest.get(arrival.destination, 0))
+    return count
 
 
 def show_table(console: Console, fates: Sequence[Fate]) -> None:
@@ -70,9 +89,7 @@ def show_table(console: Console, fates: Sequence[Fate]) -> None:
     table.add_row("all", *_figures(fates), style="bold")
     console.print(table)
     repeated = sum(fate.deliveries > 1 for fate in fates)
-    console.print(
-        f"Arrived more than once: {repeated} (taken, but the answer was lost)."
-    )
+    console.print(f"Arrived more than once: {repeated} (taken, but the answer was lost).")
 
 
 async def dead_letters(dsn: str) -> set[int]:
