@@ -5,10 +5,12 @@ and `--schema` choose the variant for a whole run.
 """
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from typing import Any, Literal
 
 import asyncpg
+import hypothesis
 import pytest
 import uvloop
 
@@ -19,6 +21,10 @@ from tests.support.databases import Databases, databases
 from tests.support.server import running_server
 
 pytest_plugins = ["tests.support.resume"]
+
+# A shared machine makes any deadline a coin's toss; CI tries the same examples each time, so that a change answers for itself.
+hypothesis.settings.register_profile("asyncjobs", deadline=None, print_blob=True, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("asyncjobs")
 
 ANOTHER_SCHEMA = 'jobs "ä" x'
 LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
