@@ -54,9 +54,9 @@ BEGIN
         INTO _new, taken
         FROM unnest(ids, _tokens) WITH ORDINALITY AS r(id, token, ordinal)
         LEFT JOIN LATERAL (
-            SELECT j.enqueue_token IS NOT DISTINCT FROM r.token AS is_ours FROM asyncjobs.jobs AS j WHERE j.id = r.id
+            SELECT j.enqueue_token IS NOT DISTINCT FROM r.token AS is_ours FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id])
             UNION ALL
-            SELECT s.enqueue_token IS NOT DISTINCT FROM r.token FROM asyncjobs.serialized_jobs AS s WHERE s.id = r.id
+            SELECT s.enqueue_token IS NOT DISTINCT FROM r.token FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[r.id])
             LIMIT 1) AS f ON true;
         IF taken IS NOT NULL THEN
             RETURN;
@@ -155,8 +155,8 @@ BEGIN
     IF _written < _expected AND EXISTS (
         SELECT FROM unnest(_new, _tokens) AS r(id, token)
         WHERE r.id IS NOT NULL
-          AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = r.id AND j.enqueue_token = r.token)
-          AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = r.id AND s.enqueue_token = r.token)) THEN
+          AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id]) AND j.enqueue_token = r.token)
+          AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[r.id]) AND s.enqueue_token = r.token)) THEN
         RAISE EXCEPTION 'a reserved id belongs to another job' USING ERRCODE = 'serialization_failure';  -- made again, it says which
     END IF;
     IF _reserve > 0 THEN
@@ -190,7 +190,7 @@ BEGIN
     WHERE r.id IS NOT NULL AND r.key IS NOT NULL
       AND coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) <= _now
       -- Made again after a lost answer: the earlier call's job may have been delayed, or have run already.
-      AND NOT (_again AND EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = r.id))
+      AND NOT (_again AND EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id])))
     ORDER BY r.ordinal  -- places are drawn after the sort
     ON CONFLICT (id) DO NOTHING;
     GET DIAGNOSTICS _written = ROW_COUNT;

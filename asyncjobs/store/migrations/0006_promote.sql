@@ -31,14 +31,14 @@ BEGIN
         SELECT j.id FROM asyncjobs.jobs AS j
         WHERE j.status IN ('scheduled', 'failed') AND j.run_at >= _from AND j.run_at <= _now
           AND (j.serialization_key IS NULL
-               OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id AND s.job_id IS NOT NULL))
+               OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.job_id IS NOT NULL))
         ORDER BY j.run_at LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
     keys := ARRAY(
         SELECT DISTINCT d.serialization_key FROM (
             SELECT j.serialization_key FROM asyncjobs.jobs AS j
             WHERE j.status IN ('scheduled', 'failed') AND j.run_at >= _from AND j.run_at <= _now AND j.serialization_key IS NOT NULL
               AND (_blocked IS NULL OR j.serialization_key <> ALL (_blocked))
-              AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id AND s.job_id IS NOT NULL)
+              AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.job_id IS NOT NULL)
             ORDER BY j.run_at LIMIT _batch) AS d);
     scan_seconds := extract(epoch FROM clock_timestamp() - _began);
     IF cardinality(_ids) > 0 THEN
@@ -49,7 +49,7 @@ BEGIN
                 place = placed.place, updated_at = _now
             FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
                   FROM (SELECT u.id FROM unnest(_ids) WITH ORDINALITY AS u(id, ordinal) ORDER BY u.ordinal) AS o) AS placed
-            WHERE j.id = placed.id
+            WHERE j.id = ANY (ARRAY[placed.id])
             RETURNING j.queue, j.priority, j.status, j.run_at)
         SELECT count(*), array_agg(DISTINCT d.queue) FILTER (WHERE d.status = 'pending'),
                array_agg(DISTINCT d.queue) FILTER (WHERE d.status = 'pending' AND d.priority < 100),

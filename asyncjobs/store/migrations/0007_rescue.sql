@@ -61,8 +61,8 @@ BEGIN
     INTO _candidates, _tokens, _others FROM asyncjobs.orphans(_batch * 10) AS o;
 
     _ids := ARRAY(
-        SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = c.id AND j.claim_token = c.token
-        WHERE j.status = 'processing' ORDER BY j.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
+        SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[c.id]) AND j.claim_token = c.token
+        WHERE j.status = 'processing' ORDER BY c.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
     -- Jobs that end and thereby free a dedup key may have to wait for whoever looks at it: each by itself, after all others.
     _ending := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
@@ -123,7 +123,7 @@ BEGIN
             last_error = l.message, last_error_at = _now,
             errors = CASE WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || l.error ELSE j.errors || l.error END,
             requested_outcome = NULL, request_message = NULL, cancel_requested_at = NULL, updated_at = _now
-        FROM lost AS l WHERE j.id = l.id
+        FROM lost AS l WHERE j.id = ANY (ARRAY[l.id])
         RETURNING j.id, j.status)
     SELECT array_agg(w.id) FILTER (WHERE w.status = 'pending'), array_agg(w.id) FILTER (WHERE w.status = 'dead'),
            array_agg(w.id) FILTER (WHERE w.status IN ('dead', 'cancelled'))
