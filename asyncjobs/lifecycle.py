@@ -57,7 +57,7 @@ class Lifecycle:
 
     async def leave(self) -> None:
         """Undo one `enter`; the last one closes."""
-        if self._turn is None:
+        if self._turn is None or self._entered == 0:
             raise NotOpen("AsyncJobs was left without having been entered.")
         async with self._turn:
             self._entered -= 1

@@ -210,7 +210,8 @@ class Runner:
         """Register, and begin to claim. Raises what a database that is away raises, and ConfigurationError for notify="listen"
         where notifications do not arrive.
         """
-        await self._register()
+        async with asyncio.timeout(self._opened.settings.connect_timeout):
+            await self._register()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
         services: list[Service | Acker] = [

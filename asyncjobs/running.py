@@ -1,10 +1,9 @@
 """Running an app's jobs: from entering a block to leaving it, for the life of a web application, or until a signal."""
 
 import asyncio
-import signal
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import AsyncGenerator, Coroutine, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from structlog.typing import FilteringBoundLogger
 
@@ -14,7 +13,10 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
 from asyncjobs.runner import Runner
 from asyncjobs.runtime.attempt import Attempt
+from asyncjobs.runtime.opened import Opened, unavailable
 from asyncjobs.served import served_handlers, served_queues
+from asyncjobs.signals import handled, heeding_the_server
+from asyncjobs.store.failures import is_passing
 
 if TYPE_CHECKING:
     from asyncjobs.app import AsyncJobs
@@ -49,21 +51,34 @@ async def running(
             grace=seconds,
             listen=app.lifecycle.listening_database(opened),
         )
-        await runner.start()
+        await _start(runner, opened)
         app.runners.append(runner)
         try:
             yield runner
         finally:
-            await runner.stop()
-            app.runners.remove(runner)
+            try:
+                await runner.stop()
+            finally:
+                app.runners.remove(runner)
     finally:
         await app.lifecycle.leave()
 
 
+async def _start(runner: Runner, opened: Opened) -> None:
+    try:
+        await runner.start()
+    except Exception as error:
+        if is_passing(error):
+            raise unavailable(opened.database, opened.settings, error) from error
+        raise
+
+
 @asynccontextmanager
 async def lifespan(app: "AsyncJobs") -> AsyncGenerator[None]:
-    """`running` in Starlette's shape."""
-    async with running(app, queues=None, types=None, grace=None):
+    """`running` in Starlette's shape. A uvicorn that is told to exit meanwhile does not wait for a database that is away."""
+    async with AsyncExitStack() as stack:
+        async with heeding_the_server():
+            await stack.enter_async_context(running(app, queues=None, types=None, grace=None))
         yield
 
 
@@ -82,27 +97,27 @@ async def run_until_signal(app: "AsyncJobs", *, queues: Iterable[str | Queue] | 
     hurrying: list[asyncio.Task[None]] = []
 
     def on_signal() -> None:
-        if not runners:
+        if not asked.is_set() and not runners:
             task.cancel()
-        elif asked.is_set():
+        elif asked.is_set() and runners:
             hurrying.append(loop.create_task(runners[0].stop()))
         asked.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
     try:
-        async with running(app, queues=queues, types=types, grace=None, default_grace=GRACE_SECONDS_IN_RUN) as runner:
-            runners.append(runner)
-            stopping = loop.create_task(runner.wait_stopped())
-            asking = loop.create_task(asked.wait())
-            try:
-                await asyncio.wait({stopping, asking}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                stopping.cancel()
-                asking.cancel()
+        with handled(on_signal):
+            async with running(app, queues=queues, types=types, grace=None, default_grace=GRACE_SECONDS_IN_RUN) as runner:
+                runners.append(runner)
+                await _first(runner.wait_stopped(), asked.wait())
     except asyncio.CancelledError:
         if runners or not asked.is_set() or task.uncancel():  # cancelled by somebody else, too
             raise
+
+
+async def _first(*waiting: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of them has ended."""
+    tasks = [asyncio.get_running_loop().create_task(one) for one in waiting]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
+        for task in tasks:
+            task.cancel()

@@ -211,11 +211,12 @@ async def _connected(database: Database, settings: Settings, *, migrates: bool) 
             failures += 1
             pause = backoff_seconds(failures, 1.0, 0.0)
             if not is_passing(error) or time.monotonic() + pause > until:
-                raise _unavailable(database, settings, error) from error
+                raise unavailable(database, settings, error) from error
             await asyncio.sleep(pause)
 
 
-def _unavailable(database: Database, settings: Settings, error: Exception) -> DatabaseUnavailable:
+def unavailable(database: Database, settings: Settings, error: Exception) -> DatabaseUnavailable:
+    """What is said of a database that was not there in time."""
     reason = str(error) or type(error).__name__
     return DatabaseUnavailable(
         f"{database.place} did not answer within {settings.connect_timeout:g} s (connect_timeout): {reason}."

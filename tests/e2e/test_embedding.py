@@ -2,12 +2,14 @@
 
 import asyncio
 import contextvars
+import re
 import signal
 import socket
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -17,25 +19,40 @@ from tests.support.eventually import eventually
 from tests.support.program import Program
 from tests.support.proxy import Proxy
 
-GRACE_SECONDS = 1.0
-#: What starting and ending an interpreter takes on a busy machine.
-SLACK_SECONDS = 2.0
+GRACE_SECONDS = 0.5
+
+UVICORN = ["-m", "uvicorn", "--factory", "tests.programs.embedding:web"]
+
+
+class Way(NamedTuple):
+    """A way to embed a runner: the command, the signal that ends it, and how many runners it has."""
+
+    command: list[str]
+    signal: signal.Signals
+    runners: int = 1
+
+    @property
+    def is_served_by_uvicorn(self) -> bool:
+        return "uvicorn" in self.command
+
 
 WAYS = {
-    "script": (["-m", "tests.programs.embedding", "script"], signal.SIGINT, 1),
-    "run": (["-m", "tests.programs.embedding", "run"], signal.SIGTERM, 1),
-    "aiohttp": (["-m", "tests.programs.embedding", "aiohttp"], signal.SIGTERM, 1),
-    "two workers": (["-m", "uvicorn", "tests.programs.embedding:web", "--workers", "2"], signal.SIGTERM, 2),
+    "script": Way(["-m", "tests.programs.embedding", "script"], signal.SIGINT),
+    "run": Way(["-m", "tests.programs.embedding", "run"], signal.SIGTERM),
+    "aiohttp": Way(["-m", "tests.programs.embedding", "aiohttp"], signal.SIGTERM),
+    "uvicorn": Way(UVICORN, signal.SIGINT),
+    "two workers": Way([*UVICORN, "--workers", "2"], signal.SIGTERM, 2),
+    "four workers": Way([*UVICORN, "--workers", "4"], signal.SIGTERM, 4),
 }
 
-ways = pytest.mark.parametrize("way", WAYS)
+
+def ways(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("way", [pytest.param(WAYS[name], id=name) for name in names])
 
 
 @asynccontextmanager
-async def started(way: str, dsn: str, schema: str, **environment: str) -> AsyncGenerator[Program]:
-    command, _, _ = WAYS[way]
-    if "uvicorn" in command:
-        command = [*command, "--port", str(free_port())]
+async def started(way: Way, dsn: str, schema: str, **environment: str) -> AsyncGenerator[Program]:
+    command = [*way.command, "--port", str(free_port())] if way.is_served_by_uvicorn else way.command
     settings = {"ASYNCJOBS_DSN": dsn, "TEST_SCHEMA": schema, "TEST_GRACE": str(GRACE_SECONDS), **environment}
     async with Program.python(*command, env=settings) as program:
         yield program
@@ -46,12 +63,30 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-async def seconds_to_end(program: Program, number: signal.Signals) -> float:
-    """How long the program took to end after the signal, which its first process gets."""
-    began = time.monotonic()
-    program.process.send_signal(number)
+def told(program: Program, word: str) -> list[float]:
+    """When the program said this word, by CLOCK_MONOTONIC: once for each of its processes."""
+    return [float(line.split()[1]) for line in program.output if re.fullmatch(rf"{word} [\d.]+ of \d+", line)]
+
+
+async def said(program: Program, word: str, times: int) -> None:
+    """Wait until the program has said the word so often."""
+
+    async def is_so() -> bool:
+        return len(told(program, word)) == times
+
+    await eventually(is_so, description=f"{program} says {word!r} {times} times", timeout=20)
+
+
+async def end(program: Program, way: Way) -> list[float]:
+    """Signal the program's first process. For how long the app of each process kept it from ending."""
+    signalled_at = time.monotonic()
+    program.process.send_signal(way.signal)
     await program.wait(timeout=60)
-    return time.monotonic() - began
+    # uvicorn looks at its signals now and then: every half second where there are workers, and each for itself, too.
+    left = told(program, "left")
+    began = told(program, "leaving") if way.is_served_by_uvicorn else [signalled_at] * len(left)
+    assert len(left) == len(began) == way.runners, program.said
+    return [last - first for first, last in zip(began, left, strict=True)]
 
 
 class Observer:
@@ -60,7 +95,7 @@ class Observer:
     def __init__(self, jobs: AsyncJobs, connection: Connection, schema: str) -> None:
         self._jobs = jobs
         self._connection = connection
-        self._runners = f"{quote_identifier(schema)}.runners"
+        self._schema = quote_identifier(schema)
 
         @jobs.stub("embedding.work")
         async def work(seconds: float) -> int: ...  # type: ignore[empty-body]
@@ -68,7 +103,7 @@ class Observer:
         self.work = work
 
     async def pids(self) -> set[int]:
-        return {row["pid"] for row in await self._connection.fetch(f"SELECT pid FROM {self._runners}")}
+        return {row["pid"] for row in await self._connection.fetch(f"SELECT pid FROM {self._schema}.runners")}
 
     async def runners_are(self, count: int) -> set[int]:
         async def are_there() -> bool:
@@ -82,6 +117,11 @@ class Observer:
         assert job is not None
         return job
 
+    async def rest(self) -> list[tuple[str, int]]:
+        """What became of all jobs: status and attempts."""
+        rows = await self._connection.fetch(f"SELECT status, attempts FROM {self._schema}.jobs ORDER BY id")
+        return [(row["status"], row["attempts"]) for row in rows]
+
     async def enqueue(self, seconds: float = 0, *, count: int = 1) -> list[JobHandle[int]]:
         return await self._jobs.enqueue_many([self.work.new(seconds) for _ in range(count)])
 
@@ -94,96 +134,96 @@ async def observer(dsn: str, schema: str, connection: Connection) -> AsyncGenera
         yield observer
 
 
-@ways
-async def test_program_runs_jobs_and_stops_in_good_order(way: str, dsn: str, schema: str, observer: Observer) -> None:
+@ways("script", "run", "aiohttp", "uvicorn")
+async def test_program_runs_jobs_and_gives_back_what_runs_at_its_end(way: Way, dsn: str, schema: str, observer: Observer) -> None:
     async with started(way, dsn, schema) as program:
-        pids = await observer.runners_are(WAYS[way][2])
+        pids = await observer.runners_are(way.runners)
         (handle,) = await observer.enqueue()
         assert await handle.result(timeout=20) in pids
-        assert await seconds_to_end(program, WAYS[way][1]) < GRACE_SECONDS + 1 + SLACK_SECONDS
-    assert await observer.pids() == set()
-
-
-@ways
-async def test_program_stops_in_time_although_the_database_is_silent(way: str, dsn: str, schema: str, observer: Observer) -> None:
-    async with Proxy(dsn) as proxy, started(way, proxy.dsn, schema) as program:
-        await observer.runners_are(WAYS[way][2])
         await observer.enqueue(3600)
-        await program.line("working")
+        await said(program, "working", 2)
+        assert max(await end(program, way)) < GRACE_SECONDS + 1
+    assert await observer.pids() == set()
+    assert await observer.rest() == [("completed", 1), ("pending", 0)]
+
+
+@ways("script", "run", "aiohttp", "two workers")
+async def test_program_stops_in_time_although_the_database_is_silent(way: Way, dsn: str, schema: str, observer: Observer) -> None:
+    async with Proxy(dsn) as proxy, started(way, proxy.dsn, schema) as program:
+        pids = await observer.runners_are(way.runners)
+        (handle,) = await observer.enqueue()
+        assert await handle.result(timeout=20) in pids
+        await observer.enqueue(3600)
+        await said(program, "working", 2)
         proxy.black_hole()
-        assert await seconds_to_end(program, WAYS[way][1]) < GRACE_SECONDS + 1 + SLACK_SECONDS
+        assert max(await end(program, way)) < GRACE_SECONDS + 1
 
 
-@ways
-async def test_program_stops_in_time_although_a_job_would_run_on(way: str, dsn: str, schema: str, observer: Observer) -> None:
-    async with started(way, dsn, schema) as program:
-        await observer.runners_are(WAYS[way][2])
-        (handle,) = await observer.enqueue(3600)
-        await program.line("working")
-        assert await seconds_to_end(program, WAYS[way][1]) < GRACE_SECONDS + 1 + SLACK_SECONDS
-    job = await observer.job(handle)
-    assert (job.status, job.attempts) == ("pending", 0)
+@ways("script", "uvicorn")
+async def test_program_ends_when_its_database_does_not_answer_at_the_start(way: Way, schema: str) -> None:
+    async with started(way, "postgresql://nobody@127.0.0.1:1/nothing", schema, TEST_CONNECT_TIMEOUT="0.5") as program:
+        assert await program.wait(timeout=60) != 0
+        assert "DatabaseUnavailable: 127.0.0.1:1 did not answer within 0.5 s (connect_timeout)" in program.said
+        assert told(program, "left")[0] - told(program, "entered")[0] < 0.5 + 0.5
 
 
-@ways
-async def test_program_does_not_start_without_its_database(way: str, schema: str) -> None:
-    began = time.monotonic()
-    dsn = "postgresql://nobody@127.0.0.1:1/nothing"
-    async with started(way, dsn, schema, TEST_CONNECT_TIMEOUT="0.5") as program:
-        if way == "two workers":  # uvicorn starts its workers again and again
-            await program.line("did not answer within 0.5 s")
-            return
-        assert await program.wait(timeout=30) != 0
-        assert "DatabaseUnavailable" in program.said
-    assert time.monotonic() - began < 0.5 + 5 + SLACK_SECONDS
-
-
-@pytest.mark.parametrize("way", ["script", "run", "aiohttp"])
-@pytest.mark.parametrize("answer", ["none", "closes"])
-async def test_signal_ends_a_program_that_waits_for_its_database(way: str, answer: str, schema: str) -> None:
+@ways("run", "aiohttp", "uvicorn")
+async def test_signal_ends_a_program_that_waits_for_its_database(way: Way, schema: str) -> None:
     asked = asyncio.Event()
 
-    async def answer_badly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.set()
-        if answer == "none":
-            await reader.read()
+        await reader.read()
         writer.close()
 
-    async with await asyncio.start_server(answer_badly, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(never_answer, "127.0.0.1", 0) as server:
         dsn = f"postgresql://nobody@127.0.0.1:{server.sockets[0].getsockname()[1]}/nothing"
         async with started(way, dsn, schema, TEST_CONNECT_TIMEOUT="60") as program:
             await asyncio.wait_for(asked.wait(), 20)
-            assert await seconds_to_end(program, signal.SIGINT) < 2 + SLACK_SECONDS
+            signalled_at = time.monotonic()
+            program.process.send_signal(way.signal)
+            await program.wait(timeout=30)
+            assert told(program, "left")[0] - signalled_at < 2
 
 
-async def test_four_workers_have_four_runners_and_as_many_slots_each(dsn: str, schema: str, observer: Observer) -> None:
-    command = ["-m", "uvicorn", "tests.programs.embedding:web", "--workers", "4", "--port", str(free_port())]
-    async with Program.python(*command, env={"ASYNCJOBS_DSN": dsn, "TEST_SCHEMA": schema}) as program:
-        pids = await observer.runners_are(4)
+@ways("four workers")
+async def test_workers_have_a_runner_each_and_as_many_slots_each(way: Way, dsn: str, schema: str, observer: Observer) -> None:
+    async with started(way, dsn, schema) as program:
+        pids = await observer.runners_are(way.runners)
         handles = await observer.enqueue(0.5, count=20)  # five slots each
         ran = [await handle.result(timeout=30) for handle in handles]
         assert {pid: ran.count(pid) for pid in pids} == dict.fromkeys(pids, 5)
-        await seconds_to_end(program, signal.SIGTERM)
+        await observer.enqueue(3600, count=20)
+        await said(program, "working", 40)
+        assert max(await end(program, way)) < GRACE_SECONDS + 1
+    assert await observer.pids() == set()
+    assert await observer.rest() == [("completed", 1)] * 20 + [("pending", 0)] * 20
 
 
-async def test_reload_leaves_one_runner(dsn: str, schema: str, observer: Observer, tmp_path: Path) -> None:
+async def test_reload_leaves_one_runner_and_its_jobs_go_on(dsn: str, schema: str, observer: Observer, tmp_path: Path) -> None:
     module = tmp_path / "reloaded.py"
     module.write_text("from tests.programs.embedding import web\n", encoding="utf-8")
-    command = ["-m", "uvicorn", "reloaded:web", "--reload", "--reload-dir", str(tmp_path), "--port", str(free_port())]
+    watch = ["--reload", "--reload-dir", str(tmp_path), "--port", str(free_port())]
     settings = {"ASYNCJOBS_DSN": dsn, "TEST_SCHEMA": schema, "TEST_GRACE": "0"}
-    async with Program.python(*command, env=settings, cwd=tmp_path) as program:
+    async with Program.python("-m", "uvicorn", "--factory", "reloaded:web", *watch, env=settings, cwd=tmp_path) as program:
         (before,) = await observer.runners_are(1)
-        for edit in range(3):
+        (handle,) = await observer.enqueue(3600)
+        for edit in range(2):
+            await said(program, "working", edit + 1)
             module.write_text(f"from tests.programs.embedding import web\n# {edit}\n", encoding="utf-8")
 
             async def is_another(before: int = before) -> bool:
-                return len(await observer.pids() - {before}) == 1
+                pids = await observer.pids()
+                assert len(pids) <= 1
+                return bool(pids - {before})
 
             await eventually(is_another, description="the reloaded program has a runner", timeout=30)
-            (before,) = await observer.runners_are(1)
-        (handle,) = await observer.enqueue()
-        assert await handle.result(timeout=20) == before
-        await seconds_to_end(program, signal.SIGTERM)
+            (before,) = await observer.pids()
+        await said(program, "working", 3)
+        program.process.send_signal(signal.SIGTERM)
+        await program.wait(timeout=30)
+    job = await observer.job(handle)
+    assert (job.status, job.attempts) == ("pending", 0)
 
 
 async def test_handlers_do_not_see_the_context_that_the_runner_was_entered_in(dsn: str, schema: str) -> None:

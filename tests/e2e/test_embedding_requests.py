@@ -209,7 +209,7 @@ async def check_no_transaction_is_open(connection: Connection) -> None:
             SELECT count(*) FROM pg_stat_activity
             WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'
         """
-        return await connection.fetchval(query) == 0
+        return not await connection.fetchval(query)
 
     await eventually(none_is_open, description="no transaction is open")
 

@@ -1,0 +1,65 @@
+"""Signals: `jobs.run()` is told by them to stop. Nothing else of asyncjobs touches them; a start only looks at them."""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final, cast
+
+from asyncjobs.errors import DatabaseUnavailable, UsageError
+
+_NUMBERS: Final = (signal.SIGTERM, signal.SIGINT)
+_LOOK_SECONDS: Final = 0.1
+
+
+@contextmanager
+def handled(on_signal: Callable[[], None]) -> Generator[None]:
+    """Call back in the loop for each SIGTERM and SIGINT; afterwards they are handled as before. UsageError in another thread."""
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in _NUMBERS}
+    try:
+        for number in _NUMBERS:
+            loop.add_signal_handler(number, on_signal)
+    except (ValueError, RuntimeError):
+        raise UsageError(
+            "jobs.run() handles signals, which only the main thread can: use `async with jobs.runner()` in others."
+        ) from None
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            if handler is not None:
+                signal.signal(number, handler)
+
+
+@asynccontextmanager
+async def heeding_the_server() -> AsyncGenerator[None]:
+    """End the block with DatabaseUnavailable when the server that this is the start-up of is told to exit meanwhile.
+
+    A uvicorn that gets a signal then waits for the end of the start-up, and tells the app by no other way.
+    """
+    task = cast("asyncio.Task[None]", asyncio.current_task())
+    gave_up = False
+
+    async def watch() -> None:
+        nonlocal gave_up
+        while not _server_is_exiting():  # noqa: ASYNC110 - uvicorn has no event to wait for
+            await asyncio.sleep(_LOOK_SECONDS)
+        gave_up = True
+        task.cancel()
+
+    watching = asyncio.get_running_loop().create_task(watch(), name="asyncjobs start")
+    try:
+        yield
+    except asyncio.CancelledError:
+        if gave_up and not task.uncancel():
+            raise DatabaseUnavailable("the server was told to exit before the database had answered.") from None
+        raise
+    finally:
+        watching.cancel()
+
+
+def _server_is_exiting() -> bool:
+    server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+    return getattr(server, "should_exit", False) is True
