@@ -155,6 +155,8 @@ class Enqueuer:
 
     def _line(self, row: NewRow) -> _Line:
         kind = "dedup" if row.dedup_key is not None else "keyed" if row.serialization_key is not None else "plain"
+        if self._closed:
+            raise BatcherEnded(was_sent=False)
         line = self._lines.get(kind)
         if line is None:
             lock_timeout = None if kind == "plain" else _LOCK_TIMEOUT

@@ -109,6 +109,7 @@ DECLARE
     _now timestamptz := asyncjobs.clock();
     _waits boolean;
     _has_row boolean;
+    _next bigint;
 BEGIN
     -- In this order: a waiting row that is locked is not dispatched meanwhile; one that was is seen by the next statement.
     UPDATE asyncjobs.serialized_jobs AS s SET payload = _payload::jsonb, version = _version, scheduled_at = _due_at
@@ -133,8 +134,8 @@ BEGIN
     END IF;
     DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id;
     IF FOUND AND NOT _waits THEN
-        PERFORM pg_notify(asyncjobs.channel(), 'q:' || j.queue)
-        FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d JOIN asyncjobs.jobs AS j ON j.id = d.id WHERE j.status = 'pending';
+        SELECT d.id INTO _next FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d;
+        PERFORM pg_notify(asyncjobs.channel(), 'q:' || j.queue) FROM asyncjobs.jobs AS j WHERE j.id = _next AND j.status = 'pending';
     END IF;
 END $$;
 

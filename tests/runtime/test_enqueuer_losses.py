@@ -1,0 +1,222 @@
+"""Enqueues whose answer is lost: the row is there exactly once, and its caller gets its id."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import asyncpg
+import pytest
+
+from asyncjobs.errors import DatabaseUnavailable
+from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.runtime import points
+from asyncjobs.runtime.sender import Ids
+from asyncjobs.store import jobs
+from asyncjobs.store.database import Connection, Database
+from tests.support.enqueuing import Enqueuing, enqueuing
+from tests.support.eventually import eventually
+from tests.support.factories import a_row, insert_job
+from tests.support.proxy import Proxy
+
+KINDS = {
+    "plain": {},
+    "keyed": {"serialization_key": "k"},
+    "dedup": {"dedup_key": "d"},
+    "keyed and dedup": {"serialization_key": "k", "dedup_key": "d"},
+}
+
+
+@pytest.fixture
+async def proxy(database: Database) -> AsyncGenerator[Proxy]:
+    async with Proxy(database.dsn) as made:
+        yield made
+
+
+def through(proxy: Proxy, database: Database, *, command_timeout: float = 10.0) -> Database:
+    return Database(proxy.dsn, schema=database.schema, command_timeout=command_timeout, connect_timeout=2.0)
+
+
+def rows_of(kind: str, count: int) -> list[NewRow]:
+    """Rows whose payload says which they are; with dedup keys of their own."""
+    fields = KINDS[kind]
+    return [a_row(payload={"n": n}, **(fields | ({"dedup_key": f"d{n}"} if "dedup_key" in fields else {}))) for n in range(count)]
+
+
+async def written(connection: Connection) -> dict[int, int]:
+    """The number in the payload of each job, by id."""
+    rows = await connection.fetch(
+        "SELECT id, (payload ->> 'n')::integer AS n FROM asyncjobs.jobs "
+        "UNION SELECT id, (payload ->> 'n')::integer FROM asyncjobs.serialized_jobs"
+    )
+    return {row["id"]: row["n"] for row in rows}
+
+
+def by_id(answers: list[Enqueued | BaseException]) -> dict[int, int]:
+    return {answer.id: n for n, answer in enumerate(answers) if isinstance(answer, Enqueued)}
+
+
+async def warm(enqueuing: Enqueuing, connection: Connection, rows: list[NewRow]) -> None:
+    """Open the line's connection, and forget what that wrote."""
+    await enqueuing.enqueue(rows[0])
+    for table in ("jobs", "serialized_jobs", "dedup_keys"):
+        await connection.execute(f"DELETE FROM asyncjobs.{table}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_lost_answer_makes_neither_two_jobs_nor_none(
+    kind: str, proxy: Proxy, database: Database, connection: Connection
+) -> None:
+    rows = rows_of(kind, 50)
+    async with enqueuing(through(proxy, database)) as line:
+        await warm(line, connection, rows)
+        for turn in range(3):
+            proxy.drop_next_response()
+            answers = await line.gather(rows[turn * 10 : turn * 10 + 10])
+            found = await written(connection)
+            assert {
+                answer.id: turn * 10 + n for n, answer in enumerate(answers) if isinstance(answer, Enqueued)
+            }.items() <= found.items()
+            assert all(isinstance(answer, Enqueued) and answer.created for answer in answers)
+            assert len(found) == turn * 10 + 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_statement_that_never_arrived_is_sent_again(
+    kind: str, proxy: Proxy, database: Database, connection: Connection
+) -> None:
+    rows = rows_of(kind, 5)
+    lost = 0
+
+    async def lose(name: str) -> None:
+        nonlocal lost
+        if name == "enqueue.send" and lost < 2:
+            lost += 1
+            proxy.reset()
+
+    async with enqueuing(through(proxy, database)) as line:
+        await warm(line, connection, rows)
+        with points.installed(lose):
+            answers = await line.gather(rows)
+        assert lost == 2
+        assert by_id(answers) == await written(connection)
+        assert len(by_id(answers)) == 5
+
+
+async def test_a_lost_answer_of_enqueue_many_makes_each_job_once(
+    proxy: Proxy, database: Database, connection: Connection
+) -> None:
+    rows = [*rows_of("plain", 20), *rows_of("keyed and dedup", 20)]
+    async with enqueuing(through(proxy, database)) as line:
+        await line.enqueuer.enqueue_many([a_row(payload={"n": 0})])
+        await connection.execute("DELETE FROM asyncjobs.jobs")
+        lost = 0
+
+        async def lose(name: str) -> None:
+            nonlocal lost
+            if name == "enqueue.send" and lost < 2:
+                lost += 1
+                proxy.drop_next_response("pool")
+
+        with points.installed(lose):
+            enqueued = await line.enqueuer.enqueue_many(rows)
+        assert lost == 2
+    assert {one.id: row.payload for one, row in zip(enqueued, rows, strict=True)} == {
+        job_id: f'{{"n": {n}}}' for job_id, n in (await written(connection)).items()
+    }
+
+
+async def test_after_a_time_out_the_statement_that_may_still_run_is_not_doubled(
+    proxy: Proxy, database: Database, connection: Connection
+) -> None:
+    """The first try waits behind a lock for longer than its time-out, and commits in the end, after the second was sent."""
+    async with enqueuing(through(proxy, database, command_timeout=0.3)) as line:
+        await warm(line, connection, [a_row()])
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE asyncjobs.jobs IN SHARE ROW EXCLUSIVE MODE")
+            task = asyncio.create_task(line.gather(rows_of("plain", 10)))
+            await eventually(lambda: proxy.accepted >= 2, description="the time-out is over, and a second try began")
+        answers = await task
+        assert by_id(answers) == await written(connection)
+        assert len(by_id(answers)) == 10
+
+
+async def test_ids_that_went_to_others_in_a_fail_over_are_not_ours(database: Database, connection: Connection) -> None:
+    """The answer is lost, and so is the commit: the server that goes on has forgotten the rows and hands out their ids again."""
+    lost = False
+
+    async def fail_over(name: str) -> None:
+        nonlocal lost
+        if name != "enqueue.sent" or lost:
+            return
+        lost = True
+        ids = await connection.fetch("DELETE FROM asyncjobs.jobs RETURNING id")
+        await connection.execute("DELETE FROM asyncjobs.dedup_keys")
+        await insert_job(connection, id=ids[1]["id"], enqueue_token=1, payload='{"n": 99}')
+        raise ConnectionResetError("failed over")
+
+    async with enqueuing(database) as line:
+        with points.installed(fail_over):
+            enqueued = await line.enqueuer.enqueue_many(rows_of("dedup", 3))
+        found = await written(connection)
+        assert {one.id: n for n, one in enumerate(enqueued)}.items() <= found.items()
+        assert sorted(found.values()) == [0, 1, 2, 99]
+        assert (
+            await connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys JOIN asyncjobs.jobs AS j ON j.id = job_id") == 3
+        )
+
+
+async def test_a_database_that_stays_away_is_reported_with_what_that_means(proxy: Proxy, database: Database) -> None:
+    async with enqueuing(through(proxy, database), retry_seconds=0.3) as line:
+        proxy.refuse()
+        with pytest.raises(DatabaseUnavailable, match="nothing was written"):
+            await line.enqueue(a_row())
+        proxy.heal()
+        await line.enqueue(a_row())
+
+        async def lose(name: str) -> None:
+            if name == "enqueue.send":
+                proxy.drop_next_response()
+                proxy.refuse()
+
+        with points.installed(lose), pytest.raises(DatabaseUnavailable, match="may have been written"):
+            await line.enqueue(a_row())
+        proxy.heal()
+        await line.enqueue(a_row())
+
+
+async def test_a_server_that_rolled_back_is_asked_again(database: Database, connection: Connection) -> None:
+    """40001, 40P01 and the like pass by themselves."""
+    errors: list[Exception] = [
+        asyncpg.DeadlockDetectedError("d"),
+        asyncpg.SerializationError("s"),
+        asyncpg.TooManyConnectionsError("t"),
+    ]
+
+    async def fail(name: str) -> None:
+        if name == "enqueue.send" and errors:
+            raise errors.pop()
+
+    async with enqueuing(database) as line:
+        with points.installed(fail):
+            await line.enqueue(a_row(payload={"n": 1}))
+    assert errors == []
+    assert list((await written(connection)).values()) == [1]
+
+
+async def test_ids_are_used_only_while_they_are_fresh_and_from_the_same_connection(database: Database) -> None:
+    link = database.link("ids")
+    now = 100.0
+    ids = Ids(link, monotonic=lambda: now)
+    first = await ids.take(3)
+    ids.put(await jobs.reserve_ids(link, 4))
+    now += 0.9
+    second = await ids.take(2)
+    assert second == [first[-1] + 1, first[-1] + 2]
+    assert ids.missing(1) == 14
+    now += 0.2
+    third = await ids.take(2)
+    assert third == [first[-1] + 5, first[-1] + 6], "two were older than a second"
+    ids.put(await jobs.reserve_ids(link, 4))
+    link.abort()
+    await link.connection()
+    assert min(await ids.take(1)) > third[-1] + 4, "they came from a connection that is gone"
+    await link.close()
