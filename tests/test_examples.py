@@ -43,6 +43,14 @@ OUTPUT = {
         "retry.unwanted  cancelled attempts=1 snoozes=0 unsubscribed",
     ],
     "dedup.py": ["again: the same job", "raise: DuplicateJob", "ran:   all of it", "later: known for an hour"],
+    "serialized.py": [
+        "bonn in order",
+        "lima in order",
+        "oslo in order",
+        "1.9 is out",
+        "halted: RuntimeError: migration failed (1 waiting)",
+        "2.1 is out",
+    ],
     "scheduled.py": [
         "run_at is scheduled until its time comes",
         "now: do not forget the tea, on time",
