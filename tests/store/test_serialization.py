@@ -1,0 +1,316 @@
+"""The rules of keys, one a test: what lets a key go on, what holds it, who stands where in its line."""
+
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from asyncjobs.model.claim import Ack
+from asyncjobs.model.outcome import Outcome, OutcomeKind
+from asyncjobs.store import callers, jobs, overview, runners, serialized
+from asyncjobs.store.database import Database
+from tests.support.factories import a_row
+from tests.support.peers import Peers, peers
+from tests.support.scenarios import sweep
+
+
+@pytest.fixture
+async def world(database: Database) -> AsyncGenerator[Peers]:
+    async with peers(database) as made:
+        yield made
+
+
+@pytest.mark.matrix("schema")
+async def test_jobs_of_a_key_run_one_at_a_time_in_the_order_of_their_enqueues(database: Database) -> None:
+    link = database.link("enqueue")
+    try:
+        ids = await jobs.reserve_ids(link, 3)
+        await jobs.enqueue(link, [a_row(serialization_key="k")] * 3, ids, [1, 2, 3])
+        assert [(place.id, place.dispatched) for place in await serialized.line(link, "k", 9)] == [
+            (ids[0], True), (ids[1], False), (ids[2], False),
+        ]  # fmt: skip
+        await serialized.cancel(link, ids[0], "no")
+        await serialized.purge_key(link, "k", "no", 9)
+        await serialized.cancel(link, ids[1], "no")
+        assert await serialized.line(link, "k", 9) == []
+    finally:
+        await link.close()
+
+
+async def test_jobs_of_different_types_share_a_key(world: Peers) -> None:
+    ids = [await world.a.enqueue("k", type) for type in ("email", "report", "email")]
+    assert [job.id for job in await world.a.claim()] == ids[:1]
+    await world.admin.execute("UPDATE asyncjobs.jobs SET status = 'pending', runner_id = NULL")
+    assert await world.drain() == ids
+
+
+async def test_only_heads_can_be_claimed(world: Peers) -> None:
+    heads = [await world.a.enqueue(key, times=3) - 2 for key in ("x", "y", "z")]
+    assert [job.id for job in await world.b.claim()] == heads
+    assert await world.a.claim() == []
+
+
+@pytest.mark.parametrize("kind", ["completed", "dead", "cancel"])
+async def test_end_of_the_head_lets_the_next_one_go_in_the_same_transaction(world: Peers, kind: OutcomeKind) -> None:
+    second = await world.a.enqueue(times=3) - 1
+    answer = await world.a.ack(await world.a.claim_one(), kind, message="no")
+    assert answer.heads == ["default"]
+    assert [state for _, state in await world.line()] == ["pending", "waiting"]
+    assert (await world.a.claim_one()).id == second
+
+
+async def test_head_that_ends_and_the_next_that_is_claimed_are_one_call(world: Peers) -> None:
+    second = await world.a.enqueue(times=2)
+    head = await world.a.claim_one()
+    answer = await world.a.finish([Ack(head.id, head.token, Outcome(kind="completed"))], limit=5)
+    assert [job.id for job in answer.claimed] == [second]
+    assert answer.heads == []
+
+
+@pytest.mark.parametrize("kind", ["retry", "snooze", "interrupted"])
+async def test_head_that_comes_back_holds_its_key_and_keeps_its_place(world: Peers, kind: OutcomeKind) -> None:
+    first = await world.a.enqueue(times=2) - 1
+    await world.a.ack(await world.a.claim_one(), kind, delay_seconds=3600.0 if kind != "interrupted" else 0.0)
+    await world.b.enqueue()
+    if kind != "interrupted":
+        assert await world.a.claim() == []
+        await world.promote()
+    assert await world.drain() == [first, first + 1, first + 2]
+
+
+async def test_dead_head_of_a_type_that_halts_stops_its_key_with_the_reason(world: Peers) -> None:
+    first = await world.a.enqueue(times=2, on_dead="halt") - 1
+    await world.a.ack(await world.a.claim_one(), "dead", message="no such account")
+    assert await world.a.claim() == []
+    await sweep(world)
+    [state] = await serialized.keys(world.a.link, "", 9)
+    assert (state.head_id, state.blocked) == (first, f"halted by job {first}: no such account")
+    assert await world.line() == [(first, "halted"), (first + 1, "waiting")]
+    await serialized.release_key(world.a.link, "k")
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+@pytest.mark.parametrize("on_dead", ["advance", "halt"])
+async def test_head_of_a_dead_runner_follows_the_same_rules(world: Peers, attempts: int, on_dead: str) -> None:
+    first = await world.a.enqueue(times=2, on_dead=on_dead, max_attempts=attempts) - 1
+    await world.a.claim_one()
+    await world.admin.execute("DELETE FROM asyncjobs.runners WHERE id = 1")
+    await runners.rescue(world.b.link, 10, max_errors=10)
+    states = [state for _, state in await world.line()]
+    if attempts == 3:
+        assert states == ["pending", "waiting"]
+        assert (await world.b.claim_one()).id == first
+    elif on_dead == "advance":
+        assert states == ["pending"]
+    else:
+        assert states == ["halted", "waiting"]
+    await world.promises_hold()
+
+
+async def test_delayed_job_joins_at_the_end_when_it_is_due_and_holds_nobody_up_until_then(world: Peers) -> None:
+    late = await world.a.enqueue(delay_seconds=3600.0)
+    first = await world.a.enqueue(times=2) - 1
+    assert await world.status(late) == "scheduled"
+    head = await world.a.claim_one()
+    assert head.id == first
+    await world.promote()
+    assert await world.line() == [(first, "processing"), (first + 1, "waiting"), (late, "waiting")]
+    await world.a.ack(head)
+    assert await world.drain() == [first + 1, late]
+
+
+async def test_delayed_jobs_join_in_the_order_in_which_they_are_due(world: Peers) -> None:
+    delays = {5.0: 0, 3.0: 0, 4.0: 0}
+    for delay in delays:
+        delays[delay] = await world.a.enqueue(delay_seconds=delay)
+    await world.admin.execute("UPDATE asyncjobs.jobs SET run_at = run_at - interval '1 hour'")
+    await world.b.link.fetch("promote_keyed", ["k"], 100)
+    assert await world.drain() == [delays[delay] for delay in sorted(delays)]
+
+
+async def test_delayed_job_of_an_idle_key_is_its_head_when_it_is_due(world: Peers) -> None:
+    late = await world.a.enqueue(delay_seconds=3600.0)
+    await world.promote()
+    assert await world.line() == [(late, "pending")]
+
+
+async def test_priority_orders_the_heads_of_keys_and_never_the_jobs_of_one(world: Peers) -> None:
+    first = await world.a.enqueue("x", priority=200)
+    urgent = await world.a.enqueue("x", priority=1)
+    other = await world.a.enqueue("y", priority=50)
+    assert await world.drain(world.a) == [other, first, urgent]
+
+
+async def test_waiting_job_has_its_dedup_key_until_it_ended(world: Peers) -> None:
+    await world.a.enqueue()
+    waiting = await world.a.enqueue(dedup_key="d")
+    assert await world.a.enqueue(dedup_key="d") == waiting
+    assert await world.a.enqueue("other", dedup_key="d") == waiting
+    await serialized.cancel(world.a.link, waiting, "no")
+    assert await world.a.enqueue(dedup_key="d") != waiting
+    await world.drain()
+    await world.promises_hold()
+
+
+async def test_dedup_key_is_free_when_the_head_has_ended(world: Peers) -> None:
+    for _ in range(2):
+        job_id = await world.a.enqueue(dedup_key="d")
+        assert await world.drain() == [job_id]
+    assert await world.admin.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0
+
+
+async def test_key_that_ended_leaves_nothing_behind(world: Peers) -> None:
+    kinds: list[OutcomeKind] = ["completed", "dead", "cancel"]
+    for kind in kinds:
+        await world.a.enqueue()
+        await world.a.ack(await world.a.claim_one(), kind, message="no")
+        for table in ("serialized_jobs", "dispatch_requests", "pauses"):
+            assert await world.admin.fetchval(f"SELECT count(*) FROM asyncjobs.{table}") == 0
+
+
+async def test_blocked_keys_of_every_kind_delay_no_other_key(world: Peers) -> None:
+    """Not due, halted, paused, of a type without a handler, held by a dead runner."""
+    await world.a.enqueue("snoozed", times=2)
+    await world.a.ack(await world.a.claim_one(), "snooze", delay_seconds=3600.0)
+    await world.a.enqueue("failed", times=2)
+    await world.a.ack(await world.a.claim_one(), "retry", delay_seconds=3600.0)
+    await world.a.enqueue("halted", times=2, on_dead="halt")
+    await world.a.ack(await world.a.claim_one(), "dead", message="no")
+    await world.a.enqueue("orphan", times=2)
+    await world.a.claim_one()
+    await world.a.enqueue("paused", times=2)
+    await serialized.pause_key(world.a.link, "paused", None, None)
+    await world.a.enqueue("unknown", "nobody's", times=2)
+    await world.a.enqueue("delayed", delay_seconds=3600.0)
+    await world.admin.execute("DELETE FROM asyncjobs.runners WHERE id = 1")
+    ids = [await world.b.enqueue("free") for _ in range(3)]
+    assert await world.drain(world.b) == ids
+
+
+async def test_get_trace_and_stats_cover_jobs_that_wait(world: Peers) -> None:
+    waiting = await world.a.enqueue(times=2, correlation_id="c", payload={"to": "a"}, dedup_key=None)
+    job = await jobs.get(world.a.link, waiting)
+    assert job is not None
+    assert (job.status, job.payload, job.serialization_key, job.correlation_id) == ("waiting", {"to": "a"}, "k", "c")
+    assert [each.status for each in await overview.trace(world.a.link, "c", 9)] == ["pending", "waiting"]
+    counts = {(count.type, count.status): count.count for count in await overview.stats(world.a.link)}
+    assert counts == {("email", "pending"): 1, ("email", "waiting"): 1}
+
+
+async def test_dispatch_keeps_everything_that_was_asked_for(world: Peers) -> None:
+    """A waiting job has its columns in another table; it is the same job afterwards."""
+    asked: dict[str, Any] = {"lane": "fast", "version": 3, "priority": 7, "max_attempts": 9, "timeout_seconds": 12.5}
+    asked |= {"correlation_id": "c", "parent_job_id": 5, "created_by": "me", "dedup_key": "d", "on_dead": "halt", "queue": "mail"}
+    asked |= {"trace_context": "00-1", "payload": {"n": 1}}
+    await world.a.enqueue()
+    waiting = await world.a.enqueue(**asked)
+    before = await jobs.get(world.a.link, waiting)
+    await world.a.ack(await world.a.claim_one())
+    after = await jobs.get(world.a.link, waiting)
+    assert before is not None
+    assert after is not None
+    changed = {name for name in after.__struct_fields__ if getattr(before, name) != getattr(after, name)}
+    assert changed <= {"status", "run_at", "updated_at"}
+    assert (after.lane, after.version, after.priority, after.max_attempts, after.created_by) == ("fast", 3, 7, 9, "me")
+    row = await world.admin.fetchrow("SELECT on_dead, enqueue_token FROM asyncjobs.jobs WHERE id = $1", waiting)
+    assert row is not None
+    assert row["on_dead"] == "halt"
+    assert row["enqueue_token"] is not None
+
+
+async def test_job_completed_in_its_handlers_transaction_lets_its_key_go_when_it_is_settled(world: Peers) -> None:
+    second = await world.a.enqueue(times=2)
+    head = await world.a.claim_one()
+    await world.b.begin()
+    assert await callers.complete(await world.b.link.connection(), world.database, head.id, head.token, result="1", dropped=None)
+    await world.b.commit()
+    await sweep(world)  # its runner lives: the handler may still run
+    assert await world.line() == [(head.id, "completed"), (second, "waiting")]
+    assert await jobs.settle_completed(world.a.link, head.id, head.token) == ["default"]
+    assert await world.line() == [(second, "pending")]
+
+
+async def test_job_completed_in_its_handlers_transaction_by_a_process_that_died_lets_its_key_go_with_the_sweep(
+    world: Peers,
+) -> None:
+    second = await world.a.enqueue(times=2)
+    head = await world.a.claim_one()
+    await callers.complete(await world.b.link.connection(), world.database, head.id, head.token, result="1", dropped=None)
+    await world.admin.execute("DELETE FROM asyncjobs.runners WHERE id = 1")
+    await sweep(world)
+    assert await world.line() == [(second, "pending")]
+    assert await world.admin.fetchval("SELECT runner_id FROM asyncjobs.jobs WHERE id = $1", head.id) is None
+
+
+async def test_sweep_leaves_halted_paused_and_running_keys_alone(world: Peers) -> None:
+    await world.a.enqueue("halted", times=2, on_dead="halt")
+    await world.a.ack(await world.a.claim_one(), "dead", message="no")
+    await serialized.pause_key(world.a.link, "paused", None, None)
+    await world.a.enqueue("paused", times=2)
+    await world.a.enqueue("running", times=2)
+    await world.a.claim_one()
+    before = [await world.line(key) for key in ("halted", "paused", "running")]
+    found = await serialized.sweep(world.a.link, "", 100)
+    assert (found.stalled, found.ended, found.requests) == ([], [], {})
+    await serialized.advance(world.a.link, ["halted", "paused", "running"], [])
+    assert [await world.line(key) for key in ("halted", "paused", "running")] == before
+
+
+async def test_sweep_goes_through_all_keys_page_by_page(world: Peers) -> None:
+    for number in range(7):
+        await world.a.enqueue(f"key {number}")
+    await world.admin.execute("DELETE FROM asyncjobs.jobs")
+    after, ended, pages = "", 0, 0
+    while True:
+        found = await serialized.sweep(world.a.link, after, 3)
+        ended, pages = ended + len(found.ended), pages + 1
+        for job_id in found.ended:
+            await serialized.release_ended(world.a.link, job_id)
+        if found.last is None:
+            break
+        after = found.last
+    assert (ended, pages) == (7, 3)
+
+
+@pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.proof)])
+async def test_one_call_takes_any_number_of_keys_and_at_most_4096_locks(world: Peers, count: int) -> None:
+    link = world.database.link("bulk", command_timeout=120)
+    try:
+        ids = await jobs.reserve_ids(link, count)
+        connection = await link.connection()
+        transaction = connection.transaction()
+        await transaction.start()
+        rows = [a_row(serialization_key=f"key {number}") for number in range(count)]
+        await jobs.enqueue(link, rows, ids, ids, timeout=120)
+        locks = await world.admin.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted")
+        assert 4000 < locks <= 4096
+        await transaction.commit()
+    finally:
+        await link.close()
+    assert await world.admin.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE status = 'pending'") == count
+
+
+async def test_claim_reads_no_more_when_keys_have_a_backlog(world: Peers) -> None:
+    """Only heads are in the index that a claim reads: the cost is the same with 4,000 jobs waiting behind them."""
+    for key in range(20):
+        await world.a.enqueue(f"key {key}")
+    alone = await _claims_buffers(world)
+    for key in range(20):
+        await world.a.enqueue(f"key {key}", times=200)
+    await world.admin.execute("VACUUM ANALYZE asyncjobs.jobs")
+    assert await _claims_buffers(world) <= alone + 5
+
+
+async def _claims_buffers(world: Peers) -> int:
+    """What a claim of ten jobs reads, in pages. It is rolled back."""
+    call = "SELECT count(*) FROM asyncjobs.claim(1, 'default', NULL, 10, -1, -1, ARRAY['email'], false, 1, 1)"
+    pages: list[int] = []
+    for _ in range(2):  # the first fills the caches of the catalog
+        transaction = world.admin.transaction()
+        await transaction.start()
+        [root] = json.loads(await world.admin.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {call}"))
+        await transaction.rollback()
+        pages.append(root["Plan"]["Shared Hit Blocks"] + root["Plan"]["Shared Read Blocks"])
+        await world.admin.execute("VACUUM asyncjobs.jobs")
+    return pages[-1]
