@@ -134,13 +134,14 @@ async def beat_of_is(connection: Connection, runner_id: int) -> bool:
 async def test_runner_without_confirmed_beats_is_told_before_others_may_declare_it_dead(
     proxy: Proxy, runner: int, recorder: Recorder
 ) -> None:
-    watched = Watched(Database(proxy.dsn))
+    timeout = 1.2
+    watched = Watched(Database(proxy.dsn), runner_timeout_seconds=timeout)
     async with watched.following(runner) as heartbeat:
         proxy.black_hole("heartbeat")
         await eventually(lambda: watched.unconfirmed, description="it is unconfirmed")
         ((who, age),) = watched.unconfirmed
         assert who == runner
-        assert TIMEOUT * 5 / 6 <= age < TIMEOUT
+        assert timeout * 5 / 6 <= age < timeout
         assert not trusted(heartbeat)
         await asyncio.sleep(0.3)
         assert len(watched.unconfirmed) == 1
