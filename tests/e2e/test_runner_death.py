@@ -12,6 +12,7 @@ from asyncjobs.store.database import Connection
 from tests.programs import worker
 from tests.support.eventually import eventually
 from tests.support.program import Program
+from tests.support.proxy import Proxy
 
 #: runner_timeout, two looks of a rescuer that are up to 10 % late, and time for a slow machine.
 RESCUED_SECONDS = 1.2 + 2 * 0.22 + 1.5
@@ -157,3 +158,22 @@ async def test_idle_runner_of_which_the_server_is_stopped_and_started_keeps_its_
         assert await runner_ids(connection) == before
         runner.terminate()
         assert await runner.wait() == 0
+
+
+async def test_runner_that_was_cut_off_stops_its_attempts_and_gives_back_what_is_still_its_own(
+    app: Any, dsn: str, connection: Connection
+) -> None:
+    async with Proxy(dsn) as proxy, a_worker(proxy.dsn) as runner:
+        handle = await worker.sleep.enqueue(seconds=60.0)
+        await runner.line(f"started job {handle.id} attempt 1")
+        before = await runner_ids(connection)
+        proxy.black_hole()
+        await runner.line("lost itself: no beat was confirmed", timeout=3.0)
+        await runner.line(f"ended job {handle.id} interrupted", timeout=1.0)
+        proxy.heal()
+        await eventually(lambda: runner.output.count(f"started job {handle.id} attempt 1") == 2, description="it starts again")
+        assert await runner_ids(connection) == before  # nobody was there to declare it dead
+        runner.terminate()
+        assert await runner.wait() == 0
+    job = await app.get(handle.id)
+    assert (job.status, job.attempts, job.rescues) == ("pending", 0, 0)
