@@ -1,0 +1,346 @@
+"""The serializer: partitions that dispatch heads, and the sweep that feeds them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+import asyncpg
+import pytest
+
+from asyncjobs import AsyncJobs, Queue
+from asyncjobs.runtime import points
+from asyncjobs.runtime.serializer import Serializer
+from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.store import serialized
+from asyncjobs.store.database import Database
+from asyncjobs.store.pool import Pool
+from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced
+from asyncjobs.testing import Recorder
+from tests.support.eventually import eventually
+from tests.support.peers import Peers, peers
+from tests.support.services import Woken, running
+
+
+class Setup:
+    """A serializer and whom it wakes."""
+
+    def __init__(self, database: Database, **options: Any) -> None:
+        self.pool = Pool(database, 2)
+        self.notified: list[str] = []
+        wakes = Wakes(self.notified.append)
+        self.woken = Woken()
+        wakes.add(self.woken)
+        self.serializer = Serializer(self.pool, wakes, events=Events(), **({"interval_seconds": 3600.0} | options))
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncGenerator[Serializer]:
+        try:
+            async with running(self.serializer):
+                await self.serializer.wait_passed()
+                yield self.serializer
+        finally:
+            await self.pool.close()
+
+
+Make = Callable[..., Setup]
+
+
+@pytest.fixture
+async def world(database: Database) -> AsyncGenerator[Peers]:
+    async with peers(database) as made:
+        yield made
+
+
+@pytest.fixture
+def make(database: Database, recorder: Recorder) -> Make:
+    return lambda **options: Setup(database, **options)
+
+
+async def stall(world: Peers, key: str = "k", *, times: int = 1) -> int:
+    """Jobs whose key has no head, and nobody was told: as after a crash. Returns the id of the first."""
+    await world.a.begin("repeatable_read")
+    ids = [await world.a.enqueue_here(key, notify=False) for _ in range(times)]
+    await world.a.commit()
+    await world.admin.execute("DELETE FROM asyncjobs.dispatch_requests")
+    return ids[0]
+
+
+async def has_head(world: Peers, key: str = "k") -> bool:
+    return bool(
+        await world.admin.fetchval(
+            "SELECT count(*) FROM asyncjobs.serialized_jobs WHERE serialization_key = $1 AND job_id > 0", key
+        )
+    )
+
+
+async def count_calls(counted: list[str]) -> Any:
+    async def hook(name: str) -> None:
+        counted.append(name)
+
+    return hook
+
+
+async def test_key_that_is_put_gets_its_head_and_its_queue_is_told(world: Peers, make: Make) -> None:
+    setup = make()
+    async with setup.running() as serializer:
+        job_id = await stall(world)
+        serializer.put("k")
+        await eventually(lambda: has_head(world), description="the key has a head")
+        await eventually(lambda: setup.woken.queues, description="the queue is woken")
+    assert await world.line() == [(job_id, "pending")]
+    assert (setup.woken.queues, setup.notified) == ([("default", False)], ["q:default"])
+
+
+async def test_key_that_has_a_head_or_no_jobs_wakes_nobody(world: Peers, make: Make, recorder: Recorder) -> None:
+    await world.a.enqueue(times=2)
+    setup = make()
+    counted: list[str] = []
+    with points.installed(await count_calls(counted)):
+        async with setup.running() as serializer:
+            serializer.put("k")
+            serializer.put("nobody's")
+            await eventually(lambda: counted.count("advance.sent") >= 2, description="both were looked at")
+    assert setup.woken.queues == []
+    assert not [each for each in recorder.recorded if isinstance(each.event, KeysAdvanced)]
+
+
+async def test_partition_takes_all_that_wait_at_once_and_each_key_once(world: Peers, make: Make, recorder: Recorder) -> None:
+    keys = [f"key {number}" for number in range(50)]
+    for key in keys:
+        await stall(world, key)
+    setup = make(partitions=1, page=1_000_000)
+    counted: list[str] = []
+    for key in keys * 3:
+        setup.serializer.put(key)
+    with points.installed(await count_calls(counted)):
+        async with setup.running():
+            await recorder.wait_for(KeysAdvanced)
+    assert counted.count("advance.send") <= 2  # the second: what the first sweep found meanwhile
+    assert sum(each.event.count for each in recorder.recorded if isinstance(each.event, KeysAdvanced)) == 50
+
+
+async def test_keys_are_spread_over_partitions_and_a_key_is_always_of_the_same(make: Make) -> None:
+    setup = make(partitions=4)
+    for number in range(100):
+        setup.serializer.put(f"key {number % 50}")
+    taken = [await partition._take() for partition in setup.serializer.partitions]
+    assert sum(map(len, taken)) == 50
+    assert all(taken)
+
+
+async def test_locked_key_is_tried_again_and_delays_no_other_key_of_its_partition(world: Peers, make: Make) -> None:
+    blocked, free = await stall(world, "k"), await stall(world, "other")
+    await world.b.begin()
+    await (await world.b.link.connection()).fetch("SELECT asyncjobs.lock_keys(ARRAY['k'])")
+    setup = make(partitions=1)
+    async with setup.running() as serializer:
+        serializer.put("k")
+        serializer.put("other")
+        await eventually(lambda: has_head(world, "other"), description="the other key has a head")
+        assert not await has_head(world)
+        await world.b.commit()
+        await eventually(lambda: has_head(world), description="the key has a head, too")
+    assert sorted(await world.drain()) == [blocked, free]
+
+
+async def test_request_of_a_snapshot_transaction_is_carried_out_when_notified(world: Peers, make: Make) -> None:
+    setup = make()
+    async with setup.running() as serializer:
+        await world.a.begin("serializable")
+        job_id = await world.a.enqueue_here()
+        await world.a.commit()
+        serializer.wake()  # as the NOTIFY does
+        await eventually(lambda: has_head(world), description="the key has a head")
+    assert await world.line() == [(job_id, "pending")]
+    assert await world.admin.fetchval("SELECT count(*) FROM asyncjobs.dispatch_requests") == 0
+
+
+async def test_wake_up_looks_at_the_requests_and_not_through_all_keys(world: Peers, make: Make) -> None:
+    setup = make()
+    async with setup.running() as serializer:
+        await stall(world)
+        serializer.wake()
+        await serializer.wait_passed()
+        assert not await has_head(world)  # found by the next round only
+    async with make().running():
+        await eventually(lambda: has_head(world), description="found at a start")
+
+
+async def test_more_requests_than_one_look_takes_are_all_carried_out(
+    world: Peers, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serialized, "MOST_REQUESTS", 3)
+    await world.a.begin("repeatable_read")
+    for number in range(10):
+        await world.a.enqueue_here(f"key {number}")
+    await world.a.commit()
+    count = "SELECT count(*) FROM asyncjobs.serialized_jobs WHERE job_id IS NULL"
+
+    async def all_dispatched() -> bool:
+        return not await world.admin.fetchval(count)
+
+    async with make(page=1).running():
+        await eventually(all_dispatched, description="all have heads")
+
+
+async def test_round_goes_through_all_pages_at_once(world: Peers, make: Make) -> None:
+    for number in range(20):
+        await stall(world, f"key {number}")
+
+    async def all_dispatched() -> bool:
+        return not await world.admin.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs WHERE job_id IS NULL")
+
+    async with make(page=3).running():
+        await eventually(all_dispatched, description="all pages were looked at, long before the next round")
+
+
+async def test_round_is_repeated_every_interval(world: Peers, make: Make) -> None:
+    async with make(interval_seconds=0.05).running():
+        await stall(world)
+        await eventually(lambda: has_head(world), description="the key has a head")
+
+
+async def test_key_of_a_job_that_ended_and_whose_runner_is_gone_is_let_go(world: Peers, make: Make) -> None:
+    second = await world.a.enqueue(times=2)
+    head = await world.a.claim_one()
+    await world.admin.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now() WHERE id = $1", head.id)
+    setup = make(interval_seconds=0.05)
+    async with setup.running() as serializer:
+        await serializer.wait_passed()
+        assert (await world.line())[0][1] == "completed"  # its handler may still run
+        await world.admin.execute("DELETE FROM asyncjobs.runners WHERE id = 1")
+        await eventually(lambda: setup.woken.queues, description="the next head is told of")
+    assert await world.line() == [(second, "pending")]
+
+
+async def test_row_that_somebody_holds_does_not_hold_up_the_sweep(world: Peers, make: Make) -> None:
+    await world.a.enqueue("held", times=2)
+    await world.a.enqueue("other", times=2)
+    await world.admin.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now()")
+    await world.b.begin()
+    await (await world.b.link.connection()).fetch("SELECT FROM asyncjobs.jobs WHERE serialization_key = 'held' FOR UPDATE")
+    states = "SELECT count(*) FROM asyncjobs.jobs WHERE status = 'pending' AND serialization_key = $1"
+
+    async def goes_on(key: str) -> bool:
+        return bool(await world.admin.fetchval(states, key))
+
+    async with make(interval_seconds=0.05).running():
+        await eventually(lambda: goes_on("other"), description="the other key goes on")
+        await world.b.commit()
+        await eventually(lambda: goes_on("held"), description="the held key goes on")
+
+
+async def test_failed_call_is_told_and_its_keys_are_found_by_the_next_round(world: Peers, make: Make, recorder: Recorder) -> None:
+    failures = iter([ConnectionError("gone")])
+
+    async def hook(name: str) -> None:
+        if name == "advance.send" and (error := next(failures, None)):
+            raise error
+
+    with points.installed(hook):
+        async with make(interval_seconds=0.05).running() as serializer:
+            await stall(world)
+            serializer.put("k")
+            failed = await recorder.wait_for(DatabaseFailed)
+            await eventually(lambda: has_head(world), description="the key has a head")
+    assert failed.during == "advance keys"
+
+
+async def test_two_serializers_at_the_same_keys_make_no_second_head(world: Peers, make: Make) -> None:
+    keys = [f"key {number}" for number in range(30)]
+    for key in keys:
+        await stall(world, key, times=2)
+    async with make(interval_seconds=0.02).running() as one, make(interval_seconds=0.02).running() as other:
+        for key in keys:
+            one.put(key)
+            other.put(key)
+
+        async def all_dispatched() -> bool:
+            return bool(await world.admin.fetchval("SELECT count(*) = 30 FROM asyncjobs.serialized_jobs WHERE job_id > 0"))
+
+        await eventually(all_dispatched, description="every key has a head")
+    await world.promises_hold()
+    assert len(await world.drain()) == 60
+
+
+#: Where a process may be lost, and what has happened by then.
+CRASHES: dict[str, Callable[[Peers], Awaitable[Any]]] = {
+    "enqueue": lambda world: world.a.enqueue(),
+    "enqueue in a caller's transaction": lambda world: world.a.enqueue_here(),
+    "claim": lambda world: world.a.claim(),
+    "dispatch": lambda world: serialized.advance(world.a.link, ["k", "stalled"], []),
+    "cancel": lambda world: serialized.purge_key(world.a.link, "k", "no", 10),
+    "pause": lambda world: serialized.pause_key(world.a.link, "k", None, None),
+}
+
+
+@pytest.mark.parametrize("during", CRASHES)
+async def test_backend_that_is_lost_before_its_commit_leaves_the_key_as_it_was(world: Peers, during: str) -> None:
+    await world.b.enqueue(times=2)
+    await stall(world, "stalled")
+    before = [await world.line("k"), await world.line("stalled")]
+    await world.a.begin()
+    await CRASHES[during](world)
+    await world.admin.execute("SELECT pg_terminate_backend($1)", await world.a.pid())
+    world.a.link.abort()
+    assert [await world.line("k"), await world.line("stalled")] == before
+    await world.b.enqueue("stalled")
+    assert len(await world.drain(world.b)) == 4
+
+
+async def test_backend_that_is_lost_in_an_ack_leaves_its_job_to_the_rescue(world: Peers) -> None:
+    second = await world.b.enqueue(times=2)
+    head = await world.a.claim_one()
+    await world.a.begin()
+    await world.a.ack(head)
+    await world.admin.execute("SELECT pg_terminate_backend($1)", await world.a.pid())
+    world.a.link.abort()
+    assert await world.line() == [(head.id, "processing"), (second, "waiting")]
+    await world.a.ack(head)
+    assert await world.line() == [(second, "pending")]
+
+
+async def test_backend_that_is_lost_while_its_commit_waits_for_a_key_leaves_no_row(world: Peers) -> None:
+    await world.b.begin()
+    await world.b.enqueue()
+    await world.a.begin()
+    await world.a.enqueue_here()
+    commit = asyncio.get_running_loop().create_task(world.a.commit())
+    await world.waits_for_lock(world.a)
+    await world.admin.execute("SELECT pg_terminate_backend($1)", await world.a.pid())
+    with pytest.raises((asyncpg.PostgresError, ConnectionError)):
+        await commit
+    world.a.link.abort()
+    await world.b.commit()
+    assert len(await world.line()) == 1
+    assert len(await world.drain()) == 1
+
+
+@pytest.mark.parametrize("point", ["enqueue.send", "enqueue.sent", "finish.send", "finish.sent", "advance.send", "advance.sent"])
+async def test_key_goes_on_when_a_call_of_a_runner_is_lost(point: str, dsn: str, recorder: Recorder) -> None:
+    """Before or after the server did it: every third call at this point ends in a broken connection."""
+    app = AsyncJobs(dsn, queues=[Queue("default", concurrency=4)], sweep_interval=0.1, runner_timeout=2, heartbeat=0.5)
+    ran: list[tuple[int, int]] = []
+
+    @app.job("work", serialize_by="key {key}")
+    async def work(key: int, number: int) -> None:
+        ran.append((key, number))
+
+    calls = 0
+
+    async def hook(name: str) -> None:
+        nonlocal calls
+        if name == point:
+            calls += 1
+            if calls % 3 == 1 and calls < 30:
+                raise ConnectionError("lost")
+
+    with points.installed(hook):
+        async with app.runner():
+            handles = [await work.enqueue(key, number) for number in range(4) for key in range(4)]
+            for handle in handles:
+                await handle.wait(timeout=30)
+    firsts = list(dict.fromkeys(ran))
+    assert [number for key, number in firsts if key == 0] == [0, 1, 2, 3]
+    assert sorted(firsts) == [(key, number) for key in range(4) for number in range(4)]
