@@ -22,9 +22,10 @@ from asyncjobs.runtime.settler import Settler
 from asyncjobs.store import runners
 from asyncjobs.telemetry.events import DatabaseFailed, RunnerStopped
 
-#: Of the second that a stop may take after its grace: for cancelled handlers, for their outcomes, for the runner's row.
+#: Of the second that a stop may take after its grace: for all of it, for handlers that were cancelled, for the runner's row. What
+#: is left, a quarter of a second at least, is for the outcomes.
+_AFTER_GRACE_SECONDS: Final = 0.9
 _CANCEL_SECONDS: Final = 0.45
-_WRITE_SECONDS: Final = 0.25
 _LEAVE_SECONDS: Final = 0.2
 
 
@@ -88,10 +89,12 @@ class Stopping:
         for coordinator in self._coordinators:
             coordinator.stop()
         try:
-            if not await self._wait_grace(grace):
+            all_ended = await self._wait_grace(grace)
+            until = time.monotonic() + _AFTER_GRACE_SECONDS
+            if not all_ended:
                 self._attempts.cancel_all("shutdown")
                 await self._attempts.wait_ended(_CANCEL_SECONDS)
-            await self._write_outcomes()
+            await self._write_outcomes(until - _LEAVE_SECONDS - time.monotonic())
             abandoned = sorted({*self._attempts.ids, *self._settler.ids, *self._acker.unwritten_ids})
             await self._leave(stays=bool(abandoned) or not self._acker.is_idle)
         finally:
@@ -112,9 +115,9 @@ class Stopping:
             waiting.cancel()
         return not self._attempts.ids
 
-    async def _write_outcomes(self) -> None:
+    async def _write_outcomes(self, seconds: float) -> None:
         try:
-            async with asyncio.timeout(_WRITE_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._acker.wait_idle()
                 await self._settler.wait_idle()
         except TimeoutError:
