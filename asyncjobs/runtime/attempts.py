@@ -2,13 +2,18 @@
 
 They are not in a task group: a group waits for its tasks, and a handler that ignores its cancellation must not keep a shutdown
 from ending in time. Every task is held here until it is done, and none of them raises (see `runtime/attempt.py`).
+
+Jobs that were claimed beyond the free slots (`prefetch`) wait here for a general slot, in the order of their claims. They are
+this runner's, and nobody else's; a stop gives them back at once.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from asyncjobs.model.claim import Ack, Claimed, Scan
+from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime.attempt import Attempt, CancelReason, Handler, Surroundings
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.telemetry.events import HandlerStuck
@@ -37,6 +42,7 @@ class Attempts:
         self._settle = settle  # for a job that was completed inside its handler's transaction
         self._wake = wake
         self._running: dict[int, Attempt] = {}
+        self._waiting: dict[str, deque[Claimed]] = {queue: deque() for queue in self._coordinators}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reported: set[tuple[int, int]] = set()
         self._rescued = 0
@@ -45,8 +51,8 @@ class Attempts:
 
     @property
     def ids(self) -> Collection[int]:
-        """The jobs whose handlers run here."""
-        return self._running.keys()
+        """The jobs whose handlers run here, or wait for a slot."""
+        return {*self._running, *(job.id for line in self._waiting.values() for job in line)}
 
     @property
     def all(self) -> list[Attempt]:
@@ -64,11 +70,18 @@ class Attempts:
         return sum(attempt.overdue_seconds >= STUCK_SECONDS for attempt in self._running.values())
 
     def start(self, job: Claimed, scan: Scan) -> None:
-        """Run a claimed job in a slot of the scan that found it."""
-        attempt = Attempt(job, self._handlers[job.type], scan.lane, self._surroundings)
-        self._coordinators[job.queue].slots.take(scan.lane)
-        self._running[job.id] = attempt
+        """Run a claimed job in a slot of the scan that found it, or when one is free."""
         self._rescued += job.rescues > 0
+        if scan.lane is None and not self._coordinators[job.queue].slots.free(None):
+            self._waiting[job.queue].append(job)
+            self._coordinators[job.queue].waiting += 1
+        else:
+            self._start(job, scan.lane)
+
+    def _start(self, job: Claimed, lane: str | None) -> None:
+        attempt = Attempt(job, self._handlers[job.type], lane, self._surroundings)
+        self._coordinators[job.queue].slots.take(lane)
+        self._running[job.id] = attempt
         self._all_ended.clear()
         task = attempt.start(self._ended)
         self._tasks.add(task)
@@ -81,6 +94,9 @@ class Attempts:
         self._rescued -= job.rescues > 0
         self._reported.discard((job.id, job.token))
         self._coordinators[job.queue].slots.give_back(attempt.lane)
+        if attempt.lane is None and self._waiting[job.queue]:
+            self._coordinators[job.queue].waiting -= 1
+            self._start(self._waiting[job.queue].popleft(), None)
         if attempt.completed_here:
             self._settle(attempt, ack)
         else:
@@ -92,8 +108,18 @@ class Attempts:
         if not self._running:
             self._all_ended.set()
 
+    def give_back_waiting(self) -> None:
+        """Give back the jobs that wait for a slot."""
+        for queue, line in self._waiting.items():
+            self._coordinators[queue].waiting = 0
+            for job in line:
+                self._rescued -= job.rescues > 0
+                self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
+            line.clear()
+
     def cancel_all(self, reason: CancelReason) -> None:
-        """Ask every handler to end."""
+        """Ask every handler to end, and give back what waits for one."""
+        self.give_back_waiting()
         for attempt in self.all:
             attempt.cancel(reason)
 

@@ -3,7 +3,8 @@
 A coordinator is the synchronous half of claiming: it holds the queue's slots and knows what it has seen; the acker asks it for
 its scans whenever a call goes out, so that freed slots, acks and claims of all queues share one statement. P5 and P6 live here:
 
-1. It asks for exactly the free slots: a scan per lane with free slots of its own, and one for the general slots.
+1. It asks for exactly the free slots: a scan per lane with free slots of its own, and one for the general slots; to that one
+   comes what is left of `prefetch`: jobs that wait here for a slot.
 2. Every reason to look (a notification, an enqueue of this process, a due job, the poll) bumps `version`. A scan remembers the
    version from *before* its statement was sent. It is satisfied only when it came back short, had started at the front, and the
    version is still the same; whatever happens while the statement is under way leaves it hungry. A flag that is cleared when the
@@ -44,6 +45,8 @@ class Coordinator:
         self.queue = queue.name
         self.slots = Slots(queue.concurrency, {name: lane.slots for name, lane in queue.lanes.items()})
         self.version = 0
+        self.waiting = 0  # jobs that were claimed here and wait for a general slot
+        self._prefetch = queue.prefetch if self.slots.free(None) else 0
         self._ask = ask
         self._later = later
         self._lanes = {lane: _Lane() for lane in self.slots.lanes}
@@ -53,9 +56,11 @@ class Coordinator:
     @property
     def is_hungry(self) -> bool:
         """Whether there is a free slot and a reason to look for a job for it."""
-        return not self._stopped and any(
-            self.slots.free(name) and lane.seen != self.version for name, lane in self._lanes.items()
-        )
+        return not self._stopped and any(self._room(name) and lane.seen != self.version for name, lane in self._lanes.items())
+
+    def _room(self, lane: str | None) -> int:
+        free = self.slots.free(lane)
+        return free if lane is not None else free + max(self._prefetch - self.waiting, 0)
 
     @property
     def is_stopped(self) -> bool:
@@ -79,9 +84,9 @@ class Coordinator:
         if self._stopped:
             return []
         return [
-            Scan(self.queue, name, free, lane.start.next(now))
+            Scan(self.queue, name, room, lane.start.next(now))
             for name, lane in self._lanes.items()
-            if (free := self.slots.free(name)) and lane.seen != self.version
+            if (room := self._room(name)) and lane.seen != self.version
         ]
 
     def answered(self, scan: Scan, claimed: Sequence[Claimed], *, version: int, at: float, seconds: float, others: bool) -> None:

@@ -1,6 +1,6 @@
 """How a runner stops: in this order, finished at the latest a second after its grace, with the database up or down.
 
-1. Claim nothing more.
+1. Claim nothing more, and give back what waits for a slot.
 2. Grace: handlers may end by themselves, and may still enqueue. A second stop cuts it short.
 3. Cancel the handlers that still run, and wait a moment for them.
 4. Write the outcomes; what was cancelled goes back to pending at once, with its attempt.
@@ -88,6 +88,7 @@ class Stopping:
         began = time.monotonic()
         for coordinator in self._coordinators:
             coordinator.stop()
+        self._attempts.give_back_waiting()
         try:
             all_ended = await self._wait_grace(grace)
             until = time.monotonic() + _AFTER_GRACE_SECONDS
@@ -113,7 +114,7 @@ class Stopping:
         finally:
             hurrying.cancel()
             waiting.cancel()
-        return not self._attempts.ids
+        return not self._attempts.all
 
     async def _write_outcomes(self, seconds: float) -> None:
         try:

@@ -95,6 +95,30 @@ def jobs_channel(jobs: AsyncJobs) -> str:
     return Database(str(jobs.dsn), schema=jobs.settings.schema).channel
 
 
+async def test_jobs_that_wait_for_a_slot_are_given_back_at_once(
+    database: Database, connection: Connection, recorder: Recorder
+) -> None:
+    jobs = AsyncJobs(database.dsn, schema=database.schema, queues=[Queue(concurrency=1, prefetch=3)])
+    end = asyncio.Event()
+
+    @jobs.job("wait")
+    async def wait() -> None:
+        await end.wait()
+
+    async with jobs.runner(grace=10) as runner:
+        await jobs.enqueue_many([wait.new() for _ in range(5)])
+        await eventually(lambda: sum(event.claimed for event in recorder.of(JobsClaimed)) == 4, description="four are claimed")
+        stop = asyncio.create_task(runner.stop())
+        await eventually(lambda: given_back(connection), description="those that wait are given back")
+        end.set()
+        await stop
+    assert await rows(connection) == [("completed", 1, True), *[("pending", 0, True)] * 4]
+
+
+async def given_back(connection: Connection) -> bool:
+    return [row[0] for row in await rows(connection)] == ["processing", *["pending"] * 4]
+
+
 async def test_queues_share_one_grace(jobs: AsyncJobs, connection: Connection, recorder: Recorder) -> None:
     @jobs.job("one")
     async def one() -> None:

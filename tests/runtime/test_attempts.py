@@ -17,6 +17,7 @@ from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.telemetry.events import HandlerStuck
 from tests.support.attempts import Runs
 from tests.support.claims import a_claimed
+from tests.support.eventually import eventually
 
 GENERAL = Scan("default", None, 1, FRONT)
 FAST = Scan("default", "fast", 1, FRONT)
@@ -144,6 +145,30 @@ async def test_rescued_jobs_that_run_are_counted_and_their_end_is_a_reason_to_lo
     rig.go.set()
     assert await rig.attempts.wait_ended(5)
     assert (rig.attempts.rescued, rig.coordinator.version) == (0, version + 1)
+
+
+async def test_jobs_beyond_the_free_slots_wait_for_one_in_the_order_of_their_claims(rig: Rig) -> None:
+    for id in (1, 2, 3, 4):
+        rig.start(id)
+    assert ([attempt.claimed.id for attempt in rig.attempts.all], rig.coordinator.waiting) == ([1, 2], 2)
+    assert sorted(rig.attempts.ids) == [1, 2, 3, 4]
+    rig.attempts.all[0].cancel("cancel requested")
+    await eventually(lambda: rig.put, description="the first has ended")
+    assert ([attempt.claimed.id for attempt in rig.attempts.all], rig.coordinator.waiting) == ([2, 3], 1)
+    rig.go.set()
+    assert await rig.attempts.wait_ended(5)
+    assert ([ack.id for ack in rig.put], rig.coordinator.waiting, rig.free) == ([1, 2, 3, 4], 0, (1, 2))
+
+
+async def test_jobs_that_wait_are_given_back_and_those_that_run_go_on(rig: Rig) -> None:
+    for id in (1, 2, 3):
+        rig.start(id, rescues=1 if id == 3 else 0)
+    assert rig.attempts.rescued == 1
+    rig.attempts.give_back_waiting()
+    assert [(ack.id, ack.outcome.kind) for ack in rig.put] == [(3, "interrupted")]
+    assert (sorted(rig.attempts.ids), rig.attempts.rescued, rig.coordinator.waiting) == ([1, 2], 0, 0)
+    rig.go.set()
+    assert await rig.attempts.wait_ended(5)
 
 
 async def test_waiting_for_nothing_is_over_at_once(rig: Rig) -> None:

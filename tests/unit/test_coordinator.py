@@ -74,6 +74,22 @@ def test_lane_without_a_free_slot_is_not_asked_for() -> None:
     assert not harness.coordinator.is_hungry
 
 
+def test_prefetch_is_asked_for_beyond_the_general_slots_as_long_as_it_is_not_there() -> None:
+    harness = Harness(Queue("q", concurrency=3, lanes={"fast": 1}, prefetch=4))
+    assert asked_for(harness.scans()) == [("fast", 1), (None, 6)]
+    for lane in ("fast", None, None):
+        harness.coordinator.slots.take(lane)
+    assert asked_for(harness.scans()) == [(None, 4)]
+    harness.coordinator.waiting = 3
+    assert asked_for(harness.scans()) == [(None, 1)]
+    harness.coordinator.waiting = 4
+    assert not harness.coordinator.is_hungry
+
+
+def test_nothing_is_prefetched_for_general_slots_that_there_are_none_of() -> None:
+    assert asked_for(Harness(Queue("q", concurrency=1, lanes={"fast": 1}, prefetch=4)).scans()) == [("fast", 1)]
+
+
 def test_is_hungry_until_a_scan_from_the_front_came_back_short() -> None:
     harness = Harness(Queue(concurrency=2))
     assert harness.coordinator.is_hungry
