@@ -11,6 +11,7 @@ Stop: `runtime/stopping.py`.
 """
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -53,6 +54,7 @@ _POLL_SECONDS: Final = 5.0
 _POLL_SECONDS_WITHOUT_LISTEN: Final = 1.0
 _STUCK_CHECK_SECONDS: Final = 1.0
 _REGISTER_TRIES: Final = 5
+_WITHDRAW_SECONDS: Final = 0.5
 
 
 class _StuckCheck(Service):
@@ -242,6 +244,9 @@ class Runner:
             runner_id = runners.new_runner_id()
             try:
                 await self._insert_row(runner_id)
+            except asyncio.CancelledError:
+                await self._withdraw(runner_id)
+                raise
             except Exception as error:
                 failures += 1
                 self._events.emit(DatabaseFailed(during="register", error=error))
@@ -265,6 +270,12 @@ class Runner:
                 queues=self._queues,
                 types=self._types,
             )
+
+    async def _withdraw(self, runner_id: int) -> None:
+        """Take away a row that may be there although its insert was not answered: others would take it for a runner."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_WITHDRAW_SECONDS), self._opened.pool.take() as link:
+                await runners.leave(link, runner_id, timeout=_WITHDRAW_SECONDS)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
         return self._opened.spawn(coroutine, name)

@@ -69,7 +69,11 @@ class Opened:
         opened = cls(database, settings, events)
         ready: asyncio.Future[None] = opened.loop.create_future()
         opened._owner = opened.loop.create_task(opened._own(ready), name="asyncjobs", context=contextvars.Context())
-        await ready
+        try:
+            await asyncio.shield(ready)
+        except asyncio.CancelledError:
+            await opened.close()
+            raise
         return opened
 
     async def _own(self, ready: "asyncio.Future[None]") -> None:
