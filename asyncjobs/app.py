@@ -13,7 +13,7 @@ from asyncjobs.app_settings import Hook, MoreSettings, make_settings
 from asyncjobs.config import Queue, check_queues
 from asyncjobs.connections import Connection
 from asyncjobs.dsn import parse_dsn
-from asyncjobs.enqueueing import check_job_id, check_jobs, named, one_connection, only
+from asyncjobs.enqueueing import check_job_id, check_jobs, in_slices, named, one_connection, only
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.handles import JobHandle, ended
@@ -197,13 +197,14 @@ class AsyncJobs(JobRouter):
     async def enqueue_many(self, jobs: Iterable[NewJob[N]], /, *, connection: Connection | None = None) -> list[JobHandle[N]]:
         """Make all of these jobs durable, or none; the handles in the same order."""
         news = check_jobs(jobs, self.handlers)
-        rows = [admit(new.row, new.handler, self.queues, self.settings) for new in news]
+        rows = [admit(new.row, new.handler, self.queues, self.settings) async for new in in_slices(news)]
         opened = self._here(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called")
         on = one_connection(news, connection)
         enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
+        pairs = zip(enqueued, news, strict=True)
         return [
-            JobHandle(one.id, lambda: self, created=one.created, decode=new.handler.decode_result)
-            for one, new in zip(enqueued, news, strict=True)
+            JobHandle(one.id, self._itself, created=one.created, decode=new.handler.decode_result)
+            async for one, new in in_slices(pairs)
         ]
 
     async def get(self, job_id: int, /) -> Job | None:
@@ -212,7 +213,10 @@ class AsyncJobs(JobRouter):
 
     def handle(self, job_id: int, /) -> JobHandle[Any]:
         """The handle of a job that is known by its id. Nothing is looked up yet; its result is plain JSON."""
-        return JobHandle(check_job_id(job_id), lambda: self)
+        return JobHandle(check_job_id(job_id), self._itself)
+
+    def _itself(self) -> Self:
+        return self
 
     async def wait_final(self, job_id: int, timeout: float | None) -> Job:
         """The job's final row; JobNotFound, WaitTimeout. What handles wait with."""

@@ -1,6 +1,7 @@
 """What `AsyncJobs.enqueue` and `enqueue_many` accept: jobs made by a type, and jobs by name."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from asyncjobs.config import Settings
@@ -11,6 +12,7 @@ from asyncjobs.options import check_options
 from asyncjobs.rows import make_row
 
 N = TypeVar("N")
+T = TypeVar("T")
 
 
 def named(
@@ -64,6 +66,14 @@ def one_connection(jobs: Sequence[NewJob[Any]], connection: Any) -> Any:
             option="connection",
         )
     return used
+
+
+async def in_slices(items: Iterable[T], *, size: int = 1_000) -> AsyncGenerator[T]:
+    """The items, with a turn of the event loop for others after so many: a call with 100,000 jobs would stop it for a second."""
+    for number, item in enumerate(items, start=1):
+        yield item
+        if number % size == 0:
+            await asyncio.sleep(0)
 
 
 def check_job_id(job_id: object) -> int:

@@ -1,5 +1,6 @@
 """The statements of a job's life: enqueue, finish (ack, advance, claim), read back, give back, read."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ _COLUMNS: Final = (
     "parent_job_id", "created_by", "dedup_key", "dedup_for_seconds", "on_duplicate", "serialization_key", "on_dead",
     "trace_context",
 )  # fmt: skip
+_MANY: Final = 2_000
 _DEFAULTS: Final = {"version": 1, "priority": 100, "max_attempts": 3, "on_duplicate": "return", "on_dead": "advance"}
 
 
@@ -51,9 +53,14 @@ async def enqueue(
     timeout: float | None = None,
 ) -> EnqueueAnswer:
     """Write the rows in one transaction; `tokens` identify them if the call has to be made `again` with the same ids."""
+    columns: list[list[Any] | None] = []
+    for name in _COLUMNS:
+        columns.append(_column(rows, name))
+        if len(rows) > _MANY:
+            await asyncio.sleep(0)  # others want the loop, too
     record = await link.fetch_row(
         "enqueue", ids, tokens, [row.type for row in rows], [row.queue for row in rows],
-        *(_column(rows, name) for name in _COLUMNS), again, reserve, lock_timeout, timeout=timeout,
+        *columns, again, reserve, lock_timeout, timeout=timeout,
     )  # fmt: skip
     assert record is not None  # noqa: S101 - a function with OUT parameters returns exactly one row
     return enqueue_answer(dict(record))

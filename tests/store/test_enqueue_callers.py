@@ -238,11 +238,11 @@ async def test_serializable_transactions_that_have_nothing_in_common_both_commit
 ) -> None:
     for number in range(5):
         async with asyncpg_caller(dsn, "SERIALIZABLE") as one, asyncpg_caller(dsn, "SERIALIZABLE") as two:
-            for name, caller in (("one", one), ("two", two)):
+            for name, caller in (("a", one), ("b", two), ("c", one), ("d", two)):
                 await enqueue(database, caller, a_row(), a_row(dedup_key=f"{name}{number}"), a_row(delay_seconds=60.0))
             await one.commit()
             await two.commit()
-    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == 30
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == 60
 
 
 async def test_an_open_transaction_holds_up_no_other_enqueue(database: Database, connection: Connection, dsn: str) -> None:
