@@ -185,7 +185,6 @@ async def test_runner_whose_row_is_gone_is_told_and_claims_nothing_until_it_resu
 
 async def test_claim_that_answers_under_a_former_id_is_given_back(database: Database, connection: Connection) -> None:
     async with acking(database, connection) as rig:
-        await eventually(lambda: rig.of(JobsClaimed), description="the first look is over")
         await insert_runner(connection, id=2)
         [job_id] = await rig.enqueue()
 
@@ -223,7 +222,6 @@ async def test_claim_that_answers_after_the_stop_is_given_back_with_its_attempt(
     database: Database, connection: Connection
 ) -> None:
     async with acking(database, connection) as rig:
-        await eventually(lambda: rig.of(JobsClaimed), description="the first look is over")
         [job_id] = await rig.enqueue()
 
         async def stop(point: str) -> None:
@@ -243,7 +241,6 @@ async def test_claiming_stops_before_more_outcomes_wait_than_four_times_the_conc
     database: Database, connection: Connection
 ) -> None:
     async with acking(database, connection, Queue(concurrency=2)) as rig:
-        await eventually(lambda: rig.of(JobsClaimed), description="the first look is over")
         looks = len(rig.of(JobsClaimed))
         go = asyncio.Event()
         sent: list[int] = []

@@ -128,15 +128,22 @@ async def test_error_whose_str_fails_is_named(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize("payload", ['{"n": "three"}', "[]", "{}", '{"n": 1e999}'])
-async def test_undecodable_payload_is_a_failed_attempt_that_names_the_field(runs: Runs, payload: str) -> None:
+async def test_payload_that_does_not_fit_is_the_end_of_the_job_and_no_call(runs: Runs, payload: str) -> None:
     called: list[int] = []
 
     async def handler(n: int) -> None:
         called.append(n)
 
     outcome = await runs.run(handler, payload=payload)
-    assert (outcome.kind, called) == ("retry", [])
+    assert (outcome.kind, called) == ("dead", [])
     assert outcome.message is not None
+    assert "UndecodablePayload" in outcome.message
+
+
+async def test_payload_of_a_newer_program_is_a_failed_attempt(runs: Runs) -> None:
+    async def handler() -> None: ...
+
+    assert (await runs.run(handler, version=2)).kind == "retry"
 
 
 async def test_unstorable_result_is_the_end_of_the_job(runs: Runs) -> None:

@@ -120,11 +120,15 @@ class Acking:
 
 @asynccontextmanager
 async def acking(database: Database, connection: Connection, *queues: Queue, **options: Any) -> AsyncGenerator[Acking]:
-    """An acker that runs while the context is open, for a registered runner with id 1. What runs at the end is completed."""
+    """An acker that runs while the context is open, for a registered runner with id 1, and has had its first look.
+
+    What runs at the end is completed.
+    """
     await insert_runner(connection, id=1)
     made = Acking(database, connection, queues or [Queue(concurrency=5)], **options)
     task = asyncio.create_task(made.acker.run())
     try:
+        await eventually(lambda: not any(one.is_hungry for one in made.coordinators), description="the first look is over")
         yield made
     finally:
         task.cancel()
