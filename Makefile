@@ -12,6 +12,8 @@ DEV := .venv/ready-dev-$(KEY)
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" PYRIGHT_PYTHON_CACHE_DIR="$(CURDIR)/.venv/pyright" PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/python
 
 BENCHES = $(basename $(notdir $(filter-out bench/__init__.py bench/lab.py,$(wildcard bench/*.py))))
+# Tests wait more than they work: more processes than two cores would say.
+WORKERS ?= 4
 ARGS ?=
 
 .PHONY: help
@@ -20,6 +22,7 @@ help:  ## list the targets
 	@echo
 	@echo '  PYTHON=python3.13   which Python makes the environment; otherwise the first found that is 3.11 or newer'
 	@echo '  ARGS="-k listener"  more arguments for the tests'
+	@echo '  WORKERS=0           how many processes run the tests; 0: one, which prints as it goes'
 
 .PHONY: demo
 demo: $(DEMO)  ## run the main job: webhooks taken over HTTP and delivered, on a private PostgreSQL
@@ -27,7 +30,7 @@ demo: $(DEMO)  ## run the main job: webhooks taken over HTTP and delivered, on a
 
 .PHONY: test
 test: $(DEV)  ## run the tests (no installed PostgreSQL, no root needed)
-	@$(RUN) -m pytest -m 'not system and not proof' $(ARGS)
+	@$(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile $(ARGS)
 
 .PHONY: lint
 lint: $(DEV)  ## check style, format and types

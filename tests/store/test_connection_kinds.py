@@ -57,7 +57,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "message"), REFUSED, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("make", "message"), REFUSED, ids=lambda value: getattr(value, "__name__", str(value))[:40])
 def test_what_cannot_carry_an_enqueue_is_refused_where_it_is_given(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(UnsupportedConnection) as caught:
         email.using(connection=make())
