@@ -85,7 +85,7 @@ async def filled(request: pytest.FixtureRequest, plans: Plans, connection: Conne
 
 def removed(plan: str) -> int:
     """How many rows were read for nothing."""
-    return sum(int(count) for count in re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))
+    return sum(int(count) for count in re.findall(r"Rows Removed by (?:Join Filter|Filter|Index Recheck): (\d+)", plan))
 
 
 def check(plan: str, index: str) -> None:
