@@ -20,7 +20,6 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, ClassVar, Final, final
 
-import anyio
 from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.config import Queue, config_seconds
@@ -45,6 +44,7 @@ from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
+from asyncjobs.runtime.threads import Threads
 from asyncjobs.store import callers, runners
 from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_passing
@@ -94,6 +94,7 @@ class Runner:
         self._tasks: list[asyncio.Task[None]] = []
         self._registering: asyncio.Task[None] | None = None
         self._forget: Callable[[], None] = _nothing
+        self._threads = Threads()
 
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
         self.progress = Progress(opened.pool, events=self._events)
@@ -142,7 +143,7 @@ class Runner:
             open_context=open_context,
             events=self._events,
             runner_id=lambda: self.id,
-            threads=anyio.CapacityLimiter(sum(coordinator.slots.concurrency for coordinator in self.coordinators)),
+            threads=self._threads,
             max_result_bytes=settings.max_result_bytes,
             max_error_bytes=settings.max_error_bytes,
             report_progress=self.progress.report,
@@ -376,6 +377,7 @@ class Runner:
     def _let_go(self) -> None:
         self.acker.abort()
         self._duties.abort()
+        self._threads.close()
         self._forget()
 
 

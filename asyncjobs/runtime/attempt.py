@@ -20,8 +20,6 @@ from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from typing import Any, Final, Literal, Protocol
 
-import anyio
-import anyio.to_thread
 import msgspec
 import structlog
 from structlog.typing import FilteringBoundLogger
@@ -33,6 +31,8 @@ from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.transition import Interrupted, decide
+from asyncjobs.runtime.abandoned import abandon
+from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events
 
 CancelReason = Literal["shutdown", "claim lost", "cancel requested"]
@@ -76,7 +76,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     events: Events
     open_context: Callable[["Attempt", Job, FilteringBoundLogger], Context]  # in the attempt's task
     runner_id: Callable[[], int]
-    threads: anyio.CapacityLimiter
+    threads: Threads
     max_result_bytes: int
     max_error_bytes: int
     report_progress: Callable[["Attempt", float, str], None]
@@ -108,6 +108,11 @@ class Attempt:
             self.cancelled_at = time.monotonic()
             if self._task is not None:
                 self._task.cancel()
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more: the process may end without it."""
+        if self._task is not None:
+            abandon(self._task)
 
     @property
     def is_current(self) -> bool:
@@ -196,8 +201,7 @@ class Attempt:
             except BaseException as error:  # noqa: BLE001 - SystemExit in a task of its own would end the event loop
                 return None, error
 
-        thread = self._loop.create_task(anyio.to_thread.run_sync(call, limiter=self._surroundings.threads))
-        answer, error = await _to_the_end(thread)
+        answer, error = await _to_the_end(self._surroundings.threads.run(call))
         if error is not None:
             raise error
         return answer

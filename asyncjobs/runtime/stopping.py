@@ -3,15 +3,19 @@
 1. Claim nothing more, and give back what waits for a slot.
 2. Grace: handlers may end by themselves, and may still enqueue. A second stop cuts it short.
 3. Cancel the handlers that still run, and wait a moment for them.
-4. Write the outcomes; what was cancelled goes back to pending at once, with its attempt.
+4. Write the outcomes; what was cancelled goes back to pending at once, with its attempt. A database that is away is given what
+   is left of the grace to come back.
 5. Take the runner's row away, so that nobody has to find out. If handlers ignored their cancellation the row stays: their jobs
    are not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
+
+Handlers that ignored their cancellation are abandoned: neither `asyncio.run` nor the interpreter's exit waits for them.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 from asyncjobs.runtime.acker import Acker
 from asyncjobs.runtime.attempts import Attempts
@@ -23,9 +27,9 @@ from asyncjobs.store import runners
 from asyncjobs.telemetry.events import DatabaseFailed, RunnerStopped
 
 #: Of the second that a stop may take after its grace: for all of it, for handlers that were cancelled, for the runner's row. What
-#: is left, a quarter of a second at least, is for the outcomes.
-_AFTER_GRACE_SECONDS: Final = 0.9
-_CANCEL_SECONDS: Final = 0.45
+#: is left, a quarter of a second at least, is for the outcomes. The rest is for closing the app, and for a busy machine.
+_AFTER_GRACE_SECONDS: Final = 0.75
+_CANCEL_SECONDS: Final = 0.3
 _LEAVE_SECONDS: Final = 0.2
 
 
@@ -91,14 +95,15 @@ class Stopping:
         self._attempts.give_back_waiting()
         try:
             all_ended = await self._wait_grace(grace)
-            until = time.monotonic() + _AFTER_GRACE_SECONDS
+            at_least_until = time.monotonic() + _AFTER_GRACE_SECONDS - _LEAVE_SECONDS
             if not all_ended:
                 self._attempts.cancel_all("shutdown")
                 await self._attempts.wait_ended(_CANCEL_SECONDS)
-            await self._write_outcomes(until - _LEAVE_SECONDS - time.monotonic())
+            await self._write_outcomes(at_least_until, grace_ends_at=began + grace)
             abandoned = sorted({*self._attempts.ids, *self._settler.ids, *self._acker.unwritten_ids})
             await self._leave(stays=bool(abandoned) or not self._acker.is_idle)
         finally:
+            self._attempts.abandon()
             self._let_go()
             self._stopped.set()
         seconds = time.monotonic() - began
@@ -106,24 +111,32 @@ class Stopping:
 
     async def _wait_grace(self, seconds: float) -> bool:
         """Whether every handler ended by itself, within the grace or until somebody is in a hurry."""
-        loop = asyncio.get_running_loop()
-        waiting = loop.create_task(self._attempts.wait_ended(seconds))
-        hurrying = loop.create_task(self._hurry.wait())
-        try:
-            await asyncio.wait({waiting, hurrying}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            hurrying.cancel()
-            waiting.cancel()
+        await self._wait_unless_hurried(self._attempts.wait_ended(seconds))
         return not self._attempts.all
 
-    async def _write_outcomes(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._acker.wait_idle()
-                await self._settler.wait_idle()
-        except TimeoutError:
+    async def _write_outcomes(self, at_least_until: float, *, grace_ends_at: float) -> None:
+        """Wait until they are written. They are worth what is left of the grace: a database that is away may come back."""
+        await self._wait_written(at_least_until)
+        if self._acker.unwritten or self._settler.ids:
+            await self._wait_unless_hurried(self._wait_written(grace_ends_at))
+        if self._settler.ids or not self._acker.is_idle:
             # The database is away: the rescue of other runners, or of this one when it comes back, takes them.
             self._opened.is_silent = True
+
+    async def _wait_written(self, until: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(until - time.monotonic(), 0)):
+                await self._acker.wait_idle()
+                await self._settler.wait_idle()
+
+    async def _wait_unless_hurried(self, waiting: Coroutine[Any, Any, object]) -> None:
+        loop = asyncio.get_running_loop()
+        tasks = loop.create_task(waiting), loop.create_task(self._hurry.wait())
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
 
     async def _leave(self, *, stays: bool) -> None:
         self._end_services()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
 
-import anyio
 from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.context import JobContext, current
@@ -15,6 +14,7 @@ from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime.attempt import Attempt, Surroundings
+from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import Events
 from tests.support.claims import a_claimed
 
@@ -32,7 +32,7 @@ class Runs:
             "events": self.events,
             "open_context": self._open_context,
             "runner_id": lambda: 7,
-            "threads": anyio.CapacityLimiter(10),
+            "threads": Threads(),
             "max_result_bytes": 1000,
             "max_error_bytes": 1000,
             "report_progress": lambda _attempt, done, note: self.reports.append((done, note)),
