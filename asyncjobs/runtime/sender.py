@@ -156,6 +156,8 @@ class Sender:
 
         async def once() -> jobs.EnqueueAnswer:
             await self.link.connection()
+            if self._given_up:
+                raise BatcherEnded(was_sent=self._was_sent)
             again, self._was_sent = self._was_sent, True
             if points.active:
                 await points.reach("enqueue.send")

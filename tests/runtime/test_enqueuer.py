@@ -289,7 +289,10 @@ async def test_whoever_runs_such_jobs_is_woken_once_after_the_commit(how: str, d
         assert line.notified == ["q:default", "d"], "it may have been scheduled"
 
 
-async def test_at_the_end_those_who_wait_are_told_whether_their_job_may_exist(database: Database, connection: Connection) -> None:
+async def test_at_the_end_those_who_wait_are_told_whether_their_job_may_exist(
+    database: Database, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asyncjobs.runtime.enqueuer._LONELY_LOCK_TIMEOUT", "60s")
     arrived, never = asyncio.Event(), asyncio.Event()
 
     async def wait(name: str) -> None:

@@ -265,24 +265,31 @@ async def test_keyed_jobs_join_in_the_order_of_commits(database: Database, conne
     assert await connection.fetchval("SELECT array_agg(id ORDER BY place) FROM asyncjobs.serialized_jobs") == [second, first]
 
 
-async def test_two_that_replace_and_join_the_same_keys_in_opposite_orders_both_commit(
+async def test_two_that_join_and_replace_in_opposite_orders_both_commit(
     database: Database, connection: Connection, dsn: str
 ) -> None:
     async with asyncpg_caller(dsn, "READ COMMITTED") as setup:
-        await enqueue(database, setup, *(a_row(serialization_key=f"k{n}", dedup_key=f"d{n}") for n in range(6)))
+        await enqueue(database, setup, *(a_row(serialization_key=key, dedup_key=key) for key in ("a", "b", "c")))
         await setup.commit()
 
-    async def replace(numbers: list[int]) -> None:
+    async def join_and_replace(joined: str, replaced: str) -> None:
         async with asyncpg_caller(dsn, "READ COMMITTED") as caller:
-            for number in numbers:
-                row = a_row(serialization_key=f"k{number}", dedup_key=f"d{number}", on_duplicate="replace", payload={"n": 1})
-                await enqueue(database, caller, row, a_row(serialization_key=f"k{5 - number}"))
+            await enqueue(database, caller, a_row(serialization_key=joined), a_row(serialization_key="b"))
+            row = a_row(serialization_key=replaced, dedup_key=replaced, on_duplicate="replace", payload={"n": 1})
+            await enqueue(database, caller, row)
             await caller.commit()
 
-    for _ in range(5):
-        await asyncio.gather(replace([0, 1, 2, 3, 4, 5]), replace([5, 4, 3, 2, 1, 0]))
-    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE payload = '{\"n\": 1}'") == 6
-    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == 66
+    async with connection.transaction():  # both of them get stuck halfway
+        await connection.execute("SELECT asyncjobs.lock_keys('{b}')")
+        both = asyncio.gather(join_and_replace("a", "c"), join_and_replace("c", "a"))
+        blocked = """
+            SELECT count(*) = 2 FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+            WHERE NOT l.granted AND l.locktype = 'advisory' AND d.datname = current_database()
+        """
+        await eventually(lambda: connection.fetchval(blocked), description="both wait for a lock")
+    await both
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE payload = '{\"n\": 1}'") == 2
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == 7
 
 
 async def test_a_job_of_the_same_transaction_can_be_replaced(database: Database, connection: Connection, dsn: str) -> None:
