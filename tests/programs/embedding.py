@@ -36,6 +36,24 @@ async def work(seconds: float) -> int:
     return os.getpid()
 
 
+@jobs.job("embedding.stubborn")
+async def stubborn() -> None:
+    """Ignore every wish that it ends."""
+    say("working")
+    while True:
+        try:
+            await asyncio.sleep(1)
+        except BaseException:  # noqa: BLE001 - that is the point
+            continue
+
+
+@jobs.job("embedding.stuck")
+def stuck() -> None:
+    """Cannot be interrupted."""
+    say("working")
+    time.sleep(3600)
+
+
 @asynccontextmanager
 async def told(app: object) -> AsyncGenerator[None]:
     """The app's own part of its life: before the runner starts, and after it has stopped."""
