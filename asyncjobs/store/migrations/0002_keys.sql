@@ -66,12 +66,14 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[]) RETURNS TABLE (id bigint, 
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+    _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
 BEGIN
     RETURN QUERY
     WITH idle AS MATERIALIZED (
         SELECT k.key FROM (SELECT DISTINCT u.key FROM unnest(_keys) AS u(key)) AS k
         WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = ANY (ARRAY[k.key]) AND d.job_id IS NOT NULL)
-          AND NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = k.key)),
+          AND NOT (_any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = k.key))),
     head AS MATERIALIZED (
         SELECT h.id FROM idle CROSS JOIN LATERAL (
             SELECT s.id FROM asyncjobs.serialized_jobs AS s
@@ -90,7 +92,7 @@ BEGIN
     SELECT d.id, d.queue, d.lane, d.type, d.version, d.payload, d.priority, d.max_attempts, d.timeout, d.scheduled_at,
         d.correlation_id, d.parent_job_id, d.created_by, d.dedup_key, d.serialization_key, d.on_dead, d.enqueue_token,
         d.requeued_from, d.trace_context, d.created_at,
-        CASE WHEN asyncjobs.is_paused(d.queue, d.type, NULL) THEN 'paused' ELSE 'pending' END
+        CASE WHEN _any_paused AND asyncjobs.is_paused(d.queue, d.type, NULL) THEN 'paused' ELSE 'pending' END
     FROM dispatched AS d
     ON CONFLICT (id) DO UPDATE SET status = excluded.status, place = nextval('asyncjobs.place_seq'), updated_at = asyncjobs.clock()
         WHERE j.status = 'waiting'

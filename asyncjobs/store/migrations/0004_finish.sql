@@ -90,17 +90,23 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _keys text[];
+    _count integer;
     _found text[];
     _locked text[];
     _heads bigint[];
     _more bigint[];
 BEGIN
-    UPDATE asyncjobs.serialized_jobs AS s SET halted_at = asyncjobs.clock(), halt_reason = j.error_message
-    FROM asyncjobs.jobs AS j
-    WHERE s.id = ANY (_ids) AND j.id = ANY (ARRAY[s.id]) AND j.status = 'dead' AND j.on_dead = 'halt' AND s.halted_at IS NULL;
     WITH released AS (
-        DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids) AND s.halted_at IS NULL RETURNING s.serialization_key)
-    SELECT array_agg(DISTINCT r.serialization_key) INTO _keys FROM released AS r;
+        DELETE FROM asyncjobs.serialized_jobs AS s
+        WHERE s.id = ANY (_ids) AND s.halted_at IS NULL AND NOT (s.on_dead = 'halt' AND EXISTS (
+            SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[s.id]) AND j.status = 'dead'))
+        RETURNING s.serialization_key)
+    SELECT array_agg(DISTINCT r.serialization_key), count(*) INTO _keys, _count FROM released AS r;
+    IF _count < cardinality(_ids) THEN
+        UPDATE asyncjobs.serialized_jobs AS s SET halted_at = asyncjobs.clock(), halt_reason = j.error_message
+        FROM asyncjobs.jobs AS j
+        WHERE s.id = ANY (_ids) AND s.halted_at IS NULL AND j.id = ANY (ARRAY[s.id]) AND j.status = 'dead';
+    END IF;
     IF _keys IS NULL THEN
         RETURN NULL;
     END IF;
