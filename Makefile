@@ -60,7 +60,7 @@ bench-smoke: $(DEV)  ## run each benchmark for a moment, so that none rots
 
 .PHONY: proof
 proof: $(DEV)  ## show the promises at full counts (long; goes on where it was stopped)
-	@$(RUN) -m pytest -m proof --resume $(ARGS)
+	@$(RUN) -m pytest -m proof --resume -o faulthandler_timeout=1800 $(ARGS)
 
 .PHONY: clean
 clean:  ## remove what the targets made
