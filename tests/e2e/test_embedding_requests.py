@@ -199,7 +199,14 @@ class Leaving:
 
 
 async def payloads(connection: Connection, schema: str) -> list[int]:
-    rows = await connection.fetch(f"SELECT (payload ->> 'n')::int AS n FROM {quote_identifier(schema)}.jobs ORDER BY 1")
+    """Of all jobs, those that wait for another of their key included."""
+    name = quote_identifier(schema)
+    rows = await connection.fetch(f"""
+        SELECT (payload ->> 'n')::int AS n FROM {name}.jobs
+        UNION ALL
+        SELECT (payload ->> 'n')::int FROM {name}.serialized_jobs WHERE job_id IS NULL
+        ORDER BY 1
+    """)
     return [row["n"] for row in rows]
 
 
