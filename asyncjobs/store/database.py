@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
-from asyncjobs.store.failures import is_ambiguous
+from asyncjobs.store.failures import spoils_connection
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Record: TypeAlias = asyncpg.Record
@@ -140,7 +140,7 @@ class Link:
                 connection = await self.connection()
                 return await connection.fetch(self.database.sql(name), *args, timeout=timeout)
             except BaseException as error:
-                if not isinstance(error, asyncpg.PostgresError) or is_ambiguous(error):
+                if spoils_connection(error):
                     self.abort()
                 raise
 

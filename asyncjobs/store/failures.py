@@ -26,6 +26,15 @@ def is_ambiguous(error: BaseException) -> bool:
     return _is_broken(error)
 
 
+def spoils_connection(error: BaseException) -> bool:
+    """Whether the next statement needs another connection: this one is broken, in the middle of something (its caller was
+    cancelled), or leads to a server that is not the primary any more.
+    """
+    if isinstance(error, asyncpg.PostgresError):
+        return error.sqlstate == "25006" or is_ambiguous(error)
+    return not is_unsendable(error)
+
+
 def is_rolled_back(error: BaseException) -> bool:
     """Whether the server rolled the statement back for what passes by itself: a conflict, a deadlock, a lock time-out."""
     return isinstance(error, asyncpg.PostgresError) and error.sqlstate in {"40001", "40P01", "55P03"}

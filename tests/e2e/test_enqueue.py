@@ -81,7 +81,8 @@ async def test_many_are_enqueued_in_one_call_whatever_gives_them(dsn: str, conne
     jobs = an_app(dsn)
     async with jobs:
         assert await jobs.enqueue_many([]) == []
-        assert await jobs.enqueue_many(email.new(to) for to in ()) == []
+        nothing: list[str] = []
+        assert await jobs.enqueue_many(email.new(to) for to in nothing) == []
         handles = await jobs.enqueue_many(email.new(f"{n}@example.com", n) for n in range(3))
         assert [(await jobs.get(handle.id)).payload["n"] for handle in handles] == [0, 1, 2]  # type: ignore[union-attr]
         mixed = [email.new("a"), report.new(1), keyed.new("x"), keyed.new("x"), email.using(delay=60).new("b")]

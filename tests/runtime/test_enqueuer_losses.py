@@ -202,6 +202,55 @@ async def test_a_server_that_rolled_back_is_asked_again(database: Database, conn
     assert list((await written(connection)).values()) == [1]
 
 
+async def test_a_server_that_became_a_standby_is_left(database: Database, connection: Connection) -> None:
+    """It goes on answering on the connections it has: read only."""
+    name = await connection.fetchval("SELECT quote_ident(current_database())")
+    async with enqueuing(database) as line:
+        await line.enqueue(a_row(payload={"n": 1}))
+        await connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        for pid in await connection.fetch("SELECT pid FROM pg_stat_activity WHERE application_name = 'asyncjobs enqueue plain'"):
+            await connection.execute("SELECT pg_terminate_backend($1)", pid["pid"])
+        enqueueing = asyncio.create_task(line.enqueue(a_row(payload={"n": 2})))
+        read_only = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'asyncjobs enqueue plain'"
+        await eventually(lambda: connection.fetchval(read_only), description="it is connected again, read only")
+        await connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+        await enqueueing
+    assert sorted((await written(connection)).values()) == [1, 2]
+
+
+async def test_a_live_migration_disturbs_nobody(database: Database, connection: Connection) -> None:
+    async with enqueuing(database) as line:
+        rows = [a_row(payload={"n": 0}), a_row(dedup_key="a"), a_row(serialization_key="k")]
+        await line.gather(rows)
+        await connection.execute("ALTER TABLE asyncjobs.jobs ADD COLUMN x integer")
+        await connection.execute(
+            "ALTER TABLE asyncjobs.dedup_keys DROP CONSTRAINT dedup_keys_pkey, ADD PRIMARY KEY (type, dedup_key)"
+        )
+        answers = await line.gather([*rows[:1], a_row(dedup_key="b"), a_row(serialization_key="k")])
+        assert all(isinstance(answer, Enqueued) and answer.created for answer in answers)
+        await line.enqueuer.enqueue_many(rows)
+
+
+async def test_callers_that_are_cancelled_at_any_moment_leave_no_connection_and_no_transaction_behind(
+    database: Database, connection: Connection
+) -> None:
+    async with enqueuing(database) as line:
+        for turn in range(60):
+            many = asyncio.create_task(line.enqueuer.enqueue_many([a_row(payload={"n": turn}), a_row(dedup_key="d")]))
+            one = asyncio.create_task(line.enqueue(a_row(dedup_key=f"d{turn % 3}", payload={"n": turn})))
+            await asyncio.sleep(turn / 20_000)
+            many.cancel()
+            one.cancel()
+            await asyncio.gather(many, one, return_exceptions=True)
+        async with asyncio.timeout(5):
+            await line.enqueuer.enqueue_many([a_row(), a_row()])
+            await line.enqueue(a_row(dedup_key="last"))
+        assert len(line.pool._free) == 2
+        assert line.enqueuer._held == {}
+        states = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
+        assert await connection.fetchval(states) == 0
+
+
 async def test_ids_are_used_only_while_they_are_fresh_and_from_the_same_connection(database: Database) -> None:
     link = database.link("ids")
     now = 100.0
