@@ -10,12 +10,14 @@ import pytest
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database, Link
+from tests.support.eventually import eventually
 from tests.support.factories import a_row, insert, insert_job, insert_serialized
 
 
 @pytest.fixture
 async def link(database: Database) -> AsyncGenerator[Link]:
     made = database.link("test enqueue")
+    await made.connection()
     yield made
     await made.close()
 
@@ -70,6 +72,23 @@ async def test_made_again_it_does_not_start_over_a_keyed_job_that_has_run(link: 
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0, "its key was taken for ever"
 
 
+async def test_made_again_it_looks_once_more_after_it_waited_for_the_key(
+    link: Link, connection: Connection, database: Database
+) -> None:
+    """The first commits, and its job runs, between the look and the lock of the second."""
+    rows = [a_row(serialization_key="k")]
+    async with connection.transaction():
+        await connection.execute("SELECT asyncjobs.lock_keys('{k}')")
+        again = asyncio.create_task(write(link, rows, again=True))
+        await blocked(link, connection)
+        other = await database.connect("first")
+        await insert_job(other, id=1000, enqueue_token=-1000, serialization_key="k", status="completed")
+        await other.close()
+    answer = await again
+    assert (answer.enqueued[0].created, answer.taken) == (True, [])
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == 0
+
+
 async def test_made_again_after_its_delay_it_keeps_the_delayed_job(link: Link, connection: Connection) -> None:
     rows = [a_row(serialization_key="k", run_at=datetime.now(UTC) + timedelta(hours=1))]
     await write(link, rows)
@@ -112,7 +131,7 @@ async def test_made_again_while_the_first_is_about_to_commit_it_counts_the_first
     async with slow.transaction():
         await write(other, rows)
         again = asyncio.create_task(write(link, rows, again=True))
-        await waiting(connection, "test enqueue")
+        await blocked(link, connection)
     answer = await again
     assert [one.created for one in answer.enqueued] == [True, True, True]
     assert [one.id for one in answer.enqueued] == [1000, 1001, 1002]
@@ -129,7 +148,7 @@ async def test_made_again_while_the_first_rolls_back_it_writes_the_rows(
     await transaction.start()
     await write(other, rows)
     again = asyncio.create_task(write(link, rows, again=True))
-    await waiting(connection, "test enqueue")
+    await blocked(link, connection)
     await transaction.rollback()
     answer = await again
     assert [one.created for one in answer.enqueued] == [True, True, True]
@@ -137,30 +156,26 @@ async def test_made_again_while_the_first_rolls_back_it_writes_the_rows(
     await other.close()
 
 
-async def waiting(connection: Connection, role: str) -> None:
-    """Return when the connection of this role waits for a lock."""
-    async with asyncio.timeout(5):
-        while not await connection.fetchval(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'asyncjobs ' || $1 AND wait_event_type = 'Lock'", role
-        ):
-            await asyncio.sleep(0.005)
+async def blocked(link: Link, connection: Connection) -> None:
+    """Return when the link's statement waits for somebody else's lock."""
+    pid = (await link.connection()).get_server_pid()
+    question = "SELECT cardinality(pg_blocking_pids($1)) > 0"
+    await eventually(lambda: connection.fetchval(question, pid), description="the statement waits for a lock")
 
 
 async def test_the_dedup_row_comes_before_the_lock_of_the_key(link: Link, connection: Connection, database: Database) -> None:
     """A call that waits for a dedup key holds no key's lock, so a stranger's transaction delays no other job of that key."""
     async with connection.transaction():
         await insert(connection, "dedup_keys", type="email", dedup_key="held", job_id=1)
-        blocked = asyncio.create_task(write(link, [a_row(dedup_key="held", serialization_key="k")]))
-        async with asyncio.timeout(5):
-            while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-                await asyncio.sleep(0.005)
+        held = asyncio.create_task(write(link, [a_row(dedup_key="held", serialization_key="k")]))
+        await blocked(link, connection)
         other = database.link("other")
         async with asyncio.timeout(1):
             answer = await write(other, [a_row(serialization_key="k")], first_id=2000)
         assert answer.enqueued[0].created
         await other.close()
         await connection.execute("DELETE FROM asyncjobs.dedup_keys")
-    assert (await blocked).enqueued[0].id == 1000
+    assert (await held).enqueued[0].id == 1000
 
 
 async def test_two_calls_that_take_keys_and_dedup_keys_in_opposite_orders_both_succeed(database: Database) -> None:

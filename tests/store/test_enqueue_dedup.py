@@ -26,6 +26,7 @@ LATER = TOMORROW + timedelta(days=1)
 @pytest.fixture
 async def link(database: Database) -> AsyncGenerator[Link]:
     made = database.link("test enqueue")
+    await made.connection()
     yield made
     await made.close()
 
@@ -305,15 +306,15 @@ async def test_dedup_for_keeps_the_key_until_then_and_a_longer_job_until_it_ends
 async def test_a_winner_that_commits_is_seen_by_the_waiter_and_one_that_rolls_back_leaves_the_key(
     link: Link, connection: Connection, database: Database
 ) -> None:
+    pid = (await link.connection()).get_server_pid()
+    blocked = "SELECT cardinality(pg_blocking_pids($1)) > 0"
     for commits in (True, False):
         row = a_row(dedup_key=f"d{commits}")
         transaction = connection.transaction()
         await transaction.start()
         winner = (await callers.enqueue(connection, database, [row], [1])).enqueued[0]
         waiter = asyncio.create_task(write(link, [row]))
-        async with asyncio.timeout(5):
-            while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-                await asyncio.sleep(0.005)
+        await eventually(lambda: connection.fetchval(blocked, pid), description="the waiter waits")
         await (transaction.commit() if commits else transaction.rollback())
         (enqueued,) = (await waiter).enqueued
         assert enqueued.created is not commits
