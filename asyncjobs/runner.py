@@ -92,6 +92,7 @@ class Runner:
         self._types = sorted(handlers)
         self._queues = [queue.name for queue in queues]
         self._tasks: list[asyncio.Task[None]] = []
+        self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
         self._forget: Callable[[], None] = _nothing
         self._threads = Threads()
@@ -134,7 +135,8 @@ class Runner:
     def _make_stopping(self) -> Stopping:
         return Stopping(
             self._opened, coordinators=self.coordinators, attempts=self.attempts, acker=self.acker, settler=self.settler,
-            heartbeat=self.heartbeat, runner_id=lambda: self.id, end_services=self._end_services, let_go=self._let_go,
+            heartbeat=self.heartbeat, runner_id=lambda: self.id, revive_acker=self._revive_acker, end_services=self._end_services,
+            let_go=self._let_go,
         )  # fmt: skip
 
     def _surroundings(self, open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context]) -> Surroundings:
@@ -217,16 +219,10 @@ class Runner:
             await self._register()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
-        services: list[Service | Acker] = [
-            self.listening,
-            self.acker,
-            self.promoter,
-            self.rescuer,
-            self.serializer,
-            self.progress,
-        ]
-        services.append(_StuckCheck(self.attempts, events=self._events))
-        self._tasks = [self._spawn(service.run(), getattr(service, "name", "acker")) for service in services]
+        stuck_check = _StuckCheck(self.attempts, events=self._events)
+        services = [self.listening, self.promoter, self.rescuer, self.serializer, self.progress, stuck_check]
+        self._acking = self._spawn(self.acker.run(), "acker")
+        self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self.started_at = time.monotonic()
         self._events.emit(RunnerStarted(runner_id=self.id, queues=self._queues, types=self._types))
         if self._opened.settings.notify == "listen":
@@ -369,6 +365,12 @@ class Runner:
     async def wait_stopped(self) -> None:
         """Wait until the runner has stopped."""
         await self._stopping.wait_stopped()
+
+    def _revive_acker(self) -> None:
+        """An `asyncio.run` that is interrupted cancels every task there is, and then waits for them."""
+        if self._acking is not None and self._acking.done():
+            self._acking = asyncio.get_running_loop().create_task(self.acker.run(), name="asyncjobs acker")
+            self._tasks.append(self._acking)
 
     def _end_services(self) -> None:
         for task in (*self._tasks, *filter(None, [self._registering])):

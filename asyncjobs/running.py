@@ -1,8 +1,8 @@
 """Running an app's jobs: from entering a block to leaving it, for the life of a web application, or until a signal."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from structlog.typing import FilteringBoundLogger
@@ -15,7 +15,7 @@ from asyncjobs.runner import Runner
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.opened import Opened, unavailable
 from asyncjobs.served import served_handlers, served_queues
-from asyncjobs.signals import handled, heeding_the_server
+from asyncjobs.signals import handled, heeding_the_server, hurried_by_the_server
 from asyncjobs.store.failures import is_passing
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ async def running(
     types: Iterable[str] | None,
     grace: Duration | None,
     default_grace: float = GRACE_SECONDS,
+    stopping: Callable[[Callable[[], Awaitable[None]]], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> AsyncGenerator[Runner]:
-    """Run jobs from entering to leaving; opens the app if it is not open."""
+    """Run jobs from entering to leaving; opens the app if it is not open. `stopping` is given a way to cut the grace short."""
     chosen = served_queues(app.queues, queues)
     handlers = served_handlers(app.handlers, types)
     seconds = default_grace if app.settings.grace is None else app.settings.grace
@@ -57,7 +58,8 @@ async def running(
             yield runner
         finally:
             try:
-                await runner.stop()
+                with stopping(runner.stop):
+                    await runner.stop()
             finally:
                 app.runners.remove(runner)
     finally:
@@ -75,10 +77,12 @@ async def _start(runner: Runner, opened: Opened) -> None:
 
 @asynccontextmanager
 async def lifespan(app: "AsyncJobs") -> AsyncGenerator[None]:
-    """`running` in Starlette's shape. A uvicorn that is told to exit meanwhile does not wait for a database that is away."""
+    """`running` in Starlette's shape. A uvicorn that is told to exit does not wait for a database that is away, nor, when it is
+    told again, for handlers.
+    """
     async with AsyncExitStack() as stack:
         async with heeding_the_server():
-            await stack.enter_async_context(running(app, queues=None, types=None, grace=None))
+            await stack.enter_async_context(running(app, queues=None, types=None, grace=None, stopping=hurried_by_the_server))
         yield
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final, cast
 
@@ -44,8 +44,7 @@ async def heeding_the_server() -> AsyncGenerator[None]:
 
     async def watch() -> None:
         nonlocal gave_up
-        while not _server_is_exiting():  # noqa: ASYNC110 - uvicorn has no event to wait for
-            await asyncio.sleep(_LOOK_SECONDS)
+        await _wait_told("should_exit")
         gave_up = True
         task.cancel()
 
@@ -60,6 +59,25 @@ async def heeding_the_server() -> AsyncGenerator[None]:
         watching.cancel()
 
 
-def _server_is_exiting() -> bool:
-    server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
-    return getattr(server, "should_exit", False) is True
+@contextmanager
+def hurried_by_the_server(hurry: Callable[[], Awaitable[None]]) -> Generator[None]:
+    """Call `hurry` when the server is told again to exit while it waits for the block. Uvicorn minds a second SIGINT so."""
+
+    async def watch() -> None:
+        await _wait_told("force_exit")
+        await hurry()
+
+    watching = asyncio.get_running_loop().create_task(watch(), name="asyncjobs stop")
+    try:
+        yield
+    finally:
+        watching.cancel()
+
+
+async def _wait_told(what: str) -> None:
+    """Wait until the uvicorn that serves us, if one does, has been told so."""
+    while True:
+        server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+        if getattr(server, what, False) is True:
+            return
+        await asyncio.sleep(_LOOK_SECONDS)  # it has no event to wait for

@@ -264,8 +264,8 @@ class Acker:
             )  # fmt: skip
             if points.active:
                 await points.reach("finish.sent")
-        except Exception as error:
-            if is_ambiguous(error):
+        except BaseException as error:
+            if is_ambiguous(error) or isinstance(error, asyncio.CancelledError):
                 self._in_doubt = True
                 self._twice.update((ack.id, ack.token) for ack in acks)
             raise

@@ -115,8 +115,11 @@ class Opened:
     async def close(self) -> None:
         """Close. Waits for the owner task even when the caller is cancelled meanwhile."""
         self._closing.set()
-        if self._owner is not None:
-            await asyncio.shield(self._owner)
+        try:
+            if self._owner is not None:
+                await asyncio.shield(self._owner)
+        finally:
+            await self.pool.close(timeout=0.05)  # used by a runner's stop after the owner had been cancelled from outside
 
     def check_usable(self) -> None:
         """Raise WrongLoop when this is another event loop, UsageError in a forked child."""

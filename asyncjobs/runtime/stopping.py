@@ -46,6 +46,7 @@ class Stopping:
         settler: Settler,
         heartbeat: Heartbeat,
         runner_id: Callable[[], int],
+        revive_acker: Callable[[], None],
         end_services: Callable[[], None],
         let_go: Callable[[], None],
     ) -> None:
@@ -56,6 +57,7 @@ class Stopping:
         self._settler = settler
         self._heartbeat = heartbeat
         self._runner_id = runner_id
+        self._revive_acker = revive_acker  # if it was cancelled by somebody else
         self._end_services = end_services  # cancels them
         self._let_go = let_go  # of what they used, after the last write
         self._hurry = asyncio.Event()
@@ -116,6 +118,7 @@ class Stopping:
 
     async def _write_outcomes(self, at_least_until: float, *, grace_ends_at: float) -> None:
         """Wait until they are written. They are worth what is left of the grace: a database that is away may come back."""
+        self._revive_acker()
         await self._wait_written(at_least_until)
         if self._acker.unwritten or self._settler.ids:
             await self._wait_unless_hurried(self._wait_written(grace_ends_at))

@@ -219,3 +219,39 @@ async def test_second_signal_cuts_the_grace_of_run_short(dsn: str, schema: str, 
         assert await stopped(program, signal.SIGTERM, signal.SIGINT) < 1
         assert program.process.returncode == 0
     assert await Work(dsn, schema, connection).rest() == [("pending", 0)]
+
+
+async def test_second_signal_cuts_the_grace_under_uvicorn_short(dsn: str, schema: str, connection: Connection) -> None:
+    """It minds a second SIGINT, once it waits for the end of the app."""
+    env = {"ASYNCJOBS_DSN": dsn, "TEST_SCHEMA": schema, "TEST_GRACE": "60"}
+    uvicorn = ["-m", "uvicorn", "--factory", "tests.programs.embedding:web", "--port", "0"]
+    async with Program.python(*uvicorn, env=env) as program:
+        await enqueue(dsn, schema, "embedding.work", seconds=3600)
+        await program.line("working")
+        program.process.send_signal(signal.SIGINT)
+        await program.line("leaving")
+        assert await stopped(program, signal.SIGINT) < 1
+    assert await Work(dsn, schema, connection).rest() == [("pending", 0)]
+
+
+async def test_loop_that_is_torn_down_does_not_keep_outcomes_from_being_written(
+    dsn: str, schema: str, connection: Connection
+) -> None:
+    """As `asyncio.run` does when it is interrupted: it cancels every task there is, and waits for them."""
+    work = Work(dsn, schema, connection)
+
+    async def main() -> None:
+        async with work.jobs.runner(grace=60):
+            await work.start(1)
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(main())
+    await eventually(lambda: work.running == 1, description="it runs")
+    own = asyncio.current_task()
+    for one in asyncio.all_tasks() - {own}:
+        one.cancel()
+    began = time.monotonic()
+    await asyncio.wait({task})
+    assert time.monotonic() - began < 1
+    assert await work.rest() == [("failed", 1)]  # nobody had asked it to end
+    assert await work.runners() == 0
