@@ -70,6 +70,7 @@ _REMEDIES: dict[tuple[str, str], str] = {
 }
 
 _IN_FAILED_TRANSACTION = "25P02"
+_NO_SUCH_SCHEMA = {"3F000", "42883"}  # neither the schema, nor the function in an older one
 _PSYCOPG_IN_ERROR = 3  # psycopg.pq.TransactionStatus.INERROR
 
 
@@ -96,6 +97,12 @@ def refusal_of(connection: object, error: Exception) -> UnsupportedConnection | 
     causes = (error, getattr(error, "orig", None), error.__cause__)
     if any(getattr(cause, "sqlstate", None) == _IN_FAILED_TRANSACTION for cause in causes):
         return UnsupportedConnection(f"this {_name_of(connection)} is in a failed transaction: roll it back first.")
+    elsewhere = next((cause for cause in causes if getattr(cause, "sqlstate", None) in _NO_SUCH_SCHEMA), None)
+    if elsewhere is not None:
+        what = str(elsewhere).partition("\n")[0]
+        return UnsupportedConnection(
+            f"this {_name_of(connection)} leads to a database without the app's schema ({what}): give one to the app's database."
+        )
     kind = (type(error).__module__.partition(".")[0], type(error).__name__)
     if kind == ("sqlalchemy", "PendingRollbackError"):
         return UnsupportedConnection(f"this {_name_of(connection)} is in a failed transaction: roll it back first.")

@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from asyncjobs.errors import UnsupportedConnection
 from asyncjobs.model.new_row import NewRow
-from asyncjobs.store import callers
+from asyncjobs.store import callers, jobs
 from asyncjobs.store.database import Connection, Database, quote_identifier
 from asyncjobs.store.jobs import EnqueueAnswer
 from tests.support.eventually import eventually
@@ -39,16 +39,20 @@ async def asyncpg_caller(dsn: str, level: str) -> AsyncGenerator[Caller]:
     isolation: Any = level.lower().replace(" ", "_")
     transaction = connection.transaction(isolation=isolation)
     await transaction.start()
-    yield Caller(connection, connection.execute, transaction.commit, transaction.rollback)
-    await connection.close()
+    try:
+        yield Caller(connection, connection.execute, transaction.commit, transaction.rollback)
+    finally:
+        await connection.close()
 
 
 @asynccontextmanager
 async def psycopg_caller(dsn: str, level: str, **options: Any) -> AsyncGenerator[Caller]:
     connection = await psycopg.AsyncConnection.connect(dsn, **options)
     await connection.set_isolation_level(psycopg.IsolationLevel[level.replace(" ", "_")])
-    yield Caller(connection, lambda sql: connection.execute(sql.encode()), connection.commit, connection.rollback)
-    await connection.close()
+    try:
+        yield Caller(connection, lambda sql: connection.execute(sql.encode()), connection.commit, connection.rollback)
+    finally:
+        await connection.close()
 
 
 @asynccontextmanager
@@ -62,9 +66,11 @@ async def sqlalchemy_caller(dsn: str, level: str, *, driver: str, session: bool)
         connection = await made.connection() if isinstance(made, AsyncSession) else made
         await connection.exec_driver_sql(sql)
 
-    yield Caller(made, execute, made.commit, made.rollback)
-    await made.close()
-    await engine.dispose()
+    try:
+        yield Caller(made, execute, made.commit, made.rollback)
+    finally:
+        await made.close()
+        await engine.dispose()
 
 
 def with_factory(factory: Any) -> Callable[[str, str], AbstractAsyncContextManager[Caller]]:
@@ -317,3 +323,29 @@ async def test_a_database_that_is_not_postgresql_is_refused(database: Database) 
         patch.setattr(callers, "check_connection", lambda _: "sqlalchemy_connection")
         with pytest.raises(UnsupportedConnection, match="sqlite"):
             await callers.call(fake, "SELECT 1")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_a_connection_to_another_database_is_refused_by_name(driver: str, database: Database, empty_dsn: str) -> None:
+    async with DRIVERS[driver](empty_dsn, "READ COMMITTED") as caller:
+        with pytest.raises(UnsupportedConnection, match=r'^this \S+ leads to .* \(schema "asyncjobs" does not exist'):
+            await enqueue(database, caller, a_row())
+
+
+@pytest.mark.parametrize("way", ["own", "caller"])
+async def test_numbers_beyond_what_json_readers_keep_are_exact(way: str, database: Database, connection: Connection) -> None:
+    large = 2**53 + 1
+    await connection.execute(f"SELECT setval('asyncjobs.jobs_id_seq', {large + 100}), setval('asyncjobs.place_seq', {2**62})")
+    row = a_row(parent_job_id=large, payload='{"n": 123456789012345678901234567890, "f": 1.10}')
+    if way == "own":
+        link = database.link("own")
+        ids = await jobs.reserve_ids(link, 1)
+        enqueued = (await jobs.enqueue(link, [row], ids, [large])).enqueued
+        await link.close()
+    else:
+        enqueued = (await callers.enqueue(connection, database, [row], [large])).enqueued
+    found = await connection.fetchrow("SELECT id, parent_job_id, enqueue_token, payload::text AS payload FROM asyncjobs.jobs")
+    assert found is not None
+    assert enqueued[0].id == large + 101
+    payload = '{"f": 1.10, "n": 123456789012345678901234567890}'
+    assert tuple(found) == (large + 101, large, large, payload)
