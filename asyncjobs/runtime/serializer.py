@@ -8,8 +8,12 @@ others wait, and cost the claim nothing. No process holds state that matters; an
 dead and its type says `on_dead="halt"`), paused by an operator, or *stalled*: rows, none dispatched, not paused. A stalled key is
 what the protocol must not leave behind; each event below says why it does not, or who mends it.
 
-**The key's lock** is a transaction-scoped advisory lock on one of 4,096 slots, taken in ascending order. Lock order everywhere:
-dedup rows, rows of `jobs`, key locks, rows of `serialized_jobs`.
+**Locks.** The key's lock is a transaction-scoped advisory lock on one of 4,096 slots, taken in ascending order. Lock order
+everywhere: dedup rows, rows of `jobs`, key locks, rows of `serialized_jobs`. The ack alone has its rows of `serialized_jobs`
+before a key lock, and therefore waits for one only shortly. Nothing that strangers share waits for a lock that a caller's open
+transaction may hold: batches of enqueues give up after 50 ms and go on one by one, acks leave the key to a serializer, and
+serializers only try. Everything is a VOLATILE function under READ COMMITTED: each statement in it has a fresh snapshot, so what
+is looked up after a lock is as it is under the lock.
 
 **What can happen to a key:**
 
@@ -19,25 +23,28 @@ dedup rows, rows of `jobs`, key locks, rows of `serialized_jobs`.
 2. *Enqueue in a caller's transaction.* The row has no place until the commit; then a deferred trigger locks the keys of all such
    rows, draws places and dispatches. So the order is the order of the commits, and an open transaction blocks nobody. Under
    REPEATABLE READ and SERIALIZABLE the trigger cannot see what others dispatched since its snapshot: it leaves a request
-   (`dispatch_requests`, and a NOTIFY) that a serializer carries out after the commit.
+   (`dispatch_requests`, and a NOTIFY) that a serializer carries out after the commit. Under SERIALIZABLE it looks into no index,
+   either: any two such transactions would conflict there, and one of them would fail.
 3. *The head ends* (completed, dead, cancelled). The ack deletes its row and dispatches the next in the same transaction: first
    without the lock (nobody else can dispatch while the deleted row is visible to them), and for keys that seem empty under it.
-   Crash before the commit: nothing happened. After: it is done.
+   Crash before the commit: nothing happened. After: it is done. When somebody holds that lock for longer than a moment, the ack
+   leaves a request instead: whoever holds it commits before or after it, and the serializer looks when both are visible.
 4. *The head fails, snoozes, is interrupted, or is rescued*: it keeps its row, so the key is held and the place is kept. When it
-   is due it becomes pending again.
+   is due it becomes pending again, with a new place among the pending jobs: keys that fail for ever overtake nobody.
 5. *The head dies and its type halts*: the row stays, marked. Only `retry` or `release_key` move the key on; sweep and ack leave
    it.
 6. *A delayed job* is `scheduled` in `jobs` and not in the line. When due it joins at the end, under the key's lock.
 7. *A job is completed inside its handler's transaction*: only its row in `jobs` is written there; the key is let go when the
-   handler has ended. If the runner dies in between, the sweep lets it go.
+   handler has ended. If the runner dies in between, the rescue or the sweep lets it go.
 8. *An operator's verb* (cancel a waiting job or the head, retry, release, pause, resume, purge) derives the head anew before its
-   transaction ends.
+   transaction ends. Those on a key lock its head's row first: no ack that dispatches without the lock is under way then. A cancel
+   of a waiting job takes the key's lock and then the row, as whoever dispatches it has the row first.
 9. *Somebody's hand* deletes rows, or a request is not carried out (its runner died): the sweep finds stalled keys and dispatched
-   rows whose job is gone or ended, and mends them. Nothing relies on it.
+   rows whose job is gone or ended, and mends them. Nothing else relies on it.
 
 **The serializer** carries out requests and what the sweep finds: partitions, each a task with a queue of keys. A partition takes
-all that wait, drops duplicates, and dispatches the heads of all those keys in one call; a key whose lock a stranger's transaction
-holds is left to the next sweep, and delays no other key. Its memory is what is in flight, not the keys ever seen.
+all that wait, drops duplicates, and dispatches the heads of all those keys in one call; a key that is locked is tried again soon,
+then left to the next sweep, and delays no other key. Its memory is what is in flight, not the keys ever seen.
 """
 
 import asyncio
