@@ -19,7 +19,7 @@ from tests.support.eventually import eventually
 from tests.support.program import Program
 from tests.support.proxy import Proxy
 
-GRACE_SECONDS = 0.5
+GRACE_SECONDS = 0.3
 
 UVICORN = ["-m", "uvicorn", "--factory", "tests.programs.embedding:web"]
 
