@@ -17,11 +17,12 @@ from importlib.resources import files
 import asyncpg
 import msgspec
 
-from asyncjobs.errors import SchemaMissing, SchemaOutdated, SchemaTooNew
+from asyncjobs.errors import SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
 from asyncjobs.store.database import Connection, Database, quote_identifier
 from asyncjobs.store.failures import is_passing
 
 _ATTEMPTS = 12
+_LEAST_SERVER = 14  # functions whose bodies are parsed when they are made
 
 
 class Migration(msgspec.Struct, frozen=True):
@@ -84,10 +85,12 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
     """Apply what is missing; returns the names of what this call applied (empty when the schema was current).
 
     With `allow_breaking=False` it stops with SchemaOutdated before the first migration that is marked breaking, unless the schema
-    is new. Raises SchemaTooNew for a schema that a newer asyncjobs changed incompatibly.
+    is new. Raises SchemaTooNew for a schema that a newer asyncjobs changed incompatibly, SchemaError for one in which something
+    of somebody else's has a name of ours.
     """
     connection = await database.connect("migrate", command_timeout=300)
     try:
+        _check_version(database, connection)
         found = await _status(database, connection)
         if found.unknown_breaking:
             raise _too_new(database, found)
@@ -101,10 +104,22 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
         await _close(connection)
 
 
+def _check_version(database: Database, connection: Connection) -> None:
+    major = connection.get_server_version().major
+    if major < _LEAST_SERVER:
+        raise SchemaError(f"{database.place} runs PostgreSQL {major}: asyncjobs needs {_LEAST_SERVER} or newer.")
+
+
 def _too_new(database: Database, found: Status) -> SchemaTooNew:
     names = ", ".join(found.unknown_breaking)
     return SchemaTooNew(
         f'schema "{database.schema}" was changed by a newer asyncjobs ({names}): update asyncjobs in this program.'
+    )
+
+
+def _occupied(database: Database, what: str) -> SchemaError:
+    return SchemaError(
+        f'schema "{database.schema}" has a {what} that is not asyncjobs\' own: give asyncjobs a schema for itself (schema="…").'
     )
 
 
@@ -116,6 +131,8 @@ def _outdated(database: Database, names: list[str]) -> SchemaOutdated:
 
 async def _status(database: Database, connection: Connection) -> Status:
     exists = await connection.fetchrow(database.sql("migrations_exists"), database.schema)
+    if exists and exists["other"]:
+        raise _occupied(database, 'relation "migrations"')
     rows = await connection.fetch(database.sql("migrations_applied")) if exists and exists["ledger"] else []
     numbers = {row["number"] for row in rows}
     unknown = [row for row in rows if row["number"] not in {m.number for m in known()}]
@@ -133,6 +150,8 @@ async def _apply(database: Database, connection: Connection, migration: Migratio
         try:
             async with connection.transaction(isolation="read_committed"):
                 return await _apply_once(database, connection, migration)
+        except (asyncpg.DuplicateTableError, asyncpg.DuplicateFunctionError, asyncpg.DuplicateObjectError) as error:
+            raise _occupied(database, str(error).removesuffix(" already exists")) from error
         except asyncpg.PostgresError as error:
             if attempt == _ATTEMPTS - 1 or connection.is_closed() or not is_passing(error):
                 raise

@@ -1,0 +1,48 @@
+"""A schema that is somebody else's, too, and a server that is too old."""
+
+import asyncpg
+import pytest
+
+import asyncjobs.store.migrate as migrations
+from asyncjobs.errors import SchemaError
+from asyncjobs.store.database import Database
+from asyncjobs.store.migrate import check, migrate
+
+
+@pytest.mark.parametrize(
+    ("theirs", "what"),
+    [
+        ("CREATE TABLE public.migrations (id integer, applied date)", 'relation "migrations"'),
+        ("CREATE TABLE public.jobs (id integer)", 'relation "jobs"'),
+        ("CREATE FUNCTION public.clock() RETURNS timestamptz LANGUAGE sql AS 'SELECT now()'", 'function "clock"'),
+    ],
+)
+async def test_what_others_have_in_the_schema_is_named_and_left_alone(theirs: str, what: str, empty_dsn: str) -> None:
+    database = Database(empty_dsn, schema="public")
+    connection = await asyncpg.connect(empty_dsn)
+    await connection.execute(theirs)
+    relations = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+    before = await connection.fetchval(relations)
+    with pytest.raises(
+        SchemaError, match=f'^schema "public" has a {what}.* that is not asyncjobs\' own: give asyncjobs a schema'
+    ):
+        await migrate(database)
+    with pytest.raises(SchemaError):
+        await check(database)
+    assert await connection.fetchval(relations) == before
+    await connection.close()
+
+
+async def test_a_schema_that_others_use_is_shared_when_no_name_collides(empty_dsn: str) -> None:
+    database = Database(empty_dsn, schema="public")
+    connection = await asyncpg.connect(empty_dsn)
+    await connection.execute("CREATE TABLE public.users (id integer)")
+    assert await migrate(database) == [migration.name for migration in migrations.known()]
+    await check(database)
+    await connection.close()
+
+
+async def test_a_server_that_is_too_old_is_told_apart(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "_LEAST_SERVER", 99)
+    with pytest.raises(SchemaError, match=r"^the database runs PostgreSQL \d+: asyncjobs needs 99 or newer\.$"):
+        await migrate(Database(empty_dsn))
