@@ -110,5 +110,5 @@ async def test_a_thousand_jobs_take_few_transactions(new_app: NewApp, connection
 
 
 async def is_done(connection: Connection) -> bool:
-    left = await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE status <> 'completed'")
+    left: int = await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE status <> 'completed'")
     return left == 0

@@ -168,7 +168,9 @@ DECLARATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("function", "options", "problem"), HANDLERS, ids=lambda value: getattr(value, "__name__", str(value))[:40])
+@pytest.mark.parametrize(
+    ("function", "options", "problem"), HANDLERS, ids=lambda value: getattr(value, "__name__", str(value))[:40]
+)
 def test_a_function_that_cannot_be_a_handler_is_refused_at_its_declaration(function: Any, options: Any, problem: str) -> None:
     with pytest.raises(InvalidHandler) as caught:
         declared(function, **options)()
