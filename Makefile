@@ -13,7 +13,7 @@ RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" PYRIGHT_PYTHON_CACHE_DIR="$(CURDIR)/.ve
 
 BENCHES = $(basename $(notdir $(filter-out bench/__init__.py bench/lab.py,$(wildcard bench/*.py))))
 # Tests wait more than they work: more processes than two cores would say.
-WORKERS ?= 4
+WORKERS ?= 3
 ARGS ?=
 
 .PHONY: help
