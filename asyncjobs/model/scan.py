@@ -23,7 +23,7 @@ _COST_FACTOR: Final = 20.0
 class ScanStart:
     """The start of one scan. Not thread-safe: it belongs to its coordinator."""
 
-    __slots__ = ("_front_at", "_front_cost", "_hints", "_serving", "_served", "_start")
+    __slots__ = ("_front_at", "_front_cost", "_hints", "_served", "_serving", "_start")
 
     def __init__(self) -> None:
         self._start = FRONT

@@ -103,8 +103,8 @@ class Attempts:
         else:
             self._put(ack)
             if job.serialization_key is not None and ack.status in FINAL:
-                # The call that writes this end dispatches the key's next job, and claims it. Else that takes a second call, and on
-                # one key with nothing else to do a third, for our own notification (measured: 4 calls a job, 1 with this).
+                # The call that writes this end dispatches the key's next job, and claims it. Else that takes a second call, and
+                # on one key with nothing else to do a third, for our own notification (measured: 4 calls a job, 1 with this).
                 self._coordinators[job.queue].wake()
         self._wake()
         if job.rescues > 0:  # the next of its kind was passed over while this one ran: the scans that came back short lied
