@@ -7,7 +7,8 @@ It knows nothing of the database and believes no process: it looks at who joined
 were taken, when handlers started and ended, which writes were accepted, and what operators did. The rules:
 
 1. A token is of one claim. A claim's writes are accepted at most once, and never after the claim was taken away.
-2. Two attempts of one job, or of two jobs with one key, do not overlap, unless the earlier one had lost its claim.
+2. Two attempts of one job, or of two jobs with one key, do not overlap, unless the earlier one had lost its claim (or the later
+   one had, before it started: its process was frozen in between).
 3. A *stay* of a job in its key's line lasts from its joining until it is settled: completed, cancelled, dead (if its type halts:
    not before it was released). No job starts before all stays with a lower place are settled. An operator's retry of a job that
    was settled is a new stay, with the place of its new joining; one of a job that halted its key goes on with the old.
@@ -18,7 +19,7 @@ and `done_at`: the checker takes the moment that accuses nobody wrongly.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -73,7 +74,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     joins: Sequence[Joined] = ()
     verbs: Sequence[Applied] = ()
     writes: Sequence[Written] = ()
-    ended: Collection[int] = ()  # jobs that the table shows as ended: some are ended by others than their attempts
+    ended: Mapping[int, float] = {}  # when jobs ended, by the table: some are ended by others than their attempts
 
     def violations(self) -> list[Violation]:
         """Every violation that was found; none: P2 and P3 held."""
@@ -93,11 +94,24 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
                 if write.fenced_at is not None and write.fenced_at < write.at:
                     yield Violation("P2", write.job_id, f"accepted an outcome under token {token}, whose claim was taken away")
 
+    def _heeded(self) -> list[Attempt]:
+        """Without those that started after their claim was taken away, in a process that had been frozen: they are fenced."""
+        newest: dict[int, int] = {}
+        heeded: list[Attempt] = []
+        for attempt in sorted(self.attempts, key=lambda attempt: attempt.started_at):
+            ended_at = self.ended.get(attempt.job_id, float("inf"))
+            taken_away = attempt.number < newest.get(attempt.job_id, 0) or ended_at < attempt.started_at
+            if not (attempt.claim_lost and taken_away):
+                heeded.append(attempt)
+                newest[attempt.job_id] = attempt.number
+        return heeded
+
     def _overlaps(self) -> Iterator[Violation]:
-        for _, attempts in _grouped(self.attempts, lambda attempt: attempt.job_id):
+        heeded = self._heeded()
+        for _, attempts in _grouped(heeded, lambda attempt: attempt.job_id):
             for first, second in _overlapping(attempts):
                 yield Violation("P2", second.job_id, f"started attempt {second.number} while attempt {first.number} ran")
-        keyed = [attempt for attempt in self.attempts if attempt.serialization_key is not None]
+        keyed = [attempt for attempt in heeded if attempt.serialization_key is not None]
         for key, attempts in _grouped(keyed, lambda attempt: attempt.serialization_key):
             for first, second in _overlapping(attempts):
                 if first.job_id != second.job_id:
@@ -124,11 +138,12 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
                     latest, front = settled_at, stay.joined.job_id
 
     def _stays(self) -> Iterator[_Stay]:
-        attempts = dict(_grouped(self.attempts, lambda attempt: attempt.job_id))
+        attempts = dict(_grouped(self._heeded(), lambda attempt: attempt.job_id))
         verbs = dict(_grouped(self.verbs, lambda verb: verb.job_id))
         for job_id, joins in _grouped(self.joins, lambda joined: joined.job_id):
             stays = _stays_of(sorted(joins, key=_place), attempts.get(job_id, []), verbs.get(job_id, []))
-            yield from _ended_by_others(stays, attempts.get(job_id, [])) if job_id in self.ended else stays
+            ended_at = self.ended.get(job_id)
+            yield from stays if ended_at is None else _ended_by_others(stays, attempts.get(job_id, []), ended_at)
 
 
 def _stays_of(joins: Sequence[Joined], attempts: Sequence[Attempt], verbs: Sequence[Applied]) -> list[_Stay]:
@@ -157,11 +172,11 @@ def _add(stay: _Stay, attempt: Attempt) -> None:
     stay.settled_at = attempt.ended_at if is_final and not attempt.claim_lost else None
 
 
-def _ended_by_others(stays: list[_Stay], attempts: Sequence[Attempt]) -> list[_Stay]:
-    """A rescue, or an operator's request, ended the job after its last attempt, at a moment that nobody recorded."""
-    last = attempts[-1] if attempts else None
-    if last is not None and stays[-1].settled_at is None and not (stays[-1].joined.halts and last.outcome in {"dead", None}):
-        stays[-1].settled_at = last.started_at if last.ended_at is None or last.claim_lost else last.ended_at
+def _ended_by_others(stays: list[_Stay], attempts: Sequence[Attempt], ended_at: float) -> list[_Stay]:
+    """A rescue, or an operator's request, ended the job after its last attempt: perhaps one that was claimed and never seen."""
+    outcome = attempts[-1].outcome if attempts else None
+    if stays[-1].settled_at is None and not (stays[-1].joined.halts and outcome in {"dead", None}):
+        stays[-1].settled_at = ended_at
     return stays
 
 

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ class Stress:
                     continue
                 job_id = self.random.choice(sorted(self.committed)[-200:])
                 sent_at = time.monotonic()
-                verb = await self._again(lambda: serialized.cancel(link, job_id, "by an operator"))
+                verb = await self._again(partial(serialized.cancel, link, job_id, "by an operator"))
                 if verb.outcome == "cancelled":
                     self.verbs.append(Applied("cancel", job_id, sent_at, time.monotonic()))
         finally:
@@ -193,12 +194,13 @@ class Stress:
         link = self.database.link("judge")
         try:
             connection = await link.connection()
-            rows = await connection.fetch("SELECT id, status, rescues, errors FROM asyncjobs.jobs")
+            rows = await connection.fetch("SELECT id, status, rescues, errors, completed_at FROM asyncjobs.jobs")
             places = await connection.fetch("SELECT serialization_key, job_id, place FROM asyncjobs.audit_line")
             stuck = [tuple(row) for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
         finally:
             await link.close()
-        ended = {row["id"] for row in rows}
+        to_monotonic = time.monotonic() - time.time()
+        ended = {row["id"]: row["completed_at"].timestamp() + to_monotonic for row in rows}
         history = History(
             attempts=recorder.attempts(),
             joins=[Joined(*place) for place in places],
@@ -209,8 +211,8 @@ class Stress:
         return Result(
             violations=history.violations(),
             enqueued=len(self.committed),
-            missing=sorted(self.committed - ended),
-            unexpected=sorted(ended - self.committed),
+            missing=sorted(self.committed - ended.keys()),
+            unexpected=sorted(ended.keys() - self.committed),
             cancelled=sum(row["status"] == "cancelled" for row in rows),
             late_writes=sum(attempt.claim_lost and attempt.ended_at is not None for attempt in history.attempts),
             rescued=sum(row["rescues"] for row in rows),

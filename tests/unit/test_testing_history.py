@@ -135,7 +135,9 @@ def test_a_job_that_was_cancelled_and_then_retried_may_run() -> None:
 def test_a_job_that_a_rescue_ended_holds_nobody_up() -> None:
     attempts = [ran(1, 0, None, None, claim_lost=True), ran(2, 5, 6)]
     assert found(History(attempts=attempts, joins=line(1, 2))) == [("P3", 2)]
-    assert found(History(attempts=attempts, joins=line(1, 2), ended={1})) == []
+    assert found(History(attempts=attempts, joins=line(1, 2), ended={1: 4.5})) == []
+    assert found(History(attempts=attempts, joins=line(1, 2), ended={1: 5.5})) == [("P3", 2)]
+    assert found(History(attempts=attempts[1:], joins=line(1, 2), ended={1: 4.5})) == []  # claimed, and never seen to start
 
 
 def test_an_end_that_nobody_took_note_of_lets_no_other_job_run() -> None:
@@ -146,6 +148,14 @@ def test_an_end_that_nobody_took_note_of_lets_no_other_job_run() -> None:
 def test_an_attempt_of_a_process_that_was_frozen_before_its_start_concerns_nobody() -> None:
     attempts = [ran(1, 0, 1), ran(2, 2, 3), ran(1, 4, 5, claim_lost=True), ran(3, 6, 7)]
     assert found(History(attempts=attempts, joins=line(1, 2, 3))) == []
+
+
+def test_an_attempt_that_started_without_its_claim_may_run_beside_others() -> None:
+    late = ran(1, 4, 6, "interrupted", claim_lost=True)
+    attempts = [ran(1, 0, 1, number=2), ran(2, 3, 5), late]
+    assert found(History(attempts=attempts, joins=line(1, 2))) == []  # a later attempt of its job had started
+    assert found(History(attempts=attempts[1:], joins=line(1, 2), ended={1: 2.0})) == []  # its job had been ended by a rescue
+    assert found(History(attempts=attempts[1:])) == [("P3", 1)]
 
 
 def test_an_outcome_that_was_accepted_twice_is_found() -> None:
