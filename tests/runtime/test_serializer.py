@@ -31,7 +31,8 @@ class Setup:
         wakes = Wakes(self.notified.append)
         self.woken = Woken()
         wakes.add(self.woken)
-        self.serializer = Serializer(self.pool, wakes, events=Events(), **({"interval_seconds": 3600.0} | options))
+        options.setdefault("interval_seconds", 3600.0)
+        self.serializer = Serializer(self.pool, wakes, events=Events(), **options)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncGenerator[Serializer]:

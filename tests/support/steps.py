@@ -24,21 +24,20 @@ class _Counted(Awaitable[Any]):
         assert task is not None
         inner = self._coroutine.__await__()
         waits = 0
-        send: Callable[[], Any] = lambda: next(inner)  # noqa: E731
+        raised: BaseException | None = None
         while True:
             try:
-                future = send()
+                future = next(inner) if raised is None else inner.throw(raised)
             except StopIteration as stop:
                 return stop.value
             waits += 1
             if waits == self._step:
                 loop.call_soon(task.cancel)
+            raised = None
             try:
                 yield future
             except BaseException as error:  # noqa: BLE001 - it goes to the coroutine
-                send = lambda error=error: inner.throw(error)  # noqa: E731
-            else:
-                send = lambda: next(inner)  # noqa: E731
+                raised = error
 
 
 async def cancelled_at(step: int, function: Callable[[], Coroutine[Any, Any, Any]]) -> bool:
