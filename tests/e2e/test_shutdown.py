@@ -15,6 +15,8 @@ from asyncjobs.testing import Recorder
 from tests.support.eventually import eventually
 from tests.support.proxy import Proxy
 
+pytestmark = pytest.mark.matrix("loop")
+
 
 @pytest.fixture
 def jobs(database: Database) -> AsyncJobs:

@@ -14,6 +14,8 @@ from asyncjobs.model.outcome import Cancel, Dead, Retry, Snooze
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted
 from tests.support.attempts import Runs
 
+pytestmark = pytest.mark.matrix("loop")
+
 _request: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="none")
 
 
