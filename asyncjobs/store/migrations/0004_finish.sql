@@ -158,6 +158,9 @@ BEGIN
               AND (j.priority, j.place) > (_from_priority, _from_place) AND j.rescues = 0 AND j.type = ANY (_types)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     END IF;
+    IF cardinality(_ids) = 0 THEN
+        RETURN;
+    END IF;
     RETURN QUERY
     UPDATE asyncjobs.jobs AS j
     SET status = 'processing', attempts = j.attempts + 1, started_at = asyncjobs.clock(), runner_id = _runner, error_message = NULL,
@@ -194,6 +197,7 @@ DECLARE
     _seq bigint := _token_seq;
     _limit integer;
     _count integer;
+    _any_paused boolean;
 BEGIN
     IF cardinality(_ids) > 0 THEN
         SELECT a.written, a.pending INTO _written, _pending
@@ -215,13 +219,14 @@ BEGIN
             RETURN NEXT;
             _scan_queues := NULL;
         END IF;
-        IF EXISTS (SELECT FROM asyncjobs.pauses) THEN
+        _any_paused := EXISTS (SELECT FROM asyncjobs.pauses);
+        IF _any_paused THEN
             _types := ARRAY(SELECT t.type FROM unnest(_types) AS t(type)
                 EXCEPT SELECT p.name FROM asyncjobs.pauses AS p WHERE p.kind = 'type');
         END IF;
         FOR _scan IN 1 .. coalesce(cardinality(_scan_queues), 0) LOOP
             _limit := _scan_limits[_scan];
-            CONTINUE WHEN EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = _scan_queues[_scan]);
+            CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = _scan_queues[_scan]);
             IF _rescued AND _limit > 0 THEN
                 RETURN QUERY SELECT 'job', _scan, _scan_queues[_scan], c.id, c.token, c.lane, c.type, c.version, c.payload, c.priority,
                     c.place, c.attempts, c.max_attempts, c.timeout, c.snoozes, c.rescues, c.scheduled_at, c.run_at, c.started_at,
