@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -68,10 +68,9 @@ class Stress:
         started = time.monotonic()
         async with AsyncExitStack() as stack:
             programs = [await stack.enter_async_context(self._program(number)) for number in range(3)]
-            for program in programs:
-                await program.line("started")
+            runner_ids = [int((await program.line("started")).split()[1]) for program in programs]
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._break(programs[0], programs[1]))
+                group.create_task(self._break(programs, runner_ids))
                 operators = group.create_task(self._operate())
                 async with asyncio.TaskGroup() as enqueuers:
                     for part in self._parts(4):
@@ -165,14 +164,35 @@ class Stress:
             if done.outcome != "again":
                 return done
 
-    async def _break(self, victim: Program, sleeper: Program) -> None:
-        """Kill one, and freeze one for longer than its death takes."""
-        await asyncio.sleep(self.random.uniform(0.1, 0.6))
-        sleeper.pause()
-        await asyncio.sleep(self.random.uniform(0.05, 0.3))
-        victim.kill()
+    async def _break(self, programs: Sequence[Program], runner_ids: Sequence[int]) -> None:
+        """Kill one, and freeze one for longer than its death takes, each while it runs jobs."""
+        link = self.database.link("look")
+        try:
+            connection = await link.connection()
+
+            async def is_busy(runner_id: int) -> bool:
+                return bool(await connection.fetchval("SELECT count(*) > 2 FROM asyncjobs.jobs WHERE runner_id = $1", runner_id))
+
+            await asyncio.sleep(self.random.uniform(0.0, 0.5))
+            await eventually(
+                partial(self._is_frozen_busy, programs[1], partial(is_busy, runner_ids[1])), description="frozen", timeout=20.0
+            )
+            await asyncio.sleep(self.random.uniform(0.05, 0.3))
+            await eventually(partial(is_busy, runner_ids[0]), description="the victim is busy", interval=0.002, timeout=20.0)
+            programs[0].kill()
+        finally:
+            await link.close()
         await asyncio.sleep(self.plan.runner_timeout * 2)
-        sleeper.unpause()
+        programs[1].unpause()
+
+    async def _is_frozen_busy(self, program: Program, is_busy: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
+        """Freeze it. One that holds no jobs then, when what it had sent is done, goes on."""
+        program.pause()
+        await asyncio.sleep(0.05)
+        if await is_busy():
+            return True
+        program.unpause()
+        return False
 
     async def _is_drained(self) -> bool:
         link = self.database.link("look")
