@@ -64,6 +64,7 @@ async def test_keys_with_a_backlog_starve_no_others(dsn: str, hot: int, backlog:
     assert shop.ran.index("urgent") <= urgent_since + 100
 
 
+@pytest.mark.unaudited("the recorder keeps every event")
 @pytest.mark.parametrize("rounds", [3, pytest.param(1_000, marks=pytest.mark.proof)])
 async def test_keys_that_were_seen_once_cost_no_memory(dsn: str, connection: Connection, rounds: int) -> None:
     """Ever new keys, 1,000 a round: the runner is as big as before, and nothing of them is left in the line."""

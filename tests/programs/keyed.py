@@ -8,6 +8,8 @@ from asyncjobs import AsyncJobs, Backoff, JobContext, Queue
 from asyncjobs.telemetry.events import RunnerStarted
 from asyncjobs.testing import Recorder
 
+WORK_SECONDS = float(os.environ["WORK_SECONDS"])
+
 jobs = AsyncJobs(
     queues=[Queue("default", concurrency=12)],
     heartbeat=0.3,
@@ -24,7 +26,7 @@ jobs = AsyncJobs(
 @jobs.job("work", serialize_by="key {key}", max_attempts=20, backoff=Backoff(0.02, maximum=0.05))
 async def work(ctx: JobContext, key: int, failures: int) -> None:
     """Fail the first so many attempts."""
-    await asyncio.sleep(0.002 * (ctx.job.id % 3))
+    await asyncio.sleep(WORK_SECONDS * (ctx.job.id % 3))
     if ctx.attempt <= failures:
         raise RuntimeError(f"attempt {ctx.attempt}")
 

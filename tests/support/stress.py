@@ -34,6 +34,7 @@ class Plan(msgspec.Struct, frozen=True):
     jobs_per_key: int
     failing: float = 0.2
     runner_timeout: float = 1.5
+    work_seconds: float = 0.002  # of a job, or twice as much, or nothing
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -85,6 +86,7 @@ class Stress:
 
     def _program(self, number: int) -> Program:
         env = {"ASYNCJOBS_DSN": self.database.dsn, "SPOOL": str(self.folder / f"spool-{number}")}
+        env["WORK_SECONDS"] = str(self.plan.work_seconds)
         return Program.python("-m", "tests.programs.keyed", env=env)
 
     def _parts(self, count: int) -> list[list[NewRow]]:
@@ -171,9 +173,9 @@ class Stress:
             connection = await link.connection()
 
             async def is_busy(runner_id: int) -> bool:
-                return bool(await connection.fetchval("SELECT count(*) > 2 FROM asyncjobs.jobs WHERE runner_id = $1", runner_id))
+                return bool(await connection.fetchval("SELECT count(*) > 0 FROM asyncjobs.jobs WHERE runner_id = $1", runner_id))
 
-            await asyncio.sleep(self.random.uniform(0.0, 0.5))
+            await asyncio.sleep(self.random.uniform(0.0, 0.3))
             await eventually(
                 partial(self._is_frozen_busy, programs[1], partial(is_busy, runner_ids[1])), description="frozen", timeout=20.0
             )
