@@ -157,12 +157,10 @@ def test_an_annotation_may_name_what_comes_later_but_not_what_never_comes() -> N
         jobs.settle()
 
 
-@pytest.mark.parametrize("kind", ["schedule", "duty", "circuit breaker"])
+@pytest.mark.parametrize("kind", ["duty", "circuit breaker"])
 def test_what_is_not_built_yet_is_refused_at_open_and_not_ignored(kind: str) -> None:
     jobs = AsyncJobs()
-    if kind == "schedule":
-        jobs.cron("nightly", "0 3 * * *")(_no_arguments)
-    elif kind == "duty":
+    if kind == "duty":
         jobs.duty("nightly", every=5)(_no_arguments)
     else:
         jobs.circuit_breaker("nightly")
