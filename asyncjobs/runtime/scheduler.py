@@ -9,7 +9,7 @@ moves the row on *from the tick that was seen* and makes the job, or does neithe
 2. Look, one statement: where the rows are that have the definition this program declared, and what the server's clock says. Local
    clocks only time the next look.
 3. For each row that owes ticks: tick. Several runners find the same tick due in the same millisecond; one moves the row on, the
-   others find it locked or moved, and go on. Nothing raises in the server.
+   others find it locked (and look again a moment later) or moved. Nothing raises in the server.
 4. After the commit the queue is woken, here and by NOTIFY. A crash in between leaves pending jobs to the poll.
 5. Sleep until the next tick is due, or for the interval if that comes first.
 
@@ -44,6 +44,8 @@ from asyncjobs.telemetry.events import (
 _MARGIN_SECONDS: Final = 0.001
 #: After a tick that had to wait for a stranger's lock.
 _AGAIN_SECONDS: Final = 1.0
+#: After a tick whose row was locked: it was taken, unless that was a runner that declares, or an operator.
+_LOCKED_SECONDS: Final = 0.2
 #: A runner without schedules of its own only looks for such as were removed.
 _IDLE_FACTOR: Final = 4
 #: Default priority; a better one may belong before jobs that were claimed already.
@@ -72,6 +74,7 @@ class Scheduler(Service):
         self._runner_id = runner_id
         self._declared_as: int | None = None
         self._declare_at = 0.0
+        self._looked_at = 0.0
         self._differing: set[str] = set()
 
     async def pass_(self) -> float | None:
@@ -80,13 +83,17 @@ class Scheduler(Service):
         async with self._pool.take() as link:
             if self._declared_as != runner_id:
                 await self._declare(link, runner_id)
-            seen = await store.look(link, runner_id)
+            seen = await self._look(link, runner_id)
             if self._is_stale(seen):
                 await self._declare(link, runner_id)
-                seen = await store.look(link, runner_id)
+                seen = await self._look(link, runner_id)
             delays = [await self._see_to(link, name, at, seen.now) for name, at in seen.last_ticks.items()]
-        delay = min(delays, default=self.interval_seconds)
-        return None if delay >= self.interval_seconds else delay
+        delay = min(delays, default=self.interval_seconds) - (self._monotonic() - self._looked_at)
+        return None if delay >= self.interval_seconds else max(delay, 0.0)
+
+    async def _look(self, link: Link, runner_id: int) -> store.ScheduleLook:
+        self._looked_at = self._monotonic()
+        return await store.look(link, runner_id)
 
     def _is_stale(self, seen: store.ScheduleLook) -> bool:
         # Other programs' newer definitions stay: declaring against them again and again would change nothing.
@@ -115,7 +122,8 @@ class Scheduler(Service):
         try:
             due = due_ticks(schedule.timing, schedule.misfire, last_tick, now)
             if due is not None:
-                await self._tick(link, schedule, last_tick, due, now)
+                if await self._tick(link, schedule, last_tick, due, now) == "locked":
+                    return _LOCKED_SECONDS
                 last_tick = due.reached
             following = schedule.timing.following(last_tick)
         except Exception as error:
@@ -129,10 +137,10 @@ class Scheduler(Service):
             return self.interval_seconds
         return max((following - now).total_seconds(), 0.0) + _MARGIN_SECONDS
 
-    async def _tick(self, link: Link, schedule: Schedule, last_tick: datetime, due: Due, now: datetime) -> None:
+    async def _tick(self, link: Link, schedule: Schedule, last_tick: datetime, due: Due, now: datetime) -> store.Outcome:
         ticked = await store.tick(link, self._declared_as or 0, schedule.name, last_tick, due)
-        if ticked.outcome == "taken":
-            return
+        if ticked.outcome in {"taken", "locked"}:
+            return ticked.outcome
         if ticked.job_ids:
             row = schedule.row
             self._wakes.pending(row.queue, front=row.priority < _ORDINARY, here_only=not row.notify)
@@ -143,6 +151,7 @@ class Scheduler(Service):
         if ticked.outcome != "fired" or due.is_skipping:
             reason = ticked.outcome if ticked.outcome in {"overlapped", "duplicate"} else "missed"
             self.events.emit(ScheduleTicksSkipped(schedule=schedule.name, reason=reason, after=last_tick, until=due.reached))
+        return ticked.outcome
 
     async def _disable(self, link: Link, name: str, error: Exception) -> None:
         reason = f"{type(error).__name__}: {error}"[:500]

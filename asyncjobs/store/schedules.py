@@ -9,7 +9,7 @@ import msgspec
 from asyncjobs.model.schedule import Due, Misfire, Overlap, Schedule, Timing
 from asyncjobs.store.database import Link
 
-Outcome = Literal["fired", "taken", "overlapped", "duplicate", "skipped"]
+Outcome = Literal["fired", "taken", "locked", "overlapped", "duplicate", "skipped"]
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):

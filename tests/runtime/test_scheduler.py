@@ -236,6 +236,21 @@ async def test_a_key_that_a_stranger_holds_delays_its_schedule_only(
     assert recorder.of(ServicePassFailed) == []
 
 
+async def test_a_row_that_an_operator_holds_delays_no_tick_longer_than_that(
+    make: Make, connection: Connection, recorder: Recorder
+) -> None:
+    setup = make(a_schedule(every=3600.0), a_schedule("t", every=0.2))
+    async with setup.running(), asyncio.timeout(10):
+        async with connection.transaction():
+            await connection.execute("UPDATE asyncjobs.schedules SET last_tick = now() - interval '1 hour' WHERE name = 's'")
+        async with connection.transaction():
+            await connection.execute("SELECT FROM asyncjobs.schedules WHERE name = 's' FOR UPDATE")
+            await setup.look()
+            before = len(recorder.of(ScheduleFired))
+            await eventually(lambda: len(recorder.of(ScheduleFired)) > before, description="the other one ticks")
+        await eventually(lambda: any(event.schedule == "s" for event in recorder.of(ScheduleFired)), description="it ticks")
+
+
 async def test_a_program_that_differs_says_so_once_and_fires_nothing(
     make: Make, connection: Connection, recorder: Recorder
 ) -> None:

@@ -198,7 +198,7 @@ def test_equal_declarations_have_equal_definitions_and_others_have_others() -> N
     def definition(**options: Any) -> str:
         jobs = AsyncJobs()
         email = jobs.job("email")(first)
-        timing = {"every": 60} if "cron" not in options else {}
+        timing: dict[str, Any] = {"every": 60} if "cron" not in options else {}
         jobs.schedule("s", email.using(**options.pop("using", {})).new(options.pop("to", "a")), **timing, **options)
         jobs.settle()
         return jobs.schedules[0].definition

@@ -163,7 +163,7 @@ END $$;
 -- comes second finds another tick there and does nothing, so a tick makes its job once, however many runners see it come.
 CREATE FUNCTION asyncjobs.tick_schedule(
     _name text, _runner bigint, _previous timestamptz, _reached timestamptz, _ticks timestamptz[],
-    OUT outcome text,    -- fired, taken (by another runner, or it is not ours to fire), overlapped, duplicate, skipped
+    OUT outcome text,    -- fired, taken (by another runner, or it is not ours to fire), locked, overlapped, duplicate, skipped
     OUT ids bigint[], OUT created boolean[])
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -173,11 +173,13 @@ DECLARE
     _last_job_id bigint;
     _status text;
 BEGIN
-    outcome := 'taken';
-    PERFORM FROM asyncjobs.schedules AS s WHERE s.name = _name FOR NO KEY UPDATE SKIP LOCKED;  -- somebody else is at it
+    -- Most likely another runner lets it tick, but it may also be one that declares it, or an operator.
+    outcome := 'locked';
+    PERFORM FROM asyncjobs.schedules AS s WHERE s.name = _name FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    outcome := 'taken';
     UPDATE asyncjobs.schedules AS s SET last_tick = _reached, updated_at = asyncjobs.clock()
     WHERE s.name = _name AND s.last_tick = _previous AND s.enabled AND _reached <= asyncjobs.clock()
       AND s.definition = (SELECT d.definition FROM asyncjobs.schedule_declarations AS d WHERE d.runner_id = _runner AND d.name = _name)
