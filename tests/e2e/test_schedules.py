@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, closing
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -113,20 +114,20 @@ def own_server() -> Generator[str]:
 async def connected(dsn: str) -> Connection:
     """A connection, as soon as the server takes one."""
 
-    async def connect() -> Connection | None:
+    async def connect() -> Any:
         try:
             return await asyncpg.connect(dsn, command_timeout=30)
         except (OSError, asyncpg.PostgresError):
             return None
 
-    made = await eventually(connect, description="the server is up again", timeout=60, interval=0.2)
-    assert made is not None
+    made: Connection = await eventually(connect, description="the server is up again", timeout=60, interval=0.2)
     return made
 
 
 async def crash(connection: Connection) -> None:
     """Kill this connection's backend: PostgreSQL then restarts with all of them, and recovers."""
     os.kill(connection.get_server_pid(), signal.SIGKILL)
+    await eventually(connection.is_closed, description="the backend is gone")
 
 
 @pytest.mark.proof
