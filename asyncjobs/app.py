@@ -20,6 +20,7 @@ from asyncjobs.handles import JobHandle, ended
 from asyncjobs.lifecycle import Lifecycle
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
+from asyncjobs.model.schedule import Schedule
 from asyncjobs.options import Options
 from asyncjobs.planned import refuse_planned
 from asyncjobs.router import JobRouter
@@ -28,6 +29,7 @@ from asyncjobs.runner import Runner
 from asyncjobs.running import lifespan, run_until_signal, running
 from asyncjobs.runtime.health import Health
 from asyncjobs.runtime.opened import Opened
+from asyncjobs.schedules import made_schedules
 from asyncjobs.telemetry.events import Events
 from asyncjobs.which_app import check_loop, not_open
 
@@ -75,6 +77,7 @@ class AsyncJobs(JobRouter):
             self.events.subscribe(hook)
         self.declarations.app = ref(self)
         self._handlers: dict[str, Handler] | None = None
+        self.schedules: list[Schedule] = []  # since the first open
         self.lifecycle = Lifecycle(self)
         self.admin = Admin(self._here)
         self.runners: list[Runner] = []  # that run now, in this process
@@ -100,16 +103,18 @@ class AsyncJobs(JobRouter):
     def settle(self) -> None:
         """Hold the declarations together, once, at the first open; after it there are no more.
 
-        ConfigurationError of all kinds: unknown queues and lanes, annotations that cannot be resolved; UsageError for what is
-        not supported yet.
+        ConfigurationError of all kinds: unknown queues and lanes, annotations that cannot be resolved, schedules whose job cannot
+        be enqueued; UsageError for what is not supported yet.
         """
         if self._handlers is not None:
             return
         handlers = self.declarations.all_handlers()
-        refuse_planned(self.declarations.all_planned())
+        planned = self.declarations.all_planned()
+        refuse_planned(planned)
         for handler in handlers.values():
             handler.settle()
             check_placed(handler, self.queues)
+        self.schedules = made_schedules(planned, handlers, self.queues, self.settings)
         self._handlers = handlers
         self.declarations.is_closed = True
 

@@ -12,7 +12,7 @@
     ├ SchemaError
     │ └ SchemaMissing · SchemaOutdated · SchemaTooNew
     ├ DatabaseUnavailable(ConnectionError)
-    ├ KeyNotFound · StateError
+    ├ KeyNotFound · ScheduleNotFound · StateError
     ├ JobError
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
@@ -237,6 +237,14 @@ class KeyNotFound(AsyncJobsError):
     def __init__(self, key: str) -> None:
         self.key = key
         super().__init__(f'no job has the serialization key "{key}" now: it is idle.')
+
+
+class ScheduleNotFound(AsyncJobsError):
+    """No schedule of this name was ever declared. `.name`."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name, self.known = name, sorted(known)
+        super().__init__(f'there is no schedule "{name}" ({listed(self.known)}).{did_you_mean(name, self.known)}')
 
 
 class StateError(AsyncJobsError):

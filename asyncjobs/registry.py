@@ -37,12 +37,9 @@ class Declarations:
         self.handlers.update(dict.fromkeys(names, handler))
 
     def plan(self, planned: Planned) -> None:
-        """Take in what later work will build. DuplicateName; AlreadyOpen."""
+        """Take in a schedule, or what later work will build. DuplicateName; AlreadyOpen."""
         self.refuse_when_open(f'{planned.what} "{planned.name}"')
-        for root in self.ancestors():
-            for other in root.all_planned():
-                if (other.what, other.name) == (planned.what, planned.name):
-                    raise DuplicateName(planned.what, planned.name, other.declared_at, planned.declared_at)
+        self._refuse_planned_twice(planned)
         self.planned.append(planned)
 
     def include(self, child: "Declarations") -> None:
@@ -56,6 +53,8 @@ class Declarations:
             known = self._known_anywhere(name)
             if known is not None and known is not handler:
                 raise DuplicateName("job", name, known.declared_at, handler.declared_at)
+        for planned in child.all_planned():
+            self._refuse_planned_twice(planned)
         self.children.append(child)
         child.parents.add(self)
 
@@ -98,6 +97,12 @@ class Declarations:
         """The apps that include this router."""
         found: list[AsyncJobs | None] = [one.app() for one in self.ancestors() if one.app is not None]
         return [app for app in found if app is not None]
+
+    def _refuse_planned_twice(self, planned: Planned) -> None:
+        for root in self.ancestors():
+            for other in root.all_planned():
+                if (other.what, other.name) == (planned.what, planned.name) and other is not planned:
+                    raise DuplicateName(planned.what, planned.name, other.declared_at, planned.declared_at)
 
     def _known_anywhere(self, name: str) -> Handler | None:
         found = (one.handlers.get(name) for root in self.ancestors() for one in root.tree())

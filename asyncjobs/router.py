@@ -6,26 +6,16 @@ from typing import Any, Literal
 
 from asyncjobs.config import Settings, config_seconds
 from asyncjobs.decorators import CronDecorator, DutyDecorator, JobDecorator
-from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName, InvalidSchedule
+from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName
 from asyncjobs.handlers import Declared, Handler, NewJob, Upgrade
 from asyncjobs.job_type import JobType
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.names import check_name
 from asyncjobs.model.outcome import Duration
 from asyncjobs.places import callers_place, local_names_of, place_of, variable_of
-from asyncjobs.planned import (
-    CircuitBreaker,
-    Misfire,
-    Overlap,
-    Planned,
-    Strategy,
-    check_breaker,
-    check_cron,
-    check_duty,
-    check_schedule,
-    check_times,
-)
+from asyncjobs.planned import CircuitBreaker, Planned, Strategy, check_breaker, check_duty
 from asyncjobs.registry import Declarations
+from asyncjobs.schedules import Misfire, Overlap, check_job, check_schedule
 from asyncjobs.signature import check_function
 
 __all__ = ["JobRouter", "JobType"]
@@ -123,10 +113,16 @@ class JobRouter:
         max_attempts: int | None = None,
         backoff: Backoff | None = None,
     ) -> CronDecorator:
-        """Make a job type of the function below, which needs no arguments, and enqueue it at each tick of the expression."""
+        """Make a job type of the function below, which needs no arguments, and enqueue it at each tick of the expression.
+
+        The expression has five fields (or is `@daily` …) and is meant in the time zone. Where its clock changes, a fixed time
+        that is left out comes right after the gap, and one that comes twice counts once. Ticks that nobody saw to are made up for
+        by one job (`misfire="one"`), by none (`"skip"`), or each by its own (`"all"`, the last thousand). While an earlier job of
+        the schedule is not done, a tick makes another (`overlap="allow"`), none (`"skip"`), or one that waits (`"queue"`: at most
+        one does).
+        """
         _refuse_function(name)
-        check_schedule(name, timezone=timezone, misfire=misfire, overlap=overlap)
-        details = {"cron": check_cron(name, expression), "timezone": timezone, "misfire": misfire, "overlap": overlap}
+        details = check_schedule(name, cron=expression, every=None, timezone=timezone, misfire=misfire, overlap=overlap)
         declared = self._declared(
             queue=queue, lane=lane, priority=priority, timeout=timeout, max_attempts=max_attempts, backoff=backoff
         )
@@ -151,11 +147,12 @@ class JobRouter:
         misfire: Misfire = "one",
         overlap: Overlap = "allow",
     ) -> None:
-        """Enqueue this job at each tick of the cron expression, or `every` so often."""
-        check_schedule(name, timezone=timezone, misfire=misfire, overlap=overlap)
-        _refuse_unmade(name, job)
-        details = {**check_times(name, cron, every), "timezone": timezone, "misfire": misfire, "overlap": overlap, "job": job}
-        self._plan("schedule", name, callers_place(), details)
+        """Enqueue this job at each tick of the cron expression, or `every` so often; `misfire` and `overlap` as for `cron`.
+
+        Its payload, key, dedup key, queue and priority are each job's. InvalidSchedule when one of these cannot be meant.
+        """
+        details = check_schedule(name, cron=cron, every=every, timezone=timezone, misfire=misfire, overlap=overlap)
+        self._plan("schedule", name, callers_place(), {**details, "job": check_job(name, job)})
 
     def duty(self, name: str, /, *, every: Duration, strategy: Strategy = "lease") -> DutyDecorator:
         """Do the function below, `async (ctx: DutyContext)` or `()`, every so often on one runner; it returns what it did."""
@@ -228,11 +225,6 @@ class JobRouter:
 def _refuse_function(name: object) -> None:
     if callable(name):
         raise InvalidName(f'the job has no name: write @router.job("{getattr(name, "__name__", "name")}").', name=name)
-
-
-def _refuse_unmade(name: str, job: object) -> None:
-    if not isinstance(job, NewJob):
-        raise InvalidSchedule(name, f"{job!r} is no job: give {getattr(job, 'name', 'job_type')}.new(...).")
 
 
 def _refuse_other(router: object) -> None:

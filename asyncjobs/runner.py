@@ -1,7 +1,7 @@
 """A runner: the composition of coordinators, attempts, acker and services for one process, and how it starts and stops.
 
-Start: register → heartbeat → listen, claim, promote, rescue. Everything that became pending before the LISTEN is found by the
-claim that follows it.
+Start: register → heartbeat → listen, claim, promote, rescue, fire schedules. Everything that became pending before the
+LISTEN is found by the claim that follows it.
 
 Declared dead (its row is gone): cancel what runs, register anew under a new id, go on. Its writes under the old claims touch
 nothing. Not confirmed alive for 5/6 of `runner_timeout`: cancel what runs, since others may take it from now on; what turns out
@@ -28,6 +28,7 @@ from asyncjobs.errors import ClaimLost
 from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
+from asyncjobs.model.schedule import Schedule
 from asyncjobs.runtime.acker import Acker, Tokens
 from asyncjobs.runtime.attempt import Attempt, Context, Handler, Surroundings
 from asyncjobs.runtime.attempts import Attempts
@@ -40,6 +41,7 @@ from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.rescuer import Rescuer
+from asyncjobs.runtime.scheduler import Scheduler
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.settler import Settler
@@ -79,6 +81,7 @@ class Runner:
         *,
         queues: Sequence[Queue],
         handlers: Mapping[str, Handler],
+        schedules: Sequence[Schedule],
         open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context],
         grace: float,
         listen: Database,
@@ -130,6 +133,7 @@ class Runner:
             runner_timeout_seconds=settings.runner_timeout, batch=settings.batch, max_errors=settings.max_errors,
         )  # fmt: skip
         self.serializer = Serializer(opened.pool, opened.wakes, events=self._events, interval_seconds=settings.sweep_interval)
+        self.scheduler = Scheduler(opened.pool, opened.wakes, schedules, events=self._events, runner_id=lambda: self.id)
         self._stopping = self._make_stopping()
 
     def _make_stopping(self) -> Stopping:
@@ -220,7 +224,9 @@ class Runner:
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
         stuck_check = _StuckCheck(self.attempts, events=self._events)
-        services = [self.listening, self.promoter, self.rescuer, self.serializer, self.progress, stuck_check]
+        services = [
+            self.listening, self.promoter, self.rescuer, self.serializer, self.scheduler, self.progress, stuck_check,
+        ]  # fmt: skip
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self.started_at = time.monotonic()
@@ -289,6 +295,7 @@ class Runner:
             coordinator.wake(front=True)
         self.promoter.wake()
         self.serializer.wake()
+        self.scheduler.wake()
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
         """Jobs of the queue became pending."""
@@ -299,6 +306,10 @@ class Runner:
     def wake_keys(self) -> None:
         """Heads of keys are to be dispatched."""
         self.serializer.wake()
+
+    def wake_schedules(self) -> None:
+        """A schedule was enabled."""
+        self.scheduler.wake()
 
     def wake_due(self, seconds: float) -> None:
         """Something becomes due in so many seconds."""

@@ -48,6 +48,7 @@ async def running(
             opened,
             queues=chosen,
             handlers=handlers,
+            schedules=app.schedules,
             open_context=lambda attempt, job, log: _open_context(app, attempt, job, log),
             grace=seconds,
             listen=app.lifecycle.listening_database(opened),

@@ -57,6 +57,14 @@ OUTPUT = {
         "delay: do not forget the cake, on time",
         "run_at: do not forget the milk, on time",
     ],
+    "schedules.py": [
+        "often: report of visits",
+        "schedules.hourly: @hourly, UTC, queue",
+        "schedules.nightly: 30 2 * * *, Europe/Helsinki, allow",
+        "schedules.often: 0:00:00.500000, UTC, skip",
+        "now: cleaned up",
+        "disabled: stocktaking",
+    ],
     "results.py": [
         "result:   Invoice(number='2026-17', total=Decimal('20.00'))",
         "later:    Invoice(number='2026-17', total=Decimal('20.00'))",

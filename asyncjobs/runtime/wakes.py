@@ -20,6 +20,9 @@ class Woken(Protocol):
     def wake_keys(self) -> None:
         """Heads of keys are to be dispatched."""
 
+    def wake_schedules(self) -> None:
+        """A schedule was enabled."""
+
     def wake_all(self) -> None:
         """Anything may have changed: nobody listened for a while."""
 
@@ -61,6 +64,15 @@ class Wakes:
         elif kind == "k":
             for woken in tuple(self._woken):
                 woken.wake_keys()
+        elif kind == "s":
+            self.schedules(here_only=True)
+
+    def schedules(self, *, here_only: bool = False) -> None:
+        """A schedule was enabled: when it ticks next has to be found out."""
+        for woken in tuple(self._woken):
+            woken.wake_schedules()
+        if not here_only:
+            self._notify("s")
 
     def missed(self) -> None:
         """Notifications may have been missed until now."""

@@ -5,6 +5,7 @@ An event that nobody subscribed to costs a dictionary look-up: callers of the ho
 
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -149,6 +150,44 @@ class ServicePassFailed(Event, frozen=True, kw_only=True):
 class DatabaseFailed(Event, frozen=True, kw_only=True):
     during: str
     error: BaseException
+
+
+class SchedulesDeclared(Event, frozen=True, kw_only=True):
+    """What became of the rows of schedules when a runner declared its own."""
+
+    added: list[str]
+    changed: list[str]
+    enabled: list[str]
+    removed: list[str]
+
+
+class ScheduleDiffers(Event, frozen=True, kw_only=True):
+    """Other runners declare this schedule with a newer definition: it is theirs to fire."""
+
+    schedule: str
+
+
+class ScheduleFired(Event, frozen=True, kw_only=True):
+    schedule: str
+    job_ids: list[int]
+    tick_at: datetime
+    late_seconds: float
+
+
+class ScheduleTicksSkipped(Event, frozen=True, kw_only=True):
+    """Ticks after the first instant and up to the second made no job of their own: `missed`, `overlapped` or `duplicate`."""
+
+    schedule: str
+    reason: str
+    after: datetime
+    until: datetime
+
+
+class ScheduleDisabled(Event, frozen=True, kw_only=True):
+    """A schedule cannot tick: it rests until its definition changes or an operator enables it."""
+
+    schedule: str
+    reason: str
 
 
 class EmbeddedStarted(Event, frozen=True, kw_only=True):

@@ -41,6 +41,11 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.LoopStalled: ("warning", "asyncjobs.loop.stalled"),
     e.ServicePassFailed: ("error", "asyncjobs.service.pass_failed"),
     e.DatabaseFailed: ("warning", "asyncjobs.database.failed"),
+    e.SchedulesDeclared: ("info", "asyncjobs.schedules.declared"),
+    e.ScheduleDiffers: ("warning", "asyncjobs.schedule.differs"),
+    e.ScheduleFired: ("debug", "asyncjobs.schedule.fired"),
+    e.ScheduleTicksSkipped: ("info", "asyncjobs.schedule.ticks_skipped"),
+    e.ScheduleDisabled: ("error", "asyncjobs.schedule.disabled"),
     e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),
     e.SinkFailed: ("error", "asyncjobs.sink.failed"),
 }

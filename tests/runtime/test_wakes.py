@@ -17,9 +17,11 @@ def test_what_was_heard_from_others_is_not_notified_again() -> None:
     notified: list[str] = []
     wakes, woken = Wakes(notified.append), Woken()
     wakes.add(woken)
-    for payload in ("q:mail", "f:mail", "d", "k"):
+    for payload in ("q:mail", "f:mail", "d", "k", "s"):
         wakes.heard(payload)
     assert (woken.queues, woken.due, woken.keys) == ([("mail", False), ("mail", True)], [0.0], 1)
+    assert woken.schedules == 1
+    wakes.schedules(here_only=True)
     assert notified == []
 
 

@@ -174,6 +174,41 @@ CREATE TABLE asyncjobs.runners (
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE asyncjobs.schedule_declarations (
+    runner_id bigint NOT NULL,
+    name text NOT NULL,
+    definition jsonb NOT NULL,
+    CONSTRAINT schedule_declarations_runner_id_fkey FOREIGN KEY (runner_id) REFERENCES asyncjobs.runners(id) ON DELETE CASCADE,
+    CONSTRAINT schedule_declarations_pkey PRIMARY KEY (runner_id, name)
+);
+CREATE INDEX schedule_declarations_name ON asyncjobs.schedule_declarations USING btree (name);
+
+CREATE TABLE asyncjobs.schedules (
+    name text NOT NULL,
+    definition jsonb NOT NULL,
+    type text DEFAULT (definition #>> '{job,type}'::text[]),
+    queue text DEFAULT (definition #>> '{job,queue}'::text[]),
+    payload jsonb DEFAULT (definition #> '{job,payload}'::text[]),
+    serialization_key text DEFAULT (definition #>> '{job,serialization_key}'::text[]),
+    dedup_key text DEFAULT (definition #>> '{job,dedup_key}'::text[]),
+    cron text DEFAULT (definition #>> '{timing,cron}'::text[]),
+    every interval DEFAULT make_interval(secs => ((definition #>> '{timing,every}'::text[]))::double precision),
+    timezone text DEFAULT (definition #>> '{timing,timezone}'::text[]),
+    misfire text DEFAULT (definition ->> 'misfire'::text),
+    overlap text DEFAULT (definition ->> 'overlap'::text),
+    last_tick timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    last_job_id bigint,
+    enabled boolean DEFAULT true NOT NULL,
+    disabled_because text,
+    disabled_reason text,
+    former_definitions jsonb[] DEFAULT '{}'::jsonb[] NOT NULL,
+    created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    CONSTRAINT schedules_disabled_because_check CHECK ((disabled_because = ANY (ARRAY['operator'::text, 'removed'::text, 'failed'::text]))),
+    CONSTRAINT schedules_enabled_check CHECK ((enabled = (disabled_because IS NULL))),
+    CONSTRAINT schedules_pkey PRIMARY KEY (name)
+) WITH (fillfactor=70);
+
 CREATE TABLE asyncjobs.serialized_jobs (
     id bigint NOT NULL,
     place bigint,
@@ -301,6 +336,16 @@ CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text,
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 289b2f3ca88f51b9
 
+CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _definitions text[], OUT registered boolean, OUT added text[], OUT changed text[], OUT enabled text[], OUT removed text[], OUT differing text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 280984d16fe44817
+
 CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
     RETURNS TABLE(id bigint, serialization_key text)
     LANGUAGE plpgsql
@@ -355,6 +400,13 @@ CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types 
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7e98a9ba702b2610
+
+CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6e5029860fb08834
 
 CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer)
     RETURNS bigint[]
@@ -485,6 +537,16 @@ CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], 
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 241ad3f2ef8330dd
+
+CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT declared bigint, OUT stale boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ac708e7392f0f2f7
 
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
@@ -639,6 +701,15 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 23864e0ded2b2fe8
 
+CREATE FUNCTION asyncjobs.run_schedule(_name text)
+    RETURNS TABLE(id bigint, created boolean, queue text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '5s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c3a73062638f710d
+
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -687,6 +758,17 @@ CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _exp
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 53ad36128d064ad2
+
+CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous timestamp with time zone, _reached timestamp with time zone, _ticks timestamp with time zone[], OUT outcome text, OUT ids bigint[], OUT created boolean[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '500ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: deae12916e2f068a
 
 CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     RETURNS text[]

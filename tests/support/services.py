@@ -29,6 +29,7 @@ class Woken:
         self.queues: list[tuple[str, bool]] = []
         self.due: list[float] = []
         self.keys = 0
+        self.schedules = 0
         self.all = 0
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
@@ -39,6 +40,9 @@ class Woken:
 
     def wake_keys(self) -> None:
         self.keys += 1
+
+    def wake_schedules(self) -> None:
+        self.schedules += 1
 
     def wake_all(self) -> None:
         self.all += 1

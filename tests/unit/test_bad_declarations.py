@@ -108,6 +108,14 @@ HANDLERS = [
     (good, {"serialize_by": "inbox_{too}"}, "serialize_by names {too}, but good has to, template."),
 ]
 
+
+def scheduled(problem: str, **given: Any) -> Case:
+    """A schedule that is refused."""
+    router: Any = JobRouter()
+    job = given.pop("job", None) or router.job("email")(good).new("a")
+    return Case(lambda: router.schedule("n", job, **given), InvalidSchedule, f'schedule "n": {problem}')
+
+
 DECLARATIONS = [
     Case(declared(good, name=good), InvalidName, 'the job has no name: write @router.job("good").'),
     Case(declared(good, name=5), InvalidName, "job name 5 is an int, not a str: give it a name in quotes."),
@@ -145,6 +153,25 @@ DECLARATIONS = [
         InvalidSchedule,
         'schedule "n": "61 3 * *": 4 fields, not 5 (minute, hour, day of the month, month, day of the week).',
     ),
+    Case(
+        lambda: JobRouter().cron("n", "0 0 31 2 *"),
+        InvalidSchedule,
+        'schedule "n": "0 0 31 2 *": it never comes: none of its months has a day 31.',
+    ),
+    Case(
+        lambda: JobRouter().cron("n", "0 3 * * *", timezone="Europe/Helsinky"),
+        InvalidSchedule,
+        'schedule "n": timezone="Europe/Helsinky" is unknown here: give a name such as "Europe/Helsinki" (a system without time '
+        "zones gets them by `pip install tzdata`).",
+    ),
+    scheduled("every=0 must be more than 0 seconds.", every=0),
+    scheduled("every=-5 must be more than 0 seconds.", every=-5),
+    scheduled("every=0.01 is too often: give at least 0.1 seconds.", every=0.01),
+    scheduled("give cron or every, one of both."),
+    scheduled("give cron or every, one of both.", every=5, cron="* * * * *"),
+    scheduled('misfire=\'twice\': give "skip", "one" or "all".', every=5, misfire="twice"),
+    scheduled('overlap=None: give "allow", "skip" or "queue".', every=5, overlap=None),
+    scheduled("5 is no job: give job_type.new(...).", job=5, every=5),
     Case(lambda: JobRouter().duty("d", every=0), ConfigurationError, 'duty "d": every=0 must be more than 0 seconds.'),
     Case(
         lambda: JobRouter().circuit_breaker("s", probes=0),

@@ -1,5 +1,6 @@
 """Routers, what an app makes of them, and what it holds against each other when it opens."""
 
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -10,6 +11,7 @@ from asyncjobs import (
     ConfigurationError,
     DuplicateName,
     InvalidHandler,
+    InvalidSchedule,
     JobRouter,
     Lane,
     Queue,
@@ -157,12 +159,10 @@ def test_an_annotation_may_name_what_comes_later_but_not_what_never_comes() -> N
         jobs.settle()
 
 
-@pytest.mark.parametrize("kind", ["schedule", "duty", "circuit breaker"])
+@pytest.mark.parametrize("kind", ["duty", "circuit breaker"])
 def test_what_is_not_built_yet_is_refused_at_open_and_not_ignored(kind: str) -> None:
     jobs = AsyncJobs()
-    if kind == "schedule":
-        jobs.cron("nightly", "0 3 * * *")(_no_arguments)
-    elif kind == "duty":
+    if kind == "duty":
         jobs.duty("nightly", every=5)(_no_arguments)
     else:
         jobs.circuit_breaker("nightly")
@@ -175,3 +175,81 @@ async def _no_arguments() -> None: ...
 
 class DefinedBelow(Enum):
     A = "a"
+
+
+# Schedules.
+
+
+def test_a_schedule_makes_the_job_as_the_app_would_enqueue_it() -> None:
+    jobs = AsyncJobs(queues=[Queue("default"), Queue("mail", lanes={"fast": Lane(1, timeout=5)})])
+    email = jobs.job("email", queue="mail", lane="fast")(first)
+    jobs.schedule("morning", email.using(priority=5, dedup_key="d").new("a"), cron="@daily", overlap="queue")
+    jobs.cron("nightly", "0 3 * * *", timezone="Europe/Helsinki", queue="mail", misfire="all")(_no_arguments)
+    jobs.settle()
+    morning, nightly = jobs.schedules
+    row = morning.row
+    assert (row.type, row.payload, row.lane, row.timeout_seconds) == ("email", '{"to":"a"}', "fast", 5)
+    assert (row.priority, row.dedup_key, row.serialization_key) == (5, "d", "schedule morning")
+    assert (nightly.name, nightly.row.type, nightly.row.queue, nightly.row.payload) == ("nightly", "nightly", "mail", "{}")
+    assert (nightly.timing.cron, nightly.timing.timezone, nightly.misfire) == ("0 3 * * *", "Europe/Helsinki", "all")
+
+
+def test_equal_declarations_have_equal_definitions_and_others_have_others() -> None:
+    def definition(**options: Any) -> str:
+        jobs = AsyncJobs()
+        email = jobs.job("email")(first)
+        timing: dict[str, Any] = {"every": 60} if "cron" not in options else {}
+        jobs.schedule("s", email.using(**options.pop("using", {})).new(options.pop("to", "a")), **timing, **options)
+        jobs.settle()
+        return jobs.schedules[0].definition
+
+    changes: list[dict[str, Any]] = [
+        {}, {"to": "b"}, {"using": {"priority": 5}}, {"misfire": "all"}, {"overlap": "skip"}, {"timezone": "Europe/Paris"},
+        {"cron": "* * * * *"},
+    ]  # fmt: skip
+    assert definition() == definition()
+    assert len({definition(**change) for change in changes}) == len(changes)
+
+
+def test_a_schedules_name_is_its_own_across_routers() -> None:
+    jobs, router = AsyncJobs(), JobRouter()
+    email = jobs.job("email")(first)
+    jobs.schedule("s", email.new("a"), every=5)
+    with pytest.raises(DuplicateName, match=r'^schedule "s" is declared twice: .*test_declarations.py:\d+ and .*:\d+\.$'):
+        jobs.schedule("s", email.new("a"), every=6)
+    router.schedule("s", email.new("a"), every=7)
+    with pytest.raises(DuplicateName, match=r'^schedule "s" is declared twice'):
+        jobs.include_router(router)
+
+
+def test_a_job_that_could_not_be_enqueued_is_found_out_when_the_app_opens() -> None:
+    elsewhere = JobRouter().job("lost")(first)
+    jobs = AsyncJobs()
+    jobs.schedule("s", elsewhere.new("a"), every=5)
+    with pytest.raises(InvalidSchedule, match=r'^schedule "s": .* job "lost" is not in this app: include the router'):
+        jobs.settle()
+
+
+@pytest.mark.parametrize(
+    ("options", "to", "problem"),
+    [
+        ({"queue": "mial"}, "a", 'queue "mial" is not in queues='),
+        ({"lane": "fsat"}, "a", 'lane "fsat"'),
+        ({}, "a" * 99, "at most 100"),
+    ],
+)
+def test_a_job_that_does_not_fit_the_app_is_found_out_when_it_opens(options: Any, to: str, problem: str) -> None:
+    jobs, router = AsyncJobs(max_payload_bytes=100), JobRouter()
+    router.schedule("s", router.job("email")(first).using(**options).new(to), every=5)
+    jobs.include_router(router)
+    with pytest.raises(InvalidSchedule, match=rf'^schedule "s": \(.*\) its job cannot be enqueued: .*{problem}'):
+        jobs.settle()
+
+
+def test_a_ticks_job_says_neither_when_it_runs_nor_in_which_transaction() -> None:
+    jobs = AsyncJobs()
+    email = jobs.job("email")(first)
+    with pytest.raises(InvalidSchedule, match=r"its job has delay=5.0: a tick decides that"):
+        jobs.schedule("s", email.using(delay=5).new("a"), every=5)
+    with pytest.raises(InvalidSchedule, match=r"its job has run_at="):
+        jobs.schedule("s", email.using(run_at=datetime.now(UTC)).new("a"), every=5)

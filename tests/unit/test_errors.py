@@ -27,6 +27,7 @@ MADE: list[errors.AsyncJobsError] = [
     errors.InvalidOption("no", option="delay"),
     errors.DuplicateJob("email", "w-1", 812, "processing"),
     errors.UnknownType("emial", ["email"]),
+    errors.ScheduleNotFound("nigthly", ["nightly"]),
     errors.JobNotFound("no", job_id=5),
     errors.JobDied(JOB, "no"),
     errors.WaitTimeout("no", job_id=5),

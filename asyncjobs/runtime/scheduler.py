@@ -1,0 +1,159 @@
+"""Fire schedules: make a job of each tick, once, whatever runners come and go (P9).
+
+Every runner does it, and none holds anything: the row of a schedule says which tick it got to, and a tick is one statement that
+moves the row on *from the tick that was seen* and makes the job, or does neither. What may happen, in this order:
+
+1. Declare: the rows are held against what this program declares. A row is added (its first tick comes after now), changed,
+   enabled again, or, when no runner that lives declares it, disabled; none is ever deleted. The rules for programs that differ
+   are in `store/migrations/0011_schedules.sql`. A runner that was declared dead declares again under its new id.
+2. Look, one statement: where the rows are that have the definition this program declared, and what the server's clock says. Local
+   clocks only time the next look.
+3. For each row that owes ticks: tick. Several runners find the same tick due in the same millisecond; one moves the row on, the
+   others find it locked (and look again a moment later) or moved. Nothing raises in the server.
+4. After the commit the queue is woken, here and by NOTIFY. A crash in between leaves pending jobs to the poll.
+5. Sleep until the next tick is due, or for the interval if that comes first.
+
+The server's clock put back: no tick is due until it gets to where it was, so none comes twice. Put forward: what lies in between
+was missed, and is treated as the schedule's `misfire` says.
+
+A schedule that cannot tick (no such time zone on this host, a job that the database refuses) is disabled with the reason, alone;
+one whose key a stranger's transaction holds is tried again a moment later. An error of the connection fails the pass.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import ClassVar, Final
+
+from asyncjobs.model.schedule import Due, Schedule, due_ticks
+from asyncjobs.runtime.service import Service
+from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.store import schedules as store
+from asyncjobs.store.database import Link
+from asyncjobs.store.failures import is_passing, is_rolled_back
+from asyncjobs.store.pool import Pool
+from asyncjobs.telemetry.events import (
+    Events,
+    ScheduleDiffers,
+    ScheduleDisabled,
+    ScheduleFired,
+    SchedulesDeclared,
+    ScheduleTicksSkipped,
+)
+
+#: A timer that fires a moment early would find nothing and cost a second statement.
+_MARGIN_SECONDS: Final = 0.001
+#: After a tick that had to wait for a stranger's lock.
+_AGAIN_SECONDS: Final = 1.0
+#: After a tick whose row was locked: it was taken, unless that was a runner that declares, or an operator.
+_LOCKED_SECONDS: Final = 0.2
+#: A runner without schedules of its own only looks for such as were removed.
+_IDLE_FACTOR: Final = 4
+#: Default priority; a better one may belong before jobs that were claimed already.
+_ORDINARY: Final = 100
+
+
+class Scheduler(Service):
+    """Declares and fires the schedules of one runner."""
+
+    name: ClassVar[str] = "scheduler"
+
+    def __init__(
+        self,
+        pool: Pool,
+        wakes: Wakes,
+        schedules: Sequence[Schedule],
+        *,
+        events: Events,
+        runner_id: Callable[[], int],
+        interval_seconds: float = 15.0,
+    ) -> None:
+        super().__init__(events=events, interval_seconds=interval_seconds if schedules else interval_seconds * _IDLE_FACTOR)
+        self._pool = pool
+        self._wakes = wakes
+        self._schedules = {one.name: one for one in schedules}
+        self._runner_id = runner_id
+        self._declared_as: int | None = None
+        self._declare_at = 0.0
+        self._looked_at = 0.0
+        self._differing: set[str] = set()
+
+    async def pass_(self) -> float | None:
+        """Fire what is due; returns the seconds until the next tick."""
+        runner_id = self._runner_id()
+        async with self._pool.take() as link:
+            if self._declared_as != runner_id:
+                await self._declare(link, runner_id)
+            seen = await self._look(link, runner_id)
+            if self._is_stale(seen):
+                await self._declare(link, runner_id)
+                seen = await self._look(link, runner_id)
+            delays = [await self._see_to(link, name, at, seen.now) for name, at in seen.last_ticks.items()]
+        delay = min(delays, default=self.interval_seconds) - (self._monotonic() - self._looked_at)
+        return None if delay >= self.interval_seconds else max(delay, 0.0)
+
+    async def _look(self, link: Link, runner_id: int) -> store.ScheduleLook:
+        self._looked_at = self._monotonic()
+        return await store.look(link, runner_id)
+
+    def _is_stale(self, seen: store.ScheduleLook) -> bool:
+        # Other programs' newer definitions stay: declaring against them again and again would change nothing.
+        return seen.declared != len(self._schedules) or (seen.is_stale and self._monotonic() >= self._declare_at)
+
+    async def _declare(self, link: Link, runner_id: int) -> None:
+        declared = await store.declare(link, runner_id, list(self._schedules.values()))
+        self._declare_at = self._monotonic() + self.interval_seconds / 2
+        if not declared.registered:
+            return  # the heartbeat finds out, and the runner registers anew
+        self._declared_as = runner_id
+        if declared.added or declared.changed or declared.enabled or declared.removed:
+            self.events.emit(
+                SchedulesDeclared(
+                    added=declared.added, changed=declared.changed, enabled=declared.enabled, removed=declared.removed
+                )
+            )
+        for name in declared.differing:
+            if name not in self._differing:
+                self.events.emit(ScheduleDiffers(schedule=name))
+        self._differing = set(declared.differing)
+
+    async def _see_to(self, link: Link, name: str, last_tick: datetime, now: datetime) -> float:
+        """Let one schedule tick if it is due; returns the seconds until it wants to be seen to again."""
+        schedule = self._schedules[name]
+        try:
+            due = due_ticks(schedule.timing, schedule.misfire, last_tick, now)
+            if due is not None:
+                if await self._tick(link, schedule, last_tick, due, now) == "locked":
+                    return _LOCKED_SECONDS
+                last_tick = due.reached
+            following = schedule.timing.following(last_tick)
+        except Exception as error:
+            if is_rolled_back(error):
+                return _AGAIN_SECONDS
+            if is_passing(error):
+                raise
+            await self._disable(link, name, error)
+            return self.interval_seconds
+        if following is None:
+            return self.interval_seconds
+        return max((following - now).total_seconds(), 0.0) + _MARGIN_SECONDS
+
+    async def _tick(self, link: Link, schedule: Schedule, last_tick: datetime, due: Due, now: datetime) -> store.Outcome:
+        ticked = await store.tick(link, self._declared_as or 0, schedule.name, last_tick, due)
+        if ticked.outcome in {"taken", "locked"}:
+            return ticked.outcome
+        if ticked.job_ids:
+            row = schedule.row
+            self._wakes.pending(row.queue, front=row.priority < _ORDINARY, here_only=not row.notify)
+            late = (now - due.reached).total_seconds()
+            self.events.emit(
+                ScheduleFired(schedule=schedule.name, job_ids=ticked.job_ids, tick_at=due.reached, late_seconds=late)
+            )
+        if ticked.outcome != "fired" or due.is_skipping:
+            reason = ticked.outcome if ticked.outcome in {"overlapped", "duplicate"} else "missed"
+            self.events.emit(ScheduleTicksSkipped(schedule=schedule.name, reason=reason, after=last_tick, until=due.reached))
+        return ticked.outcome
+
+    async def _disable(self, link: Link, name: str, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {error}"[:500]
+        if await store.disable(link, name, because="failed", reason=reason):
+            self.events.emit(ScheduleDisabled(schedule=name, reason=reason))

@@ -1,0 +1,220 @@
+"""Schedules in runner processes that are killed, and on a server that crashes: one job of each tick, whatever happens."""
+
+import os
+import random
+import signal
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, closing
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from asyncjobs import AsyncJobs
+from asyncjobs.embedded import start_sync
+from asyncjobs.errors import ScheduleNotFound
+from asyncjobs.store.database import Connection
+from tests.support.eventually import eventually
+from tests.support.program import Program
+
+SECOND = timedelta(seconds=1)
+
+
+async def ticks(connection: Connection, name: str) -> list[datetime]:
+    """The instants that the schedule's jobs were made for, in order."""
+    rows = await connection.fetch(
+        "SELECT scheduled_at FROM asyncjobs.jobs WHERE created_by = 'schedule ' || $1"
+        " UNION ALL SELECT scheduled_at FROM asyncjobs.serialized_jobs WHERE created_by = 'schedule ' || $1 AND job_id IS NULL"
+        " ORDER BY scheduled_at",
+        name,
+    )
+    return [row["scheduled_at"] for row in rows]
+
+
+async def one_job_of_each_tick(connection: Connection) -> None:
+    """None missing with `all`, none doubled with any policy."""
+    for name in ("all", "one", "skip", "queue"):
+        made = await ticks(connection, name)
+        steps = [after - before for before, after in pairwise(made)]
+        assert made, name
+        assert all(step >= SECOND and step % SECOND == timedelta() for step in steps), (name, made)
+        if name == "all":
+            assert set(steps) == {SECOND}, made
+            assert made[-1] == await connection.fetchval("SELECT last_tick FROM asyncjobs.schedules WHERE name = 'all'")
+
+
+class Fleet:
+    """Three runner processes; one that was killed is replaced."""
+
+    def __init__(self, stack: AsyncExitStack, dsn: str) -> None:
+        self._stack = stack
+        self._dsn = dsn
+        self.programs: list[Program] = []
+
+    async def start(self) -> None:
+        """One more."""
+        env = {"ASYNCJOBS_DSN": self._dsn}
+        program = await self._stack.enter_async_context(Program.python("-m", "tests.programs.scheduled", env=env))
+        await program.line("registered")
+        self.programs.append(program)
+
+    def busiest(self) -> Program:
+        """The one that fired most lately: what a leader would be."""
+        return max(self.programs, key=lambda one: sum(line.startswith("fired") for line in one.output[-20:]))
+
+    async def kill(self, program: Program) -> None:
+        """SIGKILL."""
+        self.programs.remove(program)
+        program.kill()
+        await program.wait()
+
+    async def stop(self) -> None:
+        """All in good order."""
+        for program in self.programs:
+            program.terminate()
+        for program in self.programs:
+            assert await program.wait() == 0, program.said
+
+
+async def reached(connection: Connection, count: int, *, within: float) -> None:
+    """Return when the schedule `all` has made so many jobs."""
+
+    async def enough() -> bool:
+        return len(await ticks(connection, "all")) >= count
+
+    await eventually(enough, description=f"{count} ticks", timeout=within, interval=0.2)
+
+
+async def test_a_tick_each_second_goes_on_when_a_runner_is_killed(dsn: str, connection: Connection) -> None:
+    async with AsyncExitStack() as stack:
+        fleet = Fleet(stack, dsn)
+        for _ in range(3):
+            await fleet.start()
+        await reached(connection, 3, within=20)
+        await fleet.kill(fleet.busiest())
+        await reached(connection, 8, within=20)
+        await fleet.stop()
+    await one_job_of_each_tick(connection)
+
+
+@pytest.fixture
+def own_server() -> Generator[str]:
+    """A durable server of this test's own, which it may crash."""
+    with tempfile.TemporaryDirectory(prefix="asyncjobs-schedules-") as folder:
+        Path(folder).chmod(0o755)  # root's PostgreSQL runs as nobody
+        with closing(start_sync(Path(folder) / "server", linger=0)) as server:
+            yield server.dsn
+        server.wait_stopped()
+
+
+async def connected(dsn: str) -> Connection:
+    """A connection, as soon as the server takes one."""
+
+    async def connect() -> Any:
+        try:
+            return await asyncpg.connect(dsn, command_timeout=30)
+        except (OSError, asyncpg.PostgresError):
+            return None
+
+    made: Connection = await eventually(connect, description="the server is up again", timeout=60, interval=0.2)
+    return made
+
+
+async def crash(connection: Connection) -> None:
+    """Kill this connection's backend: PostgreSQL then restarts with all of them, and recovers."""
+    os.kill(connection.get_server_pid(), signal.SIGKILL)
+    await eventually(connection.is_closed, description="the backend is gone")
+
+
+@pytest.mark.proof
+async def test_two_minutes_of_seconds_with_five_kills_and_a_crash(own_server: str) -> None:
+    await AsyncJobs(own_server).migrate()
+    chance = random.Random(15)
+    kills = sorted(chance.sample(range(10, 110, 5), 5))
+    connection = await connected(own_server)
+    async with AsyncExitStack() as stack:
+        fleet = Fleet(stack, own_server)
+        for _ in range(3):
+            await fleet.start()
+        for number, at in enumerate(kills):
+            await reached(connection, at, within=150)
+            await fleet.kill(fleet.busiest())
+            await fleet.start()
+            if number == len(kills) // 2:
+                await crash(connection)
+                connection = await connected(own_server)
+        await reached(connection, 120, within=150)
+        await fleet.stop()
+    await one_job_of_each_tick(connection)
+    unfinished = await connection.fetch("SELECT id, status FROM asyncjobs.jobs WHERE status IN ('dead', 'processing')")
+    await connection.close()
+    assert unfinished == []
+
+
+# In one process, by the facade.
+
+
+@pytest.fixture
+async def app(dsn: str) -> AsyncGenerator[AsyncJobs]:
+    jobs = AsyncJobs(dsn)
+
+    @jobs.cron("nightly", "30 2 * * *", timezone="America/New_York", misfire="all", priority=7)
+    async def nightly(region: str = "eu") -> str:
+        return f"done for {region}"
+
+    @jobs.job("report", serialize_by="report {of}")
+    async def report(of: str) -> str:
+        return of
+
+    jobs.schedule("often", report.using(priority=3, dedup_key="report").new("sales"), every=timedelta(seconds=0.3))
+    async with jobs.runner():
+        await eventually(lambda: jobs.runners[0].scheduler.passes, description="the schedules are declared")
+        yield jobs
+
+
+async def test_operators_see_and_steer_schedules(app: AsyncJobs) -> None:
+    nightly, often = await app.admin.schedules()
+    assert (nightly.name, nightly.cron, nightly.timezone, nightly.misfire) == ("nightly", "30 2 * * *", "America/New_York", "all")
+    assert nightly.next_tick_at is not None
+    assert nightly.next_tick_at > nightly.last_tick_at
+    assert (often.every, often.payload, often.serialization_key) == (timedelta(seconds=0.3), {"of": "sales"}, "report sales")
+    assert (often.dedup_key, often.runners, often.enabled) == ("report", 1, True)
+
+    made = await app.admin.run_schedule("nightly")
+    assert await app.handle(made.id).result(timeout=10) == "done for eu"
+    job = await app.get(made.id)
+    assert job is not None
+    assert (job.priority, job.created_by) == (7, "schedule nightly")
+    assert (await app.admin.schedule("nightly")).last_job_id == made.id
+
+
+async def test_a_disabled_schedule_rests_until_it_is_enabled(app: AsyncJobs, connection: Connection) -> None:
+    assert await app.admin.disable_schedule("often", reason="holidays")
+    assert not await app.admin.disable_schedule("often")
+    made = len(await ticks(connection, "often"))
+    scheduler = app.runners[0].scheduler
+    for _ in range(3):
+        scheduler.wake()
+        await scheduler.wait_passed()
+    assert len(await ticks(connection, "often")) == made
+    state = await app.admin.schedule("often")
+    assert (state.enabled, state.disabled_because, state.disabled_reason) == (False, "operator", "holidays")
+    assert await app.admin.enable_schedule("often")
+    assert not await app.admin.enable_schedule("often")
+    await eventually(lambda: _more(connection, made), description="it ticks again")
+
+
+async def _more(connection: Connection, than: int) -> bool:
+    return len(await ticks(connection, "often")) > than
+
+
+async def test_a_schedule_that_never_was_is_not_found(app: AsyncJobs) -> None:
+    for verb in (app.admin.schedule, app.admin.enable_schedule, app.admin.disable_schedule, app.admin.run_schedule):
+        with pytest.raises(
+            ScheduleNotFound, match=r'^there is no schedule "nigthly" \(nightly, often\)\. Did you mean "nightly"'
+        ):
+            await verb("nigthly")
