@@ -353,6 +353,8 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f180db605eb11fb4
 
@@ -495,6 +497,8 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e755cfcbf19f596f
 
@@ -525,6 +529,8 @@ CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled 
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 23b2342a2b9a6dc1
 
@@ -603,6 +609,8 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c6bf71ff6573a483
 

@@ -302,6 +302,32 @@ async def test_claim_reads_no_more_when_keys_have_a_backlog(world: Peers) -> Non
     assert await _claims_buffers(world) <= alone + 5
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "asyncjobs.dispatch_keys(ARRAY['k'])",
+        "asyncjobs.look_at_keys('', 5)",
+        "asyncjobs.purge_key('k', 'no', 1)",
+    ],
+)
+async def test_reads_no_more_when_a_key_has_a_backlog(world: Peers, call: str) -> None:
+    """Also with a plan that was made before anybody analyzed: that once collected and sorted the whole line for its first job."""
+    await world.a.enqueue(times=1_500)
+    few = min([await _buffers(world, call) for _ in range(2)])
+    await world.a.enqueue(times=4_000)
+    assert await _buffers(world, call) <= few + 20
+
+
+async def _buffers(world: Peers, call: str) -> int:
+    """What the call reads on a key whose head has just gone, in pages. It is rolled back."""
+    transaction = world.admin.transaction()
+    await transaction.start()
+    await world.admin.execute("DELETE FROM asyncjobs.serialized_jobs WHERE job_id IS NOT NULL")
+    [root] = json.loads(await world.admin.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT count(*) FROM {call}"))
+    await transaction.rollback()
+    return int(root["Plan"]["Shared Hit Blocks"] + root["Plan"]["Shared Read Blocks"])
+
+
 async def _claims_buffers(world: Peers) -> int:
     """What a claim of ten jobs reads, in pages. It is rolled back."""
     call = "SELECT count(*) FROM asyncjobs.claim(1, 'default', NULL, 10, -1, -1, ARRAY['email'], false, 1, 1)"

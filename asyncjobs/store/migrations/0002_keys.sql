@@ -62,9 +62,11 @@ RETURN EXISTS (SELECT FROM asyncjobs.pauses AS p
 
 -- Dispatch the head of every one of these keys that has none dispatched. Callers hold the keys' locks, or have just deleted the
 -- dispatched row in this transaction. Idle keys are filtered before any row is locked: otherwise this deadlocks with acks.
+--
+-- Without bitmaps and sorts: a plan made while the table was empty collects a key's whole line for its first job, at every dispatch.
 CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[]) RETURNS TABLE (id bigint, serialization_key text) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET search_path = pg_catalog, pg_temp AS $$
+SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);

@@ -23,7 +23,7 @@ END $$;
 -- at the end.
 CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET search_path = pg_catalog, pg_temp AS $$
+SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _keys text[];
 BEGIN

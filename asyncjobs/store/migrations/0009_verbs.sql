@@ -232,7 +232,7 @@ END $$;
 -- Cancel at most `_limit` jobs that wait for this key, from the end of the line. The head is a job like any other: cancel_job.
 CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OUT cancelled bigint[], OUT head_id bigint) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
+SET lock_timeout = '1s' SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM asyncjobs.lock_keys(ARRAY[_key]);
     cancelled := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
@@ -248,7 +248,7 @@ RETURNS TABLE (key text, depth bigint, head_id bigint, head_type text, head_stat
     halted_at timestamptz, halt_reason text, paused_at timestamptz, pause_reason text, runner_id bigint)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET search_path = pg_catalog, pg_temp AS $$
+SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
