@@ -35,7 +35,8 @@ CREATE TRIGGER note_move AFTER UPDATE ON asyncjobs.jobs FOR EACH ROW
 WHEN (OLD.status IS DISTINCT FROM NEW.status) EXECUTE FUNCTION public.note_move();
 """
 EMPTY = """
-TRUNCATE asyncjobs.schedule_declarations, asyncjobs.jobs, asyncjobs.serialized_jobs, asyncjobs.dedup_keys, asyncjobs.dead_letter_jobs, asyncjobs.runners,
+TRUNCATE asyncjobs.schedule_declarations,
+    asyncjobs.jobs, asyncjobs.serialized_jobs, asyncjobs.dedup_keys, asyncjobs.dead_letter_jobs, asyncjobs.runners,
     asyncjobs.former_runners, public.moves
 """
 STATE = """
