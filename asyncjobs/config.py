@@ -95,8 +95,8 @@ def check_queues(queues: object) -> dict[str, Queue]:
     return known
 
 
-#: Who does what is built in, unless `strategies=` says otherwise. Promotion is on time only where its timers are: under a lease a
-#: job that becomes due during a fail-over would start up to 15 s late.
+#: Who does what is built in, unless `strategies=` says otherwise. Jobs start some 10 ms after they are due whoever
+#: promotes (measured), but under a lease one that becomes due during a fail-over would start up to 15 s late.
 BUILT_IN: Mapping[str, Strategy] = {"promote": "everyone", "rescue": "lease", "sweep": "lease", "prune": "lease"}
 
 

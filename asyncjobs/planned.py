@@ -1,4 +1,4 @@
-"""What is declared besides jobs. Duties and circuit breakers are checked here; breakers are refused at open: nothing runs them."""
+"""What is declared besides jobs. Duties and circuit breakers are checked here; breakers are refused at open: none runs yet."""
 
 import inspect
 from collections.abc import Callable, Iterable

@@ -360,6 +360,14 @@ CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _defi
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 280984d16fe44817
 
+CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 47af27233b4a8fe1
+
 CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
     RETURNS TABLE(id bigint, serialization_key text)
     LANGUAGE plpgsql

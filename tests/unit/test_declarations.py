@@ -162,7 +162,7 @@ def test_an_annotation_may_name_what_comes_later_but_not_what_never_comes() -> N
 def test_what_is_not_built_yet_is_refused_at_open_and_not_ignored() -> None:
     jobs = AsyncJobs()
     jobs.circuit_breaker("nightly")
-    with pytest.raises(UsageError, match='^circuit breaker "nightly" .* not supported yet'):
+    with pytest.raises(UsageError, match=r'^circuit breaker "nightly" .* not supported yet'):
         jobs.settle()
 
 
