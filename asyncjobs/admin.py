@@ -10,10 +10,12 @@ from typing import Final, TypeVar
 from asyncjobs.errors import KeyNotFound, ScheduleNotFound, StateError
 from asyncjobs.model.job import Job
 from asyncjobs.runtime.opened import Opened, not_found
-from asyncjobs.store import overview, schedules, serialized
+from asyncjobs.store import leases, overview, runners, schedules, serialized
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_rolled_back
+from asyncjobs.store.leases import Lease
 from asyncjobs.store.overview import Count
+from asyncjobs.store.runners import RunnerRow
 from asyncjobs.store.schedules import RunNow, ScheduleState
 from asyncjobs.store.serialized import KeyState, Place, Verb
 
@@ -44,6 +46,14 @@ class Admin:
     async def trace(self, correlation_id: str, /, *, limit: int = 1_000) -> list[Job]:
         """The jobs of one correlation id, those that wait among them, in the order in which they were made."""
         return await self._do("trace", lambda link: overview.trace(link, correlation_id, limit))
+
+    async def leases(self) -> list[Lease]:
+        """The duties that are done under a lease: who holds which, since when, and what its last pass did."""
+        return await self._do("leases", leases.leases)
+
+    async def runners(self, *, former: int = 100) -> list[RunnerRow]:
+        """Who runs jobs: where, what, since when; and the last so many of those that ended, with `died_at` if they were lost."""
+        return await self._do("runners", lambda link: runners.everybody(link, former))
 
     # Jobs.
 

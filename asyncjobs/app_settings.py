@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypedDict
 
-from asyncjobs.config import Settings, check_settings, config_seconds
+from asyncjobs.config import Settings, Strategy, check_settings, config_seconds
 from asyncjobs.dsn import parse_dsn
 from asyncjobs.errors import ConfigurationError, did_you_mean
 from asyncjobs.model.outcome import Duration
@@ -24,6 +24,18 @@ class MoreSettings(TypedDict, total=False):
     promote_interval: Duration
     rescue_interval: Duration
     sweep_interval: Duration
+    prune_interval: Duration
+    strategies: Mapping[str, Strategy]
+    lease_expiry: Duration | None
+    lease_renew: Duration | None
+    lease_trust: Duration | None
+    lease_observe: Duration | None
+    lease_rotation: Duration | None
+    keep_completed: Duration
+    keep_cancelled: Duration
+    keep_dead: Duration
+    keep_runners: Duration
+    keep_types: Mapping[str, Duration]
     listener_keepalive: Duration
     batch: int
     max_payload_bytes: int
@@ -36,7 +48,7 @@ class MoreSettings(TypedDict, total=False):
 
 _DURATIONS = frozenset(
     {"grace", "connect_timeout", "poll_interval"}
-    | {name for name, kind in MoreSettings.__annotations__.items() if kind is Duration}
+    | {name for name, kind in MoreSettings.__annotations__.items() if kind in {Duration, Duration | None}}
 )
 
 

@@ -9,12 +9,16 @@ from asyncjobs.dsn import Dsn, resolve_dsn
 from asyncjobs.errors import ConfigurationError, DuplicateName
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.duration import duration_seconds
+from asyncjobs.model.lease import LeaseTimes
 from asyncjobs.model.names import check_name, check_schema_name, kind_of
 from asyncjobs.model.outcome import Duration
 
 __all__ = ["Backoff", "Dsn", "Lane", "Queue", "Settings", "check_queues", "check_settings", "config_seconds", "resolve_dsn"]
 
 MAX_CONCURRENCY = 10_000
+
+#: Who does a duty: `runtime/duties.py`.
+Strategy = Literal["lease", "advisory", "everyone", "share"]
 
 
 def config_seconds(value: Duration, *, name: str, positive: bool = False) -> float:
@@ -91,6 +95,11 @@ def check_queues(queues: object) -> dict[str, Queue]:
     return known
 
 
+#: Who does what is built in, unless `strategies=` says otherwise. Jobs start some 10 ms after they are due whoever
+#: promotes (measured), but under a lease one that becomes due during a fail-over would start up to 15 s late.
+BUILT_IN: Mapping[str, Strategy] = {"promote": "everyone", "rescue": "lease", "sweep": "lease", "prune": "lease"}
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How an app behaves. Durations are seconds; None means: as the situation asks for."""
 
@@ -108,6 +117,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     promote_interval: float = 5.0
     rescue_interval: float = 5.0
     sweep_interval: float = 15.0
+    prune_interval: float = 60.0
+    strategies: Mapping[str, Strategy] = {}  # of duties that are built in: promote, rescue, sweep, prune
+    lease_expiry: float | None = None  # a third of runner_timeout, at least 1; the three below are shares of it
+    lease_renew: float | None = None  # a fifth
+    lease_trust: float | None = None  # a half
+    lease_observe: float | None = None  # three fifths
+    lease_rotation: float | None = None  # hand duties over after so long
+    keep_completed: float = 7 * 86_400.0
+    keep_cancelled: float = 7 * 86_400.0
+    keep_dead: float = 30 * 86_400.0  # since the dead letter was acknowledged; before that for ever
+    keep_runners: float = 7 * 86_400.0  # that have ended
+    keep_types: Mapping[str, Duration] = {}  # completed and cancelled jobs of these types
     batch: int = 100
     max_payload_bytes: int = 1 << 20
     max_result_bytes: int = 1 << 20
@@ -118,13 +139,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     listener_keepalive: float = 5.0
     connect_kwargs: Mapping[str, Any] = {}  # for asyncpg.connect
 
+    @property
+    def lease_times(self) -> LeaseTimes:
+        """The times of leases: as given, else shares of their expiry."""
+        expiry = max(self.runner_timeout / 3, 1.0) if self.lease_expiry is None else self.lease_expiry
+        return LeaseTimes(
+            renew_seconds=expiry / 5 if self.lease_renew is None else self.lease_renew,
+            trust_seconds=expiry / 2 if self.lease_trust is None else self.lease_trust,
+            observe_seconds=expiry * 0.6 if self.lease_observe is None else self.lease_observe,
+            expiry_seconds=expiry,
+        )
+
 
 _POSITIVE = (
     "connect_timeout", "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
-    "sweep_interval",
+    "sweep_interval", "prune_interval", "keep_completed", "keep_cancelled", "keep_dead", "keep_runners",
     "listener_keepalive",
 )  # fmt: skip
-_OPTIONAL = {"grace": False, "poll_interval": True}  # name -> whether 0 is refused
+#: name -> whether 0 is refused
+_OPTIONAL = {
+    "grace": False, "poll_interval": True, "lease_expiry": True, "lease_renew": True, "lease_trust": True, "lease_observe": True,
+    "lease_rotation": True,
+}  # fmt: skip
 _COUNTS = {
     "pool_size": (1, 100),
     "batch": (1, 10_000),
@@ -150,6 +186,8 @@ def check_settings(settings: Settings) -> Settings:
     for name, (least, most) in _COUNTS.items():
         _count(getattr(settings, name), name=name, least=least, most=most)
     _check_pairs(settings)
+    _check_leases(settings.lease_times)
+    _check_duties(settings)
     return settings
 
 
@@ -165,3 +203,35 @@ def _check_pairs(settings: Settings) -> None:
             f"stall_limit={settings.stall_limit:g} must be at least twice stall_after={settings.stall_after:g}: "
             f"a stalled loop is reported before the heartbeat stops."
         )
+
+
+def _check_leases(times: LeaseTimes) -> None:
+    # Two renewals have to fit into the trust, one of which may be lost; and clocks may differ by a fifth in speed.
+    renew, trust, observe, expiry = times.renew_seconds, times.trust_seconds, times.observe_seconds, times.expiry_seconds
+    if trust < 2 * renew:
+        raise ConfigurationError(f"lease_trust={trust:g} must be at least twice lease_renew={renew:g}: a renewal may be lost.")
+    if observe < 1.2 * trust:
+        raise ConfigurationError(
+            f"lease_observe={observe:g} must be at least 1.2 times lease_trust={trust:g}: a holder stops before others take over."
+        )
+    if expiry < observe:
+        raise ConfigurationError(
+            f"lease_expiry={expiry:g} must be at least lease_observe={observe:g}: a lease is observed before it is taken over."
+        )
+
+
+def _check_duties(settings: Settings) -> None:
+    for name, strategy in settings.strategies.items():
+        if name not in BUILT_IN:
+            raise ConfigurationError(
+                f'strategies= names "{name}": the duties that are built in are {", ".join(sorted(BUILT_IN))}.'
+            )
+        check_strategy(name, strategy)
+    for name, keep in settings.keep_types.items():
+        config_seconds(keep, name=f'keep_types["{name}"]', positive=True)
+
+
+def check_strategy(duty: str, strategy: object) -> None:
+    """ConfigurationError for what is no strategy."""
+    if strategy not in ("lease", "advisory", "everyone", "share"):
+        raise ConfigurationError(f'duty "{duty}": strategy={strategy!r}: give "lease", "advisory", "everyone" or "share".')

@@ -1,6 +1,6 @@
 """What a handler is told about its attempt, and how code that it calls finds out."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol, TypeVar, final
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, final
 from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
+from asyncjobs.errors import LeaseLost
 from asyncjobs.model.job import Job
 
 if TYPE_CHECKING:
@@ -77,11 +78,22 @@ class JobContext:
 class DutyContext:
     """One pass of a duty."""
 
-    __slots__ = ("log", "name")
+    __slots__ = ("_hold", "log", "name")
 
-    def __init__(self, *, name: str, log: FilteringBoundLogger) -> None:
+    def __init__(self, *, name: str, log: FilteringBoundLogger, hold: Callable[[object], Awaitable[bool]] | None = None) -> None:
         self.name = name
         self.log = log
+        self._hold = hold
+
+    async def hold(self, connection: Connection) -> None:
+        """See to it, in the caller's transaction, that no other runner takes the duty over before it ends; or LeaseLost.
+
+        Call it before the first write of what must never be done by two at a time: what a process writes that was stopped and
+        goes on after another has taken over is then rolled back. The transaction may idle for 4 s at most. With the strategies
+        `everyone`, `share` and `advisory` there is nothing to hold, and nothing is done.
+        """
+        if self._hold is not None and not await self._hold(connection):
+            raise LeaseLost(self.name)
 
 
 #: The attempt that the current task, or the thread that it started, works for.

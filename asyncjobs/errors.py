@@ -17,7 +17,8 @@
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
     │   └ JobDied · JobCancelled
-    └ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult
+    ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult
+    └ in duties: LeaseLost
 
 Errors survive pickling and copying with their fields.
 """
@@ -281,6 +282,14 @@ class AttemptTimeout(AsyncJobsError, TimeoutError):
 
 class ClaimLost(AsyncJobsError):
     """The attempt's claim was taken away: nothing that it does counts any more."""
+
+
+class LeaseLost(AsyncJobsError):
+    """The right to do a duty was lost, or could not be confirmed in time: the pass touched nothing, or was stopped."""
+
+    def __init__(self, duty: str) -> None:
+        super().__init__(f'duty "{duty}": its lease is not held any more.')
+        self.duty = duty
 
 
 class RunnerLost(AsyncJobsError):

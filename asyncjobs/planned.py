@@ -1,17 +1,16 @@
-"""What is declared besides jobs. Duties and circuit breakers are checked here, and refused at open: nothing runs them yet."""
+"""What is declared besides jobs. Duties and circuit breakers are checked here; breakers are refused at open: none runs yet."""
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, final
 
 import msgspec
 
-from asyncjobs.config import config_seconds
-from asyncjobs.errors import ConfigurationError, UsageError
+from asyncjobs.config import BUILT_IN, check_strategy, config_seconds
+from asyncjobs.errors import ConfigurationError, InvalidHandler, UsageError
 from asyncjobs.model.names import check_name
 from asyncjobs.model.outcome import Duration
-
-Strategy = Literal["lease", "advisory", "everyone", "share"]
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +25,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 def refuse_planned(planned: Iterable[Planned]) -> None:
     """UsageError when anything was declared that would not be done: silence would be worse."""
     for one in planned:
-        if one.what == "schedule":
+        if one.what != "circuit breaker":
             continue
         raise UsageError(
             f'{one.what} "{one.name}" ({one.declared_at}): {_PLURAL[one.what]} are not supported yet, '
@@ -34,19 +33,31 @@ def refuse_planned(planned: Iterable[Planned]) -> None:
         )
 
 
-_PLURAL = {"duty": "duties", "circuit breaker": "circuit breakers"}
+_PLURAL = {"circuit breaker": "circuit breakers"}
 
 
 def check_duty(name: str, function: object, every: Duration, strategy: object) -> dict[str, Any]:
     """A duty's details; ConfigurationError when one of them cannot be meant."""
     check_name("duty", name)
-    if strategy not in ("lease", "advisory", "everyone", "share"):
-        raise ConfigurationError(f'duty "{name}": strategy={strategy!r}: give "lease", "advisory", "everyone" or "share".')
+    if name in BUILT_IN:
+        raise ConfigurationError(f'duty "{name}" is built in: give another name.')
+    check_strategy(name, strategy)
     return {
         "every": config_seconds(every, name=f'duty "{name}": every', positive=True),
         "strategy": strategy,
         "function": function,
     }
+
+
+def takes_context(name: str, function: Callable[..., Any]) -> bool:
+    """Whether the duty's function wants its context; InvalidHandler when it wants something else."""
+    parameters = list(inspect.signature(function).parameters.values())
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if not inspect.iscoroutinefunction(function):
+        raise InvalidHandler(name, "a duty is an `async def`.")
+    if len(parameters) > 1 or any(one.kind not in positional for one in parameters):
+        raise InvalidHandler(name, "a duty takes its DutyContext, or nothing.")
+    return bool(parameters)
 
 
 @final

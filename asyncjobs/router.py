@@ -1,10 +1,9 @@
 """Declarations: which jobs there are. A router knows no database; an app includes it (as FastAPI's APIRouter)."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from asyncjobs.config import Settings, config_seconds
+from asyncjobs.config import Settings, Strategy, config_seconds
 from asyncjobs.decorators import CronDecorator, DutyDecorator, JobDecorator
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName
 from asyncjobs.handlers import Declared, Handler, NewJob, Upgrade
@@ -13,7 +12,7 @@ from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.names import check_name
 from asyncjobs.model.outcome import Duration
 from asyncjobs.places import callers_place, local_names_of, place_of, variable_of
-from asyncjobs.planned import CircuitBreaker, Planned, Strategy, check_breaker, check_duty
+from asyncjobs.planned import CircuitBreaker, Planned, check_breaker, check_duty, takes_context
 from asyncjobs.registry import Declarations
 from asyncjobs.schedules import Misfire, Overlap, check_job, check_schedule
 from asyncjobs.signature import check_function
@@ -159,8 +158,7 @@ class JobRouter:
         _refuse_function(name)
 
         def declare(function: Callable[..., Any]) -> None:
-            if not inspect.iscoroutinefunction(function):
-                raise InvalidHandler(name, "a duty is an `async def`.")
+            takes_context(name, function)
             self._plan("duty", name, place_of(function), check_duty(name, function, every, strategy))
 
         check_duty(name, None, every, strategy)

@@ -34,15 +34,13 @@ from asyncjobs.runtime.attempt import Attempt, Context, Handler, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
 from asyncjobs.runtime.health import RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
-from asyncjobs.runtime.promoter import Promoter
-from asyncjobs.runtime.rescuer import Rescuer
 from asyncjobs.runtime.scheduler import Scheduler
-from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
@@ -85,6 +83,7 @@ class Runner:
         open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context],
         grace: float,
         listen: Database,
+        duties: Sequence[DeclaredDuty] = (),
     ) -> None:
         settings = opened.settings
         self.id = 0
@@ -115,32 +114,25 @@ class Runner:
             handlers, self.coordinators, self._surroundings(open_context),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake,
         )  # fmt: skip
+        self.duties = Duties(opened, duties, listen=listen)
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
             stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit,
+            leader=self.duties.leader,
         )  # fmt: skip
         self.listening = Listening(
             listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
-        self._duties = opened.database.link("duties")
-        self.promoter = Promoter(
-            self._duties, opened.wakes, events=self._events, interval_seconds=settings.promote_interval, batch=settings.batch
-        )
-        self.rescuer = Rescuer(
-            self._duties, opened.wakes, events=self._events, interval_seconds=settings.rescue_interval,
-            runner_timeout_seconds=settings.runner_timeout, batch=settings.batch, max_errors=settings.max_errors,
-        )  # fmt: skip
-        self.serializer = Serializer(opened.pool, opened.wakes, events=self._events, interval_seconds=settings.sweep_interval)
         self.scheduler = Scheduler(opened.pool, opened.wakes, schedules, events=self._events, runner_id=lambda: self.id)
         self._stopping = self._make_stopping()
 
     def _make_stopping(self) -> Stopping:
         return Stopping(
             self._opened, coordinators=self.coordinators, attempts=self.attempts, acker=self.acker, settler=self.settler,
-            heartbeat=self.heartbeat, runner_id=lambda: self.id, revive_acker=self._revive_acker, end_services=self._end_services,
-            let_go=self._let_go,
+            heartbeat=self.heartbeat, duties=self.duties, runner_id=lambda: self.id, revive_acker=self._revive_acker,
+            end_services=self._end_services, let_go=self._let_go,
         )  # fmt: skip
 
     def _surroundings(self, open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context]) -> Surroundings:
@@ -220,15 +212,14 @@ class Runner:
         where notifications do not arrive.
         """
         async with asyncio.timeout(self._opened.settings.connect_timeout):
+            await self.duties.check()
             await self._register()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
-        stuck_check = _StuckCheck(self.attempts, events=self._events)
-        services = [
-            self.listening, self.promoter, self.rescuer, self.serializer, self.scheduler, self.progress, stuck_check,
-        ]  # fmt: skip
+        services = [self.listening, self.scheduler, self.progress, _StuckCheck(self.attempts, events=self._events)]
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
+        self._tasks += self.duties.start(self._spawn)
         self.started_at = time.monotonic()
         self._events.emit(RunnerStarted(runner_id=self.id, queues=self._queues, types=self._types))
         if self._opened.settings.notify == "listen":
@@ -272,6 +263,7 @@ class Runner:
                 version=version("asyncjobs"),
                 queues=self._queues,
                 types=self._types,
+                duties=self.duties.names,
             )
 
     async def _withdraw(self, runner_id: int) -> None:
@@ -293,8 +285,8 @@ class Runner:
         """Anything may have changed: nobody listened for a while."""
         for coordinator in self.coordinators:
             coordinator.wake(front=True)
-        self.promoter.wake()
-        self.serializer.wake()
+        self.duties.promoter.wake()
+        self.duties.serializer.wake()
         self.scheduler.wake()
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
@@ -305,7 +297,7 @@ class Runner:
 
     def wake_keys(self) -> None:
         """Heads of keys are to be dispatched."""
-        self.serializer.wake()
+        self.duties.serializer.wake()
 
     def wake_schedules(self) -> None:
         """A schedule was enabled."""
@@ -313,7 +305,12 @@ class Runner:
 
     def wake_due(self, seconds: float) -> None:
         """Something becomes due in so many seconds."""
-        self.promoter.hint(seconds)
+        self.duties.promoter.hint(seconds)
+
+    def wake_leases(self, runner_id: int) -> None:
+        """Leases are free, and that runner is to take them."""
+        if runner_id == self.id:
+            self.heartbeat.beat_now()
 
     def _ask(self) -> None:
         self.acker.wake()
@@ -389,7 +386,7 @@ class Runner:
 
     def _let_go(self) -> None:
         self.acker.abort()
-        self._duties.abort()
+        self.duties.let_go()
         self._threads.close()
         self._forget()
 

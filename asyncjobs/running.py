@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.config import Queue, config_seconds
-from asyncjobs.context import JobContext, current
+from asyncjobs.context import DutyContext, JobContext, current
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
+from asyncjobs.planned import takes_context
 from asyncjobs.runner import Runner
 from asyncjobs.runtime.attempt import Attempt
+from asyncjobs.runtime.duty_set import DeclaredDuty
 from asyncjobs.runtime.opened import Opened, unavailable
 from asyncjobs.served import served_handlers, served_queues
 from asyncjobs.signals import handled, heeding_the_server, hurried_by_the_server
@@ -51,6 +53,7 @@ async def running(
             schedules=app.schedules,
             open_context=lambda attempt, job, log: _open_context(app, attempt, job, log),
             grace=seconds,
+            duties=_duties(app),
             listen=app.lifecycle.listening_database(opened),
         )
         await _start(runner, opened)
@@ -65,6 +68,18 @@ async def running(
                 app.runners.remove(runner)
     finally:
         await app.lifecycle.leave()
+
+
+def _duties(app: "AsyncJobs") -> list[DeclaredDuty]:
+    planned = [one for one in app.declarations.all_planned() if one.what == "duty"]
+    return [
+        DeclaredDuty(one.name, one.details["every"], one.details["strategy"], _with_context(one.name, one.details["function"]))
+        for one in planned
+    ]
+
+
+def _with_context(name: str, function: Callable[..., Awaitable[int | None]]) -> Callable[[DutyContext], Awaitable[int | None]]:
+    return function if takes_context(name, function) else lambda _: function()
 
 
 async def _start(runner: Runner, opened: Opened) -> None:

@@ -14,6 +14,9 @@ A handler that blocks the main loop must not get its runner declared dead. The r
 5. A main loop that has not turned for `stall_limit_seconds` is as good as dead: the beat stops on purpose, and the jobs are
    taken back by others. If the loop turns again, beats go on, and rule 2 or 3 says what became of it.
 
+With a `leader` its leases ride on the beats (`runtime/leader.py`). They are renewed only while the main loop turns; the beat goes
+on regardless.
+
 C code that holds the interpreter's lock stops this thread as well. A crash of the process leaves the row to the rescuers.
 """
 
@@ -27,13 +30,16 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from asyncjobs.runtime.clock import boottime
+from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.service import Service
-from asyncjobs.store import runners
+from asyncjobs.store import leases, runners
 from asyncjobs.store.database import Database, Link
 from asyncjobs.telemetry.events import Event, Events, LoopStalled, RunnerLostItself
 
 _TRUST = 5 / 6
 _STACK_FRAMES = 12
+#: Leases are renewed only if the main loop has turned within this time: it is what does the duties.
+_TURNED_SECONDS = 3.0
 
 
 class MainLoop:
@@ -95,8 +101,10 @@ class Heartbeat:
         stall_after_seconds: float = 1.0,
         stall_limit_seconds: float = 60.0,
         clock: Callable[[], float] = boottime,
+        leader: Leader | None = None,
     ) -> None:
         self.events = events
+        self.leader = leader
         self.on_declared_dead = on_declared_dead
         self.on_unconfirmed = on_unconfirmed
         self.heartbeat_seconds = heartbeat_seconds
@@ -128,6 +136,11 @@ class Heartbeat:
         if self._thread is None:
             self._thread = _Thread(self, self._link)
             self._thread.start()
+
+    def beat_now(self) -> None:
+        """Beat at once: there is a lease to take."""
+        if self._thread is not None:
+            self._thread.beat_now()
 
     async def stop(self, *, timeout_seconds: float = 1.0) -> None:
         """End the thread and its connection. Beats end with it; twice is the same as once."""
@@ -169,18 +182,44 @@ class _Beating(Service):
         if runner_id is None or self._must_stop(runner_id):
             return None
         sent_at = self._heartbeat.clock()
-        async with asyncio.timeout(self.interval_seconds):
-            answer = await runners.beat(self._link, runner_id)
+        answer = await self._beat(runner_id, sent_at)
         if runner_id != self._heartbeat.runner_id:
             return 0.0
         if answer is None:
             self._heartbeat.runner_id = None
+            if self._heartbeat.leader is not None:
+                self._heartbeat.leader.forget(self._main.call)
             self._main.call(self._heartbeat.on_declared_dead, runner_id)
         else:
             self._heartbeat.confirmed_at = sent_at
             self._heartbeat.other_runners = answer.runners - 1
             self._heartbeat.beats += 1
-        return None
+        return self._pause_seconds()
+
+    async def _beat(self, runner_id: int, sent_at: float) -> "runners.BeatAnswer | leases.Heard | None":
+        leader = self._heartbeat.leader
+        if leader is None:
+            async with asyncio.timeout(self.interval_seconds):
+                return await runners.beat(self._link, runner_id)
+        said = leader.say(runner_id, sent_at, may_renew=self._main.stalled_seconds < _TURNED_SECONDS)
+        times = leader.times
+        try:
+            # A renewal that hangs is given up in time for another before the trust ends.
+            async with asyncio.timeout(min(self.interval_seconds, times.renew_seconds) if said.held else self.interval_seconds):
+                heard = await leases.beat(
+                    self._link, runner_id, said, expiry_seconds=times.expiry_seconds, fresh_seconds=leader.fresh_seconds
+                )
+        except BaseException:
+            leader.fail()
+            raise
+        if heard is not None and runner_id == self._heartbeat.runner_id:
+            leader.hear(said, heard, sent_at=sent_at, answered_at=self._heartbeat.clock(), call=self._main.call)
+        return heard
+
+    def _pause_seconds(self) -> float | None:
+        leader = self._heartbeat.leader
+        pause = None if leader is None else leader.pause_seconds(self._heartbeat.clock())
+        return None if pause is None or pause >= self.interval_seconds else pause
 
     def _must_stop(self, runner_id: int) -> bool:
         must = self._main.stalled_seconds >= self._heartbeat.stall_limit_seconds

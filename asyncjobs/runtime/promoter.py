@@ -1,6 +1,6 @@
 """Make jobs pending when their time has come: scheduled ones, snoozed ones, and failed ones that are tried again.
 
-Every runner does it (SKIP LOCKED shares the work). What may happen, in this order:
+Every runner does it (SKIP LOCKED shares the work), unless another strategy is asked for. What may happen, in this order:
 
 1. One statement promotes a batch and tells when the next job is due, by the server's clock. The loop sleeps until then, or
    for the interval if that comes first; so a job starts within milliseconds of its time, without asking each second.
@@ -24,7 +24,7 @@ A pass that promoted a full batch is followed by another at once. With nothing d
 from datetime import datetime
 from typing import ClassVar
 
-from asyncjobs.runtime.service import Service
+from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import due
 from asyncjobs.store.database import Link
@@ -37,10 +37,11 @@ _FRONT_COST_RATIO = 20.0
 _MARGIN_SECONDS = 0.001
 
 
-class Promoter(Service):
+class Promoter(Duty):
     """Promotes. The link may be shared with other duties."""
 
     name: ClassVar[str] = "promoter"
+    duty = "promote"
 
     def __init__(self, link: Link, wakes: Wakes, *, events: Events, interval_seconds: float = 5.0, batch: int = 100) -> None:
         super().__init__(events=events, interval_seconds=interval_seconds)
@@ -57,7 +58,7 @@ class Promoter(Service):
     async def pass_(self) -> float | None:
         """Promote what is due; returns the seconds until something is due again."""
         since = None if self._monotonic() >= self._front_at else self._reached_at
-        promoted, reached = await due.promote(self._link, self._batch, since=since)
+        promoted, reached = await due.promote(self.turn.guard(self._link), self._batch, since=since)
         if since is None:
             self._front_at = self._monotonic() + _FRONT_COST_RATIO * reached.scan_seconds
         self._reached_at = reached.at
@@ -77,12 +78,12 @@ class Promoter(Service):
     async def _promote_keyed(self, keys: list[str], since: datetime | None) -> None:
         blocked: list[str] = []
         while keys:
-            joined = await due.promote_keyed(self._link, keys, self._batch)
+            joined = await due.promote_keyed(self.turn.guard(self._link), keys, self._batch)
             if joined is None:
                 blocked += await self._one_by_one(keys)
             else:
                 self._tell(joined)
-            more, _ = await due.promote(self._link, self._batch, since=since, blocked=blocked)
+            more, _ = await due.promote(self.turn.guard(self._link), self._batch, since=since, blocked=blocked)
             self._tell(more)
             keys = more.keys
 
@@ -90,7 +91,7 @@ class Promoter(Service):
         """The keys whose lock could not be had."""
         blocked: list[str] = []
         for key in keys:
-            joined = await due.promote_keyed(self._link, [key], self._batch)
+            joined = await due.promote_keyed(self.turn.guard(self._link), [key], self._batch)
             if joined is None:
                 blocked.append(key)
             else:
@@ -99,6 +100,7 @@ class Promoter(Service):
 
     def _tell(self, promoted: due.Promoted) -> None:
         if promoted.count:
+            self.items = (self.items or 0) + promoted.count
             self.events.emit(JobsPromoted(count=promoted.count))
         for queue, front in promoted.queues.items():
             self._wakes.pending(queue, front=front)

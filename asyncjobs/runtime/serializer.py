@@ -55,7 +55,7 @@ from zlib import crc32
 import msgspec
 
 from asyncjobs.runtime import points
-from asyncjobs.runtime.service import Service
+from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import serialized
 from asyncjobs.store.database import Link
@@ -136,7 +136,7 @@ class Partition:
             asyncio.get_running_loop().call_later(pause, self._keys.put_nowait, wanted)
 
 
-class Serializer(Service):
+class Serializer(Duty):
     """The partitions, and the sweep that feeds them: page by page through the keys, one statement when there is one page.
 
     A sweep is a round through all keys. It starts with the service and then every `interval_seconds`; while keys are so many that
@@ -144,6 +144,7 @@ class Serializer(Service):
     """
 
     name: ClassVar[str] = "serializer"
+    duty = "sweep"
 
     def __init__(
         self,
@@ -161,6 +162,7 @@ class Serializer(Service):
         self._page = page
         self._after = ""
         self._sweep_at = float("-inf")
+        self._again_seconds = float("inf")
         self.partitions = [Partition(pool, wakes, events=events) for _ in range(partitions)]
 
     def put(self, key: str, requests: Sequence[int] = ()) -> None:
@@ -176,20 +178,33 @@ class Serializer(Service):
 
     async def pass_(self) -> float | None:
         """Look at the requests, and at a page of keys if it is time for one."""
+        return await self._look(sweeps=True)
+
+    async def aside(self) -> None:
+        """Look at the requests: the keys are swept by another runner."""
+        self._again_seconds = await self._look(sweeps=False)
+
+    def aside_seconds(self) -> float:
+        """Soon, if there were more requests than one look takes; else when it is woken."""
+        return min(self._again_seconds, super().aside_seconds())
+
+    async def _look(self, *, sweeps: bool) -> float:
         now = self._monotonic()
-        page = self._page if now >= self._sweep_at else 0
+        page = self._page if sweeps and now >= self._sweep_at else 0
         async with self._pool.take() as link:
             found = await serialized.sweep(link, self._after, page)
             if page:
                 self._plan(found.last, self._monotonic() - now)
             for job_id in found.ended:
-                await self._release(link, job_id)
+                await self._release(self.turn.guard(link), job_id)
+            self.items = (self.items or 0) + len(found.ended) + len(found.stalled)
         for key, requests in found.requests.items():
             self.put(key, requests)
         for key in found.stalled:
             if key not in found.requests:
                 self.put(key)
-        return max(min(self._sweep_at, self._look_again_at(found)) - self._monotonic(), 0.0)
+        planned_at = self._sweep_at if sweeps else float("inf")
+        return max(min(planned_at, self._look_again_at(found)) - self._monotonic(), 0.0)
 
     def _plan(self, last: str | None, seconds: float) -> None:
         """When the next page follows: in the same round, or in a new one."""

@@ -65,6 +65,9 @@ class Service:
         """One pass. The answer is the seconds until the next one; None means the interval."""
         raise NotImplementedError
 
+    async def _do(self) -> float | None:
+        return await self.pass_()
+
     def wake(self) -> None:
         """Start a pass now, or right after the one that runs. A plain function for the loop's own thread; many calls are one."""
         self._version += 1
@@ -106,7 +109,7 @@ class Service:
     async def _turn(self) -> float:
         self.started_passes += 1
         try:
-            answer = await self.pass_()
+            answer = await self._do()
         except Exception as error:  # noqa: BLE001 - one pass of a service must not end the service
             self.failures += 1
             self.events.emit(ServicePassFailed(service=self.name, error=error, failures=self.failures))

@@ -1,11 +1,13 @@
 """How a runner stops: in this order, finished at the latest a second after its grace, with the database up or down.
 
 1. Claim nothing more, and give back what waits for a slot.
-2. Grace: handlers may end by themselves, and may still enqueue. A second stop cuts it short.
+2. Grace: handlers and passes of the application's duties may end by themselves, and may still enqueue. A second stop cuts it
+   short.
 3. Cancel the handlers that still run, and wait a moment for them.
 4. Write the outcomes; what was cancelled goes back to pending at once, with its attempt. A database that is away is given what
    is left of the grace to come back.
-5. Take the runner's row away, so that nobody has to find out. If handlers ignored their cancellation the row stays: their jobs
+5. End the duties and give up their leases; one successor is woken.
+6. Take the runner's row away, so that nobody has to find out. If handlers ignored their cancellation the row stays: their jobs
    are not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
 
 Handlers that ignored their cancellation are abandoned: neither `asyncio.run` nor the interpreter's exit waits for them.
@@ -20,10 +22,10 @@ from typing import Any, Final
 from asyncjobs.runtime.acker import Acker
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.duty_set import Duties
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.settler import Settler
-from asyncjobs.store import runners
 from asyncjobs.telemetry.events import DatabaseFailed, RunnerStopped
 
 #: Of the second that a stop may take after its grace: for all of it, for handlers that were cancelled, for the runner's row. What
@@ -45,6 +47,7 @@ class Stopping:
         acker: Acker,
         settler: Settler,
         heartbeat: Heartbeat,
+        duties: Duties,
         runner_id: Callable[[], int],
         revive_acker: Callable[[], None],
         end_services: Callable[[], None],
@@ -56,6 +59,7 @@ class Stopping:
         self._acker = acker
         self._settler = settler
         self._heartbeat = heartbeat
+        self._duties = duties
         self._runner_id = runner_id
         self._revive_acker = revive_acker  # if it was cancelled by somebody else
         self._end_services = end_services  # cancels them
@@ -95,6 +99,7 @@ class Stopping:
         for coordinator in self._coordinators:
             coordinator.stop()
         self._attempts.give_back_waiting()
+        self._duties.drain()
         try:
             all_ended = await self._wait_grace(grace)
             at_least_until = time.monotonic() + _AFTER_GRACE_SECONDS - _LEAVE_SECONDS
@@ -113,8 +118,14 @@ class Stopping:
 
     async def _wait_grace(self, seconds: float) -> bool:
         """Whether every handler ended by itself, within the grace or until somebody is in a hurry."""
-        await self._wait_unless_hurried(self._attempts.wait_ended(seconds))
+        await self._wait_unless_hurried(self._wait_ended(seconds))
         return not self._attempts.all
+
+    async def _wait_ended(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._attempts.wait_ended(seconds)
+                await self._duties.wait_drained()
 
     async def _write_outcomes(self, at_least_until: float, *, grace_ends_at: float) -> None:
         """Wait until they are written. They are worth what is left of the grace: a database that is away may come back."""
@@ -145,15 +156,15 @@ class Stopping:
         self._end_services()
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
-                await asyncio.gather(self._heartbeat.stop(timeout_seconds=_LEAVE_SECONDS), self._take_row_away(stays=stays))
+                kept = await self._duties.end(_LEAVE_SECONDS / 4)
+                await asyncio.gather(
+                    self._heartbeat.stop(timeout_seconds=_LEAVE_SECONDS), self._take_row_away(stays=stays, kept=kept)
+                )
         except (TimeoutError, OSError):
             self._opened.is_silent = True  # others find out by the beat that stopped
 
-    async def _take_row_away(self, *, stays: bool) -> None:
-        if stays:
-            return
+    async def _take_row_away(self, *, stays: bool, kept: Sequence[str]) -> None:
         try:
-            async with self._opened.pool.take() as link:
-                await runners.leave(link, self._runner_id(), timeout=_LEAVE_SECONDS)
+            await self._duties.leave(self._runner_id(), kept=kept, stays=stays, timeout=_LEAVE_SECONDS)
         except Exception as error:  # noqa: BLE001 - the row that stays is found by the others
             self._opened.events.emit(DatabaseFailed(during="leave", error=error))

@@ -23,6 +23,9 @@ class Woken(Protocol):
     def wake_schedules(self) -> None:
         """A schedule was enabled."""
 
+    def wake_leases(self, runner_id: int) -> None:
+        """Leases are free, and this runner is to take them."""
+
     def wake_all(self) -> None:
         """Anything may have changed: nobody listened for a while."""
 
@@ -54,6 +57,13 @@ class Wakes:
         if not here_only:
             self._notify("d")
 
+    def lease_free(self, runner_id: int, *, here_only: bool = False) -> None:
+        """Leases are free, and that runner is to take them."""
+        for woken in tuple(self._woken):
+            woken.wake_leases(runner_id)
+        if not here_only:
+            self._notify(f"l:{runner_id}")
+
     def heard(self, payload: str) -> None:
         """Another process notified this. What is not understood (a newer program's) wakes nobody."""
         kind, _, queue = payload.partition(":")
@@ -61,6 +71,8 @@ class Wakes:
             self.pending(queue, front=kind == "f", here_only=True)
         elif kind == "d":
             self.due_in(0.0, here_only=True)
+        elif kind == "l" and queue.isdecimal():
+            self.lease_free(int(queue), here_only=True)
         elif kind == "k":
             for woken in tuple(self._woken):
                 woken.wake_keys()

@@ -144,6 +144,22 @@ class Link:
                     self.abort()
                 raise
 
+    async def fetch_behind(
+        self, guard: str, guard_args: Sequence[Any], name: str, args: Sequence[Any], *, timeout: float | None = None
+    ) -> tuple[bool, list[Record]]:
+        """Both statements in one transaction, the named one only if the guard's one value is true; and its rows."""
+        async with self._turn:
+            try:
+                connection = await self.connection()
+                async with connection.transaction():
+                    if not await connection.fetchval(self.database.sql(guard), *guard_args, timeout=timeout):
+                        return False, []
+                    return True, await connection.fetch(self.database.sql(name), *args, timeout=timeout)
+            except BaseException as error:
+                if spoils_connection(error):
+                    self.abort()
+                raise
+
     async def fetch_row(self, name: str, *args: Any, timeout: float | None = None) -> Record | None:
         """The first row of the named statement, or None."""
         rows: Sequence[Record] = await self.fetch(name, *args, timeout=timeout)

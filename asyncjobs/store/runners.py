@@ -6,6 +6,7 @@ registers under a new one, so a row that is gone stays gone. Every statement may
 
 import secrets
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -36,16 +37,40 @@ class Rescued(msgspec.Struct, frozen=True):
     more: bool  # the batch was full
 
 
+class RunnerRow(msgspec.Struct, frozen=True):
+    """One runner: who and where it is, what it serves, since when; and when it ended, if it did."""
+
+    id: int
+    host: str
+    pid: int
+    version: str
+    queues: list[str]
+    types: list[str]
+    duties: list[str]
+    started_at: datetime
+    beat_at: datetime | None  # None: it has ended
+    ended_at: datetime | None
+    died_at: datetime | None  # None for one that left on its own
+
+
 def new_runner_id() -> int:
     """A random 62-bit number, never 0."""
     return secrets.randbits(62) or 1
 
 
 async def register(
-    link: Link, id: int, *, host: str, pid: int, version: str, queues: Sequence[str], types: Sequence[str]
+    link: Link,
+    id: int,
+    *,
+    host: str,
+    pid: int,
+    version: str,
+    queues: Sequence[str],
+    types: Sequence[str],
+    duties: Sequence[str] = (),
 ) -> None:
     """Make the runner known. Claims need it: they hold its row while they claim."""
-    await link.fetch("register_runner", id, host, pid, version, sorted(queues), sorted(types))
+    await link.fetch("register_runner", id, host, pid, version, sorted(queues), sorted(types), sorted(duties))
 
 
 async def beat(link: Link, id: int, *, timeout: float | None = None) -> BeatAnswer | None:
@@ -54,9 +79,21 @@ async def beat(link: Link, id: int, *, timeout: float | None = None) -> BeatAnsw
     return None if row is None else BeatAnswer(row["beat"], row["runners"])
 
 
-async def leave(link: Link, id: int, *, timeout: float | None = None) -> None:
-    """Move the runner to the former ones. What it still processes is an orphan from now on, taken back by the next rescue."""
-    await link.fetch("leave_runner", id, timeout=timeout)
+async def leave(
+    link: Link, id: int, *, kept: Sequence[str] = (), fresh_seconds: float = 30.0, timeout: float | None = None
+) -> int | None:
+    """Move the runner to the former ones, and free the leases that it holds but for the kept ones; returns who is to take them.
+
+    What it still processes is an orphan from now on, taken back by the next rescue.
+    """
+    (row,) = await link.fetch("leave_runner", id, kept, fresh_seconds, timeout=timeout)
+    successor: int | None = row["successor"]
+    return successor
+
+
+async def everybody(link: Link, former: int) -> list[RunnerRow]:
+    """The runners that are registered, and the last of the former ones."""
+    return [RunnerRow(*row) for row in await link.fetch("list_runners", former)]
 
 
 async def look(link: Link, *, timeout: float | None = None) -> RunnersLook:

@@ -96,6 +96,33 @@ class KeysAdvanced(Event, frozen=True, kw_only=True):
     count: int
 
 
+class LeaseAcquired(Event, frozen=True, kw_only=True):
+    duty: str
+    runner_id: int
+    token: int
+
+
+class LeaseEnded(Event, frozen=True, kw_only=True):
+    duty: str
+    runner_id: int
+    reason: str  # "lost", or "released"
+    successor: int | None = None
+
+
+class DutyPassed(Event, frozen=True, kw_only=True):
+    duty: str
+    items: int | None
+    failed: bool
+    seconds: float
+
+
+class RowsPruned(Event, frozen=True, kw_only=True):
+    jobs: int
+    letters: int
+    runners: int
+    dedup_keys: int
+
+
 class RunnerStarted(Event, frozen=True, kw_only=True):
     runner_id: int
     queues: list[str]

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 import structlog
 
+from asyncjobs.errors import LeaseLost
 from asyncjobs.telemetry import events as e
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -30,6 +31,10 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.JobsRescued: ("warning", "asyncjobs.jobs.rescued"),
     e.KeysAdvanced: ("debug", "asyncjobs.keys.advanced"),
     e.JobsGivenBack: ("warning", "asyncjobs.jobs.given_back"),
+    e.LeaseAcquired: ("info", "asyncjobs.lease.acquired"),
+    e.LeaseEnded: ("info", "asyncjobs.lease.ended"),
+    e.RowsPruned: ("debug", "asyncjobs.rows.pruned"),
+    e.DutyPassed: ("debug", "asyncjobs.duty.passed"),
     e.RunnerStarted: ("info", "asyncjobs.runner.started"),
     e.RunnerStopped: ("info", "asyncjobs.runner.stopped"),
     e.RunnerDied: ("warning", "asyncjobs.runner.died"),
@@ -120,7 +125,7 @@ def _text(error: BaseException) -> str:
 
 def _is_expected(error: BaseException) -> bool:
     """Whether it is the network's or the database's, and a traceback would say nothing."""
-    return isinstance(error, (OSError, TimeoutError)) or type(error).__module__.startswith("asyncpg")
+    return isinstance(error, (OSError, TimeoutError, LeaseLost)) or type(error).__module__.startswith("asyncpg")
 
 
 def default_logger() -> Any:

@@ -63,7 +63,7 @@ async def test_runner_that_cannot_confirm_its_beat_gives_its_jobs_back_and_claim
         handle = await long.enqueue()
         await recorder.wait_for(AttemptStarted)
         # Nobody else looks; the runner itself would declare itself dead.
-        runner.rescuer.interval_seconds = 300
+        runner.duties.rescuer.interval_seconds = 300
         proxy.black_hole("duties")
         proxy.black_hole("heartbeat")
         await recorder.wait_for(RunnerLostItself)

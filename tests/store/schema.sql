@@ -41,6 +41,7 @@ CREATE TABLE asyncjobs.dead_letter_jobs (
     acknowledged_at timestamp with time zone,
     CONSTRAINT dead_letter_jobs_pkey PRIMARY KEY (id)
 );
+CREATE INDEX dead_letter_jobs_acknowledged ON asyncjobs.dead_letter_jobs USING btree (acknowledged_at) WHERE acknowledged;
 CREATE INDEX dead_letter_jobs_job ON asyncjobs.dead_letter_jobs USING btree (job_id);
 CREATE INDEX dead_letter_jobs_open ON asyncjobs.dead_letter_jobs USING btree (died_at) WHERE (NOT acknowledged);
 
@@ -70,7 +71,8 @@ CREATE TABLE asyncjobs.former_runners (
     pid integer NOT NULL,
     version text NOT NULL,
     queues text[] NOT NULL,
-    types text[] NOT NULL
+    types text[] NOT NULL,
+    duties text[] DEFAULT '{}'::text[] NOT NULL
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
 
@@ -129,6 +131,7 @@ CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priorit
 CREATE INDEX jobs_claim_rescued ON asyncjobs.jobs USING btree (queue, priority, place) WHERE ((status = 'pending'::text) AND (rescues > 0));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
+CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id) WHERE (runner_id IS NOT NULL);
 
@@ -171,6 +174,7 @@ CREATE TABLE asyncjobs.runners (
     version text NOT NULL,
     queues text[] NOT NULL,
     types text[] NOT NULL,
+    duties text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -279,6 +283,16 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 1d6193d8ec7ed5f5
 
+CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9b6e913b82839373
+
 CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     RETURNS void
     LANGUAGE plpgsql
@@ -345,6 +359,14 @@ CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _defi
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 280984d16fe44817
+
+CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 47af27233b4a8fe1
 
 CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
     RETURNS TABLE(id bigint, serialization_key text)
@@ -455,6 +477,14 @@ CREATE FUNCTION asyncjobs.hold_key(_key text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 06e39e7f4acc792c
 
+CREATE FUNCTION asyncjobs.hold_lease(_duty text, _holder text, _token bigint, _idle interval)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 76ae4992125d1915
+
 CREATE FUNCTION asyncjobs.is_paused(_queue text, _type text, _key text)
     RETURNS boolean
     LANGUAGE sql
@@ -488,6 +518,22 @@ CREATE FUNCTION asyncjobs.key_slots(_keys text[])
     LANGUAGE sql
     IMMUTABLE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time zone)
+    RETURNS jsonb
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5069c68c041484c8
+
+CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh interval, OUT successor bigint)
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 609c754aaa7f4366
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
@@ -601,6 +647,17 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 772dd763209be212
 
+CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '50ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 8820ec1171d4bd35
+
 CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OUT cancelled bigint[], OUT head_id bigint)
     RETURNS record
     LANGUAGE plpgsql
@@ -643,6 +700,17 @@ CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2b5c85b55a957dc3
+
+CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval, OUT released text[], OUT successor bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 27236ebe3344cc30
 
 CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void

@@ -159,14 +159,10 @@ def test_an_annotation_may_name_what_comes_later_but_not_what_never_comes() -> N
         jobs.settle()
 
 
-@pytest.mark.parametrize("kind", ["duty", "circuit breaker"])
-def test_what_is_not_built_yet_is_refused_at_open_and_not_ignored(kind: str) -> None:
+def test_what_is_not_built_yet_is_refused_at_open_and_not_ignored() -> None:
     jobs = AsyncJobs()
-    if kind == "duty":
-        jobs.duty("nightly", every=5)(_no_arguments)
-    else:
-        jobs.circuit_breaker("nightly")
-    with pytest.raises(UsageError, match=f'^{kind} "nightly" .* not supported yet'):
+    jobs.circuit_breaker("nightly")
+    with pytest.raises(UsageError, match=r'^circuit breaker "nightly" .* not supported yet'):
         jobs.settle()
 
 

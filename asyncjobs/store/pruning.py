@@ -1,0 +1,39 @@
+"""Deleting what has been kept for long enough."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from asyncjobs.errors import LeaseLost
+from asyncjobs.store.database import Link
+from asyncjobs.store.leases import Fence
+
+
+class Keep(msgspec.Struct, frozen=True, kw_only=True):
+    """For how many seconds what is kept after its end."""
+
+    completed: float
+    cancelled: float
+    letters: float  # since they were acknowledged; their jobs go with them
+    runners: float
+    types: Mapping[str, float] = {}  # completed and cancelled jobs of these types
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """How many rows of which kind one call deleted, and whether there may be more."""
+
+    jobs: int
+    letters: int
+    runners: int
+    dedup_keys: int
+    more: bool
+
+
+async def prune(link: Link, keep: Keep, batch: int, fence: Fence | None = None) -> Pruned:
+    """Delete at most `batch` rows of each kind (for jobs: of each type). LeaseLost when the term of `fence` is over."""
+    under = (None, None, None) if fence is None else (fence.duty, str(fence.holder), fence.token)
+    times = (keep.completed, keep.cancelled, keep.letters, keep.runners, list(keep.types), list(keep.types.values()))
+    (row,) = await link.fetch("prune", *under, batch, *times)
+    if not row["held"]:
+        raise LeaseLost(str(under[0]))
+    return Pruned(row["jobs"], row["letters"], row["runners"], row["dedup_keys"], row["more"])
