@@ -222,12 +222,13 @@ class Runner:
         self._tasks += self.duties.start(self._spawn)
         self.started_at = time.monotonic()
         self._events.emit(RunnerStarted(runner_id=self.id, queues=self._queues, types=self._types))
-        if self._opened.settings.notify == "listen":
-            try:
+        try:
+            await self.scheduler.wait_declared()
+            if self._opened.settings.notify == "listen":
                 await self.listening.wait_settled()
-            except BaseException:
-                await self.stop(timeout=0)
-                raise
+        except BaseException:
+            await self.stop(timeout=0)
+            raise
 
     async def _register(self) -> None:
         """Make this runner known under a new id, trying until that works."""

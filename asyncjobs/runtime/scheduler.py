@@ -20,6 +20,8 @@ A schedule that cannot tick (no such time zone on this host, a job that the data
 one whose key a stranger's transaction holds is tried again a moment later. An error of the connection fails the pass.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import ClassVar, Final
@@ -44,6 +46,8 @@ from asyncjobs.telemetry.events import (
 _MARGIN_SECONDS: Final = 0.001
 #: After a tick that had to wait for a stranger's lock.
 _AGAIN_SECONDS: Final = 1.0
+#: How long a runner's start waits for its schedules to be declared.
+_DECLARE_SECONDS: Final = 1.0
 #: After a tick whose row was locked: it was taken, unless that was a runner that declares, or an operator.
 _LOCKED_SECONDS: Final = 0.2
 #: A runner without schedules of its own only looks for such as were removed.
@@ -76,6 +80,13 @@ class Scheduler(Service):
         self._declare_at = 0.0
         self._looked_at = 0.0
         self._differing: set[str] = set()
+
+    async def wait_declared(self) -> None:
+        """Wait for the first pass, so that an operator finds what was declared; not for a database that is slow to answer."""
+        if self._schedules:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DECLARE_SECONDS):
+                    await self.wait_passed()
 
     async def pass_(self) -> float | None:
         """Fire what is due; returns the seconds until the next tick."""
