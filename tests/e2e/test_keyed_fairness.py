@@ -55,8 +55,8 @@ async def test_keys_with_a_backlog_starve_no_others(dsn: str, hot: int, backlog:
         await shop.wait_ran(hot, timeout=60)
         since = len(shop.ran)
         total += await shop.enqueue(f"cold {number}" for number in range(cold))
-        urgent_since = len(shop.ran)
         await shop.work.using(priority=1).enqueue("urgent")
+        urgent_since = len(shop.ran)  # from when it is in the database
         await shop.wait_ran(total + 1, timeout=170)
     after = shop.ran[since:]
     last = max(at for at, key in enumerate(after) if key.startswith("cold"))

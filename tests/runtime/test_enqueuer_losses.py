@@ -202,25 +202,29 @@ async def test_a_server_that_rolled_back_is_asked_again(database: Database, conn
     assert list((await written(connection)).values()) == [1]
 
 
-async def test_a_server_that_became_a_standby_is_left(database: Database, connection: Connection) -> None:
+async def test_a_server_that_became_a_standby_is_left(
+    database: Database, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It goes on answering on the connections it has: read only."""
     name = await connection.fetchval("SELECT quote_ident(current_database())")
-    sent = 0
+    opened = 0
+    connect = database.connect
 
-    async def count(name: str) -> None:
-        nonlocal sent
-        sent += name == "enqueue.send"
+    async def count(role: str, *, command_timeout: float | None = None) -> Connection:
+        nonlocal opened
+        opened += role == "enqueue plain"
+        return await connect(role, command_timeout=command_timeout)
 
     async with enqueuing(database) as line:
         await line.enqueue(a_row(payload={"n": 1}))
         await connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
         for pid in await connection.fetch("SELECT pid FROM pg_stat_activity WHERE application_name = 'asyncjobs enqueue plain'"):
             await connection.execute("SELECT pg_terminate_backend($1)", pid["pid"])
-        with points.installed(count):
-            enqueueing = asyncio.create_task(line.enqueue(a_row(payload={"n": 2})))
-            await eventually(lambda: sent >= 3, description="it was refused, and is sent again")
-            await connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
-            await enqueueing
+        monkeypatch.setattr(database, "connect", count)
+        enqueueing = asyncio.create_task(line.enqueue(a_row(payload={"n": 2})))
+        await eventually(lambda: opened >= 3, description="it was refused, and another connection was tried")
+        await connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+        await enqueueing
     assert sorted((await written(connection)).values()) == [1, 2]
 
 
