@@ -1,6 +1,6 @@
 """What was declared, over a tree of routers: each name once, and nothing more after an app was opened."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 from weakref import WeakSet, ref
 
@@ -65,24 +65,20 @@ class Declarations:
 
     def tree(self) -> Iterator["Declarations"]:
         """This router's declarations and those of all it includes, each once."""
-        seen: dict[int, Declarations] = {}
-        waiting: list[Declarations] = [self]
-        while waiting:
-            one = waiting.pop(0)
-            if id(one) not in seen:
-                seen[id(one)] = one
-                waiting.extend(one.children)
-        yield from seen.values()
+        return self._reached(lambda one: one.children)
 
     def ancestors(self) -> Iterator["Declarations"]:
         """This router's declarations and those of all that include it, each once."""
+        return self._reached(lambda one: one.parents)
+
+    def _reached(self, following: Callable[["Declarations"], Iterable["Declarations"]]) -> Iterator["Declarations"]:
         seen: dict[int, Declarations] = {}
         waiting: list[Declarations] = [self]
         while waiting:
             one = waiting.pop(0)
             if id(one) not in seen:
                 seen[id(one)] = one
-                waiting.extend(one.parents)
+                waiting.extend(following(one))
         yield from seen.values()
 
     def all_handlers(self) -> dict[str, Handler]:
