@@ -18,6 +18,7 @@
     │ └ JobFailed
     │   └ JobDied · JobCancelled
     ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult
+    ├ in attempts, by an operator: FailedByHand
     └ in duties: LeaseLost
 
 Errors survive pickling and copying with their fields.
@@ -294,6 +295,10 @@ class LeaseLost(AsyncJobsError):
 
 class RunnerLost(AsyncJobsError):
     """The runner of an attempt went away."""
+
+
+class FailedByHand(AsyncJobsError):
+    """An operator let the attempt fail."""
 
 
 class CircuitOpen(AsyncJobsError):

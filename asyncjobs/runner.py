@@ -18,7 +18,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, ClassVar, Final, final
+from typing import Any, Final, final
 
 from structlog.typing import FilteringBoundLogger
 
@@ -40,10 +40,12 @@ from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
+from asyncjobs.runtime.requests import Requests
 from asyncjobs.runtime.scheduler import Scheduler
 from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
+from asyncjobs.runtime.stuck import StuckCheck
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.store import callers, runners
 from asyncjobs.store.database import Database
@@ -52,21 +54,8 @@ from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, RunnerRegis
 
 _POLL_SECONDS: Final = 5.0
 _POLL_SECONDS_WITHOUT_LISTEN: Final = 1.0
-_STUCK_CHECK_SECONDS: Final = 1.0
 _REGISTER_TRIES: Final = 5
 _WITHDRAW_SECONDS: Final = 0.5
-
-
-class _StuckCheck(Service):
-    name: ClassVar[str] = "stuck check"
-
-    def __init__(self, attempts: Attempts, **options: Any) -> None:
-        super().__init__(interval_seconds=_STUCK_CHECK_SECONDS, **options)
-        self._attempts = attempts
-
-    async def pass_(self) -> float | None:
-        self._attempts.report_stuck()
-        return None
 
 
 @final
@@ -126,6 +115,9 @@ class Runner:
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
         self.scheduler = Scheduler(opened.pool, opened.wakes, schedules, events=self._events, runner_id=lambda: self.id)
+        self.requests = Requests(
+            opened.pool, self.attempts, events=self._events, runner_id=lambda: self.id, poll_seconds=self._poll_seconds
+        )
         self._stopping = self._make_stopping()
 
     def _make_stopping(self) -> Stopping:
@@ -216,7 +208,8 @@ class Runner:
             await self._register()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
-        services = [self.listening, self.scheduler, self.progress, _StuckCheck(self.attempts, events=self._events)]
+        services: list[Service] = [self.listening, self.scheduler, self.progress, self.requests]
+        services.append(StuckCheck(self.attempts, events=self._events))
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self._tasks += self.duties.start(self._spawn)
@@ -289,6 +282,7 @@ class Runner:
         self.duties.promoter.wake()
         self.duties.serializer.wake()
         self.scheduler.wake()
+        self.requests.wake()
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
         """Jobs of the queue became pending."""
@@ -303,6 +297,10 @@ class Runner:
     def wake_schedules(self) -> None:
         """A schedule was enabled."""
         self.scheduler.wake()
+
+    def wake_requests(self) -> None:
+        """The end of jobs that run was asked for."""
+        self.requests.wake()
 
     def wake_due(self, seconds: float) -> None:
         """Something becomes due in so many seconds."""
