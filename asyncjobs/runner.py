@@ -103,7 +103,7 @@ class Runner:
             handlers, self.coordinators, self._surroundings(open_context),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake,
         )  # fmt: skip
-        self.duties = Duties(opened, duties, listen=listen)
+        self.duties = Duties(opened, duties, listen=listen, poll_seconds=self._poll_seconds)
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
