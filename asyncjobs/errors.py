@@ -12,7 +12,7 @@
     ├ SchemaError
     │ └ SchemaMissing · SchemaOutdated · SchemaTooNew
     ├ DatabaseUnavailable(ConnectionError)
-    ├ KeyNotFound · ScheduleNotFound · StateError
+    ├ KeyNotFound · ScheduleNotFound · DeadLetterNotFound · StateError
     ├ JobError
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
@@ -247,6 +247,14 @@ class ScheduleNotFound(AsyncJobsError):
     def __init__(self, name: str, known: Iterable[str] = ()) -> None:
         self.name, self.known = name, sorted(known)
         super().__init__(f'there is no schedule "{name}" ({listed(self.known)}).{did_you_mean(name, self.known)}')
+
+
+class DeadLetterNotFound(AsyncJobsError):
+    """There is no such dead letter: it never was, or it was pruned with its job. `.letter_id`."""
+
+    def __init__(self, letter_id: int) -> None:
+        self.letter_id = letter_id
+        super().__init__(f"there is no dead letter {letter_id}: letters have ids of their own, see `admin.dead_letters()`.")
 
 
 class StateError(AsyncJobsError):

@@ -78,6 +78,14 @@ OUTPUT = {
         "not yet:  still running",
         "done:     1000",
     ],
+    "dead_letters.py": [
+        """unseen: ["KeyError: '???'", "KeyError: 'cocoa'", "KeyError: 'cocoa'"]""",
+        "the first: {'item': 'cocoa', 'quantity': 2} - KeyError: 'cocoa'",
+        "would be: {'requeued': 2}",
+        "requeued: 10",
+        "requeued: 10",
+        "unseen: []",
+    ],
     "graceful_shutdown.py": [
         "at the stop: short finished",
         "at the stop: long cleaned up",

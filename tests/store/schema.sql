@@ -261,6 +261,15 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8071f29552d67b12
 
+CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
+    RETURNS TABLE(letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 72bb17ecccac9525
+
 CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[], OUT blocked text[])
     RETURNS record
     LANGUAGE plpgsql
