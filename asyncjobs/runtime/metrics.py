@@ -107,7 +107,7 @@ class Rollup(Duty):
     name: ClassVar[str] = "rollup"
     duty = "rollup"
 
-    def __init__(self, link: Link, *, keep_seconds: float, events: Events, interval_seconds: float = 60.0) -> None:
+    def __init__(self, link: Link, *, keep_seconds: float, events: Events, interval_seconds: float = 300.0) -> None:
         super().__init__(events=events, interval_seconds=interval_seconds)
         self._link = link
         self._keep_seconds = keep_seconds
