@@ -38,6 +38,7 @@ from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
 from asyncjobs.runtime.health import RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.listening import Listening
+from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
 from asyncjobs.runtime.requests import Requests
@@ -45,7 +46,7 @@ from asyncjobs.runtime.scheduler import Scheduler
 from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
-from asyncjobs.runtime.stuck import StuckCheck
+from asyncjobs.runtime.stuck_check import StuckCheck
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.store import callers, runners
 from asyncjobs.store.database import Database
@@ -90,6 +91,7 @@ class Runner:
 
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
         self.progress = Progress(opened.pool, events=self._events)
+        self.metrics = Metrics(opened.pool, events=self._events, interval_seconds=settings.metrics_interval)
         self.settler = Settler(
             opened.pool, opened.wakes, events=self._events, written=self._settled, lost=self._lost, runner_id=lambda: self.id,
             spawn=self._spawn, max_errors=settings.max_errors,
@@ -101,9 +103,9 @@ class Runner:
         )  # fmt: skip
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context),
-            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake,
+            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
         )  # fmt: skip
-        self.duties = Duties(opened, duties, listen=listen, poll_seconds=self._poll_seconds)
+        self.duties = Duties(opened, duties, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost)
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
@@ -124,7 +126,7 @@ class Runner:
         return Stopping(
             self._opened, coordinators=self.coordinators, attempts=self.attempts, acker=self.acker, settler=self.settler,
             heartbeat=self.heartbeat, duties=self.duties, runner_id=lambda: self.id, revive_acker=self._revive_acker,
-            end_services=self._end_services, let_go=self._let_go,
+            end_services=self._end_services, metrics=self.metrics, let_go=self._let_go,
         )  # fmt: skip
 
     def _surroundings(self, open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context]) -> Surroundings:
@@ -208,7 +210,7 @@ class Runner:
             await self._register()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
-        services: list[Service] = [self.listening, self.scheduler, self.progress, self.requests]
+        services: list[Service] = [self.listening, self.scheduler, self.progress, self.metrics, self.requests]
         services.append(StuckCheck(self.attempts, events=self._events))
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
