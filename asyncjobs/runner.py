@@ -40,7 +40,6 @@ from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
-from asyncjobs.runtime.scheduler import Scheduler
 from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
@@ -114,7 +113,8 @@ class Runner:
             handlers, self.coordinators, self._surroundings(open_context),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake,
         )  # fmt: skip
-        self.duties = Duties(opened, duties, listen=listen, poll_seconds=self._poll_seconds)
+        self.duties = Duties(opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, runner_id=lambda: self.id)
+        self.scheduler = self.duties.scheduler
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
@@ -125,7 +125,6 @@ class Runner:
             listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
-        self.scheduler = Scheduler(opened.pool, opened.wakes, schedules, events=self._events, runner_id=lambda: self.id)
         self._stopping = self._make_stopping()
 
     def _make_stopping(self) -> Stopping:
@@ -200,6 +199,8 @@ class Runner:
             unwritten=self.acker.unwritten,
             answered_age_seconds=time.monotonic() - self.acker.answered_at,
             beat_age_seconds=self.heartbeat.turn_age_seconds,
+            leases=self.duties.leader.held(),
+            schedules_age_seconds=self.scheduler.turn_age_seconds,
             is_confirmed=self.heartbeat.is_confirmed,
             is_stopping=self._stopping.has_begun,
             error=None if self.acker.error is None else f"{type(self.acker.error).__name__}: {self.acker.error}",
@@ -216,7 +217,7 @@ class Runner:
             await self._register()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
-        services = [self.listening, self.scheduler, self.progress, _StuckCheck(self.attempts, events=self._events)]
+        services = [self.listening, self.progress, _StuckCheck(self.attempts, events=self._events)]
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self._tasks += self.duties.start(self._spawn)
@@ -312,6 +313,8 @@ class Runner:
         """Leases are free, and that runner is to take them."""
         if runner_id == self.id:
             self.heartbeat.beat_now()
+        else:
+            self.scheduler.handed_over()
 
     def _ask(self) -> None:
         self.acker.wake()

@@ -284,8 +284,8 @@ async def test_advisory_lock_through_a_pooler_is_refused_at_open(dsn: str, log: 
     ("options", "message"),
     [
         (
-            {"strategies": {"cron": "lease"}},
-            'names "cron": the duties that are built in are promote, prune, rescue, sweep',
+            {"strategies": {"corn": "lease"}},
+            'names "corn": the duties that are built in are cron, promote, prune, rescue, sweep',
         ),
         ({"strategies": {"prune": "leader"}}, "strategy='leader'"),
         ({"lease_renew": 3.0, "lease_trust": 5.0}, "lease_trust=5 must be at least twice lease_renew=3"),
@@ -293,6 +293,7 @@ async def test_advisory_lock_through_a_pooler_is_refused_at_open(dsn: str, log: 
         ({"lease_observe": 11.0}, "lease_expiry=10 must be at least lease_observe=11"),
         ({"lease_expiry": 0}, "lease_expiry"),
         ({"prune_interval": 0}, "prune_interval"),
+        ({"schedule_interval": 0}, "schedule_interval"),
         ({"keep_types": {"mail": -1}}, "keep_types"),
     ],
 )
