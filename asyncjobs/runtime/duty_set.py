@@ -18,6 +18,7 @@ from asyncjobs.model.schedule import Schedule
 from asyncjobs.runtime.duties import Advisory, ByLease, Duty, Everyone, Share
 from asyncjobs.runtime.duties import Strategy as DutyStrategy
 from asyncjobs.runtime.leader import Leader
+from asyncjobs.runtime.metrics import Rollup
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.pruner import Pruner, keeping
@@ -51,6 +52,7 @@ class Duties:
         listen: Database,
         poll_seconds: Callable[[], float],
         runner_id: Callable[[], int],
+        lost: Callable[[str, str], None],
     ) -> None:
         settings = opened.settings
         self._opened = opened
@@ -79,7 +81,7 @@ class Duties:
         )
         self.rescuer = Rescuer(
             link, wakes, events=events, interval_seconds=settings.rescue_interval, runner_timeout_seconds=settings.runner_timeout,
-            batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next,
+            batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next, lost=lost,
         )  # fmt: skip
         self.serializer = Serializer(opened.pool, wakes, events=events, interval_seconds=settings.sweep_interval)
         self.pruner = Pruner(
@@ -88,6 +90,7 @@ class Duties:
         self.scheduler = Scheduler(
             opened.pool, wakes, schedules, events=events, runner_id=runner_id, interval_seconds=settings.schedule_interval
         )
+        self.rollup = Rollup(link, keep_seconds=settings.keep_metrics, events=events)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -105,7 +108,7 @@ class Duties:
 
     @property
     def _all(self) -> list[Duty]:
-        return [self.promoter, self.rescuer, self.serializer, self.pruner, self.scheduler, *self._own]
+        return [self.promoter, self.rescuer, self.serializer, self.pruner, self.scheduler, self.rollup, *self._own]
 
     async def check(self) -> None:
         """ConfigurationError when a duty is to be done under an advisory lock and there is a pooler in between."""
