@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from asyncjobs import AsyncJobs, JobContext, Queue, Snooze, UsageError
+from asyncjobs import AsyncJobs, Backoff, JobContext, Queue, Snooze, UsageError
 from asyncjobs.store.database import Connection
 from asyncjobs.testing import MovableClock, assert_enqueued, refute_enqueued, run_until_idle
 
@@ -118,7 +118,7 @@ async def test_runs_only_the_queues_and_types_that_were_asked_for(dsn: str) -> N
 async def test_what_is_paused_and_what_waits_behind_it_stays(dsn: str, connection: Connection) -> None:
     jobs = make(dsn)
 
-    @jobs.job("keyed")
+    @jobs.job("keyed", backoff=Backoff(3600, maximum=3600))
     async def keyed(number: int) -> None:
         if number == 0:
             raise ConnectionError("again later")
