@@ -35,6 +35,7 @@ class Attempts:
         put: Callable[[Ack], None],
         settle: Callable[[Attempt, Ack], None],
         wake: Callable[[], None],
+        note: Callable[[Attempt, Ack], None],
     ) -> None:
         self._handlers = handlers
         self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
@@ -42,6 +43,7 @@ class Attempts:
         self._put = put
         self._settle = settle  # for a job that was completed inside its handler's transaction
         self._wake = wake
+        self._note = note  # for the roll-ups
         self._running: dict[int, Attempt] = {}
         self._waiting: dict[str, deque[Claimed]] = {queue: deque() for queue in self._coordinators}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,6 +93,7 @@ class Attempts:
     def _ended(self, attempt: Attempt, ack: Ack) -> None:
         """The handler has ended: its slot is free, whatever becomes of the outcome."""
         job = attempt.claimed
+        self._note(attempt, ack)
         del self._running[job.id]
         self._rescued -= job.rescues > 0
         self._reported.discard((job.id, job.token))

@@ -17,6 +17,7 @@ from asyncjobs.errors import ConfigurationError
 from asyncjobs.runtime.duties import Advisory, ByLease, Duty, Everyone, Share
 from asyncjobs.runtime.duties import Strategy as DutyStrategy
 from asyncjobs.runtime.leader import Leader
+from asyncjobs.runtime.metrics import Rollup
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.pruner import Pruner, keeping
@@ -40,7 +41,15 @@ class DeclaredDuty(msgspec.Struct, frozen=True):
 class Duties:
     """All duties of one runner. Their loops are run by whoever owns this: `loops`."""
 
-    def __init__(self, opened: Opened, declared: Sequence[DeclaredDuty], *, listen: Database) -> None:
+    def __init__(
+        self,
+        opened: Opened,
+        declared: Sequence[DeclaredDuty],
+        *,
+        listen: Database,
+        poll_seconds: Callable[[], float],
+        lost: Callable[[str, str], None],
+    ) -> None:
         settings = opened.settings
         self._opened = opened
         self._listen = listen
@@ -56,15 +65,23 @@ class Duties:
         )  # fmt: skip
         self.leader.on_change = self.wake
         self._advisory = Advisory(listen)
-        self.promoter = Promoter(link, wakes, events=events, interval_seconds=settings.promote_interval, batch=settings.batch)
+        self.promoter = Promoter(
+            link,
+            wakes,
+            events=events,
+            interval_seconds=settings.promote_interval,
+            poll_seconds=poll_seconds,
+            batch=settings.batch,
+        )
         self.rescuer = Rescuer(
             link, wakes, events=events, interval_seconds=settings.rescue_interval, runner_timeout_seconds=settings.runner_timeout,
-            batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next,
+            batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next, lost=lost,
         )  # fmt: skip
         self.serializer = Serializer(opened.pool, wakes, events=events, interval_seconds=settings.sweep_interval)
         self.pruner = Pruner(
             link, keeping(settings), events=events, interval_seconds=settings.prune_interval, batch=settings.batch
         )
+        self.rollup = Rollup(link, keep_seconds=settings.keep_metrics, events=events)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -82,7 +99,7 @@ class Duties:
 
     @property
     def _all(self) -> list[Duty]:
-        return [self.promoter, self.rescuer, self.serializer, self.pruner, *self._own]
+        return [self.promoter, self.rescuer, self.serializer, self.pruner, self.rollup, *self._own]
 
     async def check(self) -> None:
         """ConfigurationError when a duty is to be done under an advisory lock and there is a pooler in between."""

@@ -1,0 +1,49 @@
+"""Looking: how much of what is there, one job, the jobs of one user action, who runs them."""
+
+from asyncjobs.admin.desk import Desk
+from asyncjobs.config import config_seconds
+from asyncjobs.model.job import Job
+from asyncjobs.model.outcome import Duration
+from asyncjobs.store import leases, metrics, overview, runners
+from asyncjobs.store.leases import Lease
+from asyncjobs.store.metrics import TypeMetrics
+from asyncjobs.store.overview import Count
+from asyncjobs.store.runners import RunnerRow
+
+
+class Overview(Desk):
+    """Verbs that change nothing."""
+
+    async def stats(self) -> list[Count]:
+        """The unfinished jobs by queue, type and status.
+
+        `served` is False for jobs that no live runner would take: a type without a handler anywhere, a queue that nobody serves.
+        They stay pending until a runner that knows them comes.
+        """
+        return await self._do("stats", overview.stats)
+
+    async def metrics(self, *, type: str | None = None, window: Duration = 3600.0) -> list[TypeMetrics]:
+        """How attempts fared in the last `window` (seconds or a timedelta), by type: numbers, error rate, p50, p95 and p99.
+
+        From the roll-ups, which every runner writes each `metrics_interval`: what came after the last of them is not in it. What
+        is older than two hours is kept by the hour, what is older than a week by the day: a span counts when its end is in the
+        window.
+        """
+        seconds = config_seconds(window, name="window", positive=True)
+        return await self._do("metrics", lambda link: metrics.read(link, type, seconds))
+
+    async def get(self, job_id: int, /) -> Job | None:
+        """The job as it is now, also while it waits for its key, or None."""
+        return await self._opened("admin.get was called").get(job_id)
+
+    async def trace(self, correlation_id: str, /, *, limit: int = 1_000) -> list[Job]:
+        """The jobs of one correlation id, those that wait among them, in the order in which they were made."""
+        return await self._do("trace", lambda link: overview.trace(link, correlation_id, limit))
+
+    async def leases(self) -> list[Lease]:
+        """The duties that are done under a lease: who holds which, since when, and what its last pass did."""
+        return await self._do("leases", leases.leases)
+
+    async def runners(self, *, former: int = 100) -> list[RunnerRow]:
+        """Who runs jobs: where, what, since when; and the last so many of those that ended, with `died_at` if they were lost."""
+        return await self._do("runners", lambda link: runners.everybody(link, former))
