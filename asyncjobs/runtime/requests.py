@@ -16,10 +16,9 @@ from collections.abc import Callable
 from typing import ClassVar, final
 
 from asyncjobs.runtime.attempts import Attempts
+from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import requests
-from asyncjobs.store.pool import Pool
-from asyncjobs.telemetry.events import Events
 
 
 @final
@@ -30,15 +29,14 @@ class Requests(Service):
 
     def __init__(
         self,
-        pool: Pool,
+        opened: Opened,
         attempts: Attempts,
         *,
-        events: Events,
         runner_id: Callable[[], int],
         poll_seconds: Callable[[], float],
     ) -> None:
-        super().__init__(events=events, interval_seconds=poll_seconds())
-        self._pool = pool
+        super().__init__(events=opened.events, interval_seconds=poll_seconds())
+        self._pool = opened.pool
         self._attempts = attempts
         self._runner_id = runner_id
         self._poll_seconds = poll_seconds
