@@ -18,7 +18,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, ClassVar, Final, final
+from typing import Any, Final, final
 
 from structlog.typing import FilteringBoundLogger
 
@@ -39,12 +39,14 @@ from asyncjobs.runtime.health import RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.host import Tokens
 from asyncjobs.runtime.listening import Listening
+from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
 from asyncjobs.runtime.scheduler import Scheduler
-from asyncjobs.runtime.service import Service, backoff_seconds
+from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
+from asyncjobs.runtime.stuck_check import StuckCheck
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.store import callers, runners
 from asyncjobs.store.database import Database
@@ -53,21 +55,8 @@ from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, RunnerRegis
 
 _POLL_SECONDS: Final = 5.0
 _POLL_SECONDS_WITHOUT_LISTEN: Final = 1.0
-_STUCK_CHECK_SECONDS: Final = 1.0
 _REGISTER_TRIES: Final = 5
 _WITHDRAW_SECONDS: Final = 0.5
-
-
-class _StuckCheck(Service):
-    name: ClassVar[str] = "stuck check"
-
-    def __init__(self, attempts: Attempts, **options: Any) -> None:
-        super().__init__(interval_seconds=_STUCK_CHECK_SECONDS, **options)
-        self._attempts = attempts
-
-    async def pass_(self) -> float | None:
-        self._attempts.report_stuck()
-        return None
 
 
 @final
@@ -102,6 +91,7 @@ class Runner:
 
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
         self.progress = Progress(opened.pool, events=self._events)
+        self.metrics = Metrics(opened.pool, events=self._events, interval_seconds=settings.metrics_interval)
         self.settler = Settler(
             opened.pool, opened.wakes, events=self._events, written=self._settled, lost=self._lost, runner_id=lambda: self.id,
             spawn=self._spawn, max_errors=settings.max_errors,
@@ -113,9 +103,9 @@ class Runner:
         )  # fmt: skip
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context),
-            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake,
+            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
         )  # fmt: skip
-        self.duties = Duties(opened, duties, listen=listen, poll_seconds=self._poll_seconds)
+        self.duties = Duties(opened, duties, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost)
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
@@ -133,7 +123,7 @@ class Runner:
         return Stopping(
             self._opened, coordinators=self.coordinators, attempts=self.attempts, acker=self.acker, settler=self.settler,
             heartbeat=self.heartbeat, duties=self.duties, runner_id=lambda: self.id, revive_acker=self._revive_acker,
-            end_services=self._end_services, let_go=self._let_go,
+            end_services=self._end_services, metrics=self.metrics, let_go=self._let_go,
         )  # fmt: skip
 
     def _surroundings(self, open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context]) -> Surroundings:
@@ -217,7 +207,7 @@ class Runner:
             await self._register()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
-        services = [self.listening, self.scheduler, self.progress, _StuckCheck(self.attempts, events=self._events)]
+        services = [self.listening, self.scheduler, self.progress, self.metrics, StuckCheck(self.attempts, events=self._events)]
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self._tasks += self.duties.start(self._spawn)

@@ -34,6 +34,7 @@ class Attempts:
         put: Callable[[Ack], None],
         settle: Callable[[Attempt, Ack], None],
         wake: Callable[[], None],
+        note: Callable[[Attempt, Ack], None],
     ) -> None:
         self._handlers = handlers
         self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
@@ -41,6 +42,7 @@ class Attempts:
         self._put = put
         self._settle = settle  # for a job that was completed inside its handler's transaction
         self._wake = wake
+        self._note = note  # for the roll-ups
         self._running: dict[int, Attempt] = {}
         self._waiting: dict[str, deque[Claimed]] = {queue: deque() for queue in self._coordinators}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -90,6 +92,7 @@ class Attempts:
     def _ended(self, attempt: Attempt, ack: Ack) -> None:
         """The handler has ended: its slot is free, whatever becomes of the outcome."""
         job = attempt.claimed
+        self._note(attempt, ack)
         del self._running[job.id]
         self._rescued -= job.rescues > 0
         self._reported.discard((job.id, job.token))

@@ -17,6 +17,7 @@ from asyncjobs.errors import ConfigurationError
 from asyncjobs.runtime.duties import Advisory, ByLease, Duty, Everyone, Share
 from asyncjobs.runtime.duties import Strategy as DutyStrategy
 from asyncjobs.runtime.leader import Leader
+from asyncjobs.runtime.metrics import Rollup
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.pruner import Pruner, keeping
@@ -41,7 +42,13 @@ class Duties:
     """All duties of one runner. Their loops are run by whoever owns this: `loops`."""
 
     def __init__(
-        self, opened: Opened, declared: Sequence[DeclaredDuty], *, listen: Database, poll_seconds: Callable[[], float]
+        self,
+        opened: Opened,
+        declared: Sequence[DeclaredDuty],
+        *,
+        listen: Database,
+        poll_seconds: Callable[[], float],
+        lost: Callable[[str, str], None],
     ) -> None:
         settings = opened.settings
         self._opened = opened
@@ -68,12 +75,13 @@ class Duties:
         )
         self.rescuer = Rescuer(
             link, wakes, events=events, interval_seconds=settings.rescue_interval, runner_timeout_seconds=settings.runner_timeout,
-            batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next,
+            batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next, lost=lost,
         )  # fmt: skip
         self.serializer = Serializer(opened.pool, wakes, events=events, interval_seconds=settings.sweep_interval)
         self.pruner = Pruner(
             link, keeping(settings), events=events, interval_seconds=settings.prune_interval, batch=settings.batch
         )
+        self.rollup = Rollup(link, keep_seconds=settings.keep_metrics, events=events)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -91,7 +99,7 @@ class Duties:
 
     @property
     def _all(self) -> list[Duty]:
-        return [self.promoter, self.rescuer, self.serializer, self.pruner, *self._own]
+        return [self.promoter, self.rescuer, self.serializer, self.pruner, self.rollup, *self._own]
 
     async def check(self) -> None:
         """ConfigurationError when a duty is to be done under an advisory lock and there is a pooler in between."""
