@@ -685,7 +685,7 @@ CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 241ad3f2ef8330dd
 
-CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT declared bigint, OUT stale boolean)
+CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT led text[], OUT declared bigint, OUT stale boolean)
     RETURNS record
     LANGUAGE plpgsql
     STABLE
@@ -693,7 +693,7 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ac708e7392f0f2f7
+-- body: c517c68788061b43
 
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
