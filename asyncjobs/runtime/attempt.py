@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 import structlog
