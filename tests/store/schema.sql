@@ -148,6 +148,7 @@ CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id) WHERE (runner_id IS NOT NULL);
+CREATE INDEX jobs_waiting ON asyncjobs.jobs USING btree (id) WHERE (status = 'waiting'::text);
 
 CREATE TABLE asyncjobs.migrations (
     number integer NOT NULL,
@@ -665,7 +666,7 @@ CREATE FUNCTION asyncjobs.look_again(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 22218ce575cc6b65
 
-CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text)
+CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_id bigint, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text, OUT lost bigint[], OUT last_id bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -675,7 +676,7 @@ CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 23b2342a2b9a6dc1
+-- body: cc28b26d66c420fc
 
 CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean)
     RETURNS record
@@ -773,6 +774,16 @@ CREATE FUNCTION asyncjobs.record_metrics(_types text[], _statuses text[], _count
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: a31815cfd4541231
+
+CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 255ee247cfc4e341
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
