@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 import structlog
 
-from asyncjobs.errors import LeaseLost
+from asyncjobs.errors import LeaseLost, UndecodablePayload
 from asyncjobs.telemetry import events as e
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -88,6 +88,8 @@ def line(event: e.Event) -> tuple[Level, str, dict[str, Any]]:
     fields = {key: value for key, value in msgspec.structs.asdict(event).items() if value is not None}
     if isinstance(event, e.AttemptEnded):
         level, name = _ATTEMPTS.get(event.outcome, ("info", "asyncjobs.job.ended"))
+        if event.outcome == "interrupted" and isinstance(event.error, UndecodablePayload):
+            level, name = "warning", "asyncjobs.job.too_new"
     else:
         level, name = _LINES.get(type(event), ("debug", f"asyncjobs.{type(event).__name__}"))
     if "event" in fields:  # structlog's own word for the name of a line
@@ -124,8 +126,10 @@ def _text(error: BaseException) -> str:
 
 
 def _is_expected(error: BaseException) -> bool:
-    """Whether it is the network's or the database's, and a traceback would say nothing."""
-    return isinstance(error, (OSError, TimeoutError, LeaseLost)) or type(error).__module__.startswith("asyncpg")
+    """Whether it is the network's or the database's, or a payload's, and a traceback would say nothing."""
+    return isinstance(error, (OSError, TimeoutError, LeaseLost, UndecodablePayload)) or type(error).__module__.startswith(
+        "asyncpg"
+    )
 
 
 def default_logger() -> Any:
