@@ -176,13 +176,12 @@ class Handler:
             problem = f"it has version {stored_as}, and the oldest that this program can upgrade is {oldest}"
             raise UndecodablePayload(self.name, problem)
         try:
-            upgraded: object = self.upgrades[step](fields)
+            return _fields(self.name, step, self.upgrades[step](fields))
+        except UndecodablePayload:
+            raise
         except Exception as error:
             problem = f"its upgrade from version {step} raised {type(error).__name__}: {error}"
             raise UndecodablePayload(self.name, problem) from error
-        if not isinstance(upgraded, dict):
-            raise UndecodablePayload(self.name, f"its upgrade from version {step} returned {kind_of(upgraded)}, not a dict")
-        return cast("dict[str, Any]", upgraded)
 
     def encode_result(self, value: Any) -> str | None:
         """The result as JSON text, None for None; UnstorableResult."""
@@ -211,6 +210,12 @@ class NewJob(Generic[N_co]):
     def type(self) -> str:
         """The job type's name."""
         return self.row.type
+
+
+def _fields(name: str, step: int, upgraded: object) -> dict[str, Any]:
+    if not isinstance(upgraded, dict):
+        raise UndecodablePayload(name, f"its upgrade from version {step} returned {kind_of(upgraded)}, not a dict")
+    return cast("dict[str, Any]", upgraded)
 
 
 def _timeout(name: str, timeout: Duration) -> float:

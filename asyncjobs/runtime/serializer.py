@@ -29,6 +29,9 @@ is looked up after a lock is as it is under the lock.
    without the lock (nobody else can dispatch while the deleted row is visible to them), and for keys that seem empty under it.
    Crash before the commit: nothing happened. After: it is done. When somebody holds that lock for longer than a moment, the ack
    leaves a request instead: whoever holds it commits before or after it, and the serializer looks when both are visible.
+   A runner that has nothing else to claim (`runtime/coordinator.py`, 6) acks with `finish_one`, which makes the next head its own
+   in the slot that the last one left, if nobody paused anything. That is the claim's rule of one owner (token, attempt, the
+   runner's row) and the dispatch's of one head, in one statement. A job that waited in `jobs` becomes pending as always.
 4. *The head fails, snoozes, is interrupted, or is rescued*: it keeps its row, so the key is held and the place is kept. When it
    is due it becomes pending again, with a new place among the pending jobs: keys that fail for ever overtake nobody.
 5. *The head dies and its type halts*: the row stays, marked. Only `retry` or `release_key` move the key on; sweep and ack leave

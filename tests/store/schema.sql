@@ -523,6 +523,18 @@ CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bi
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5d788f4419d48065
 
+CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
+    RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 859aba9535efa992
+
 CREATE FUNCTION asyncjobs.fold_metrics(_minutes interval, _hours interval, _days interval, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
@@ -644,6 +656,12 @@ CREATE FUNCTION asyncjobs.lock_keys_shortly(_keys text[])
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 37f8b3f80a18c66e
+
+CREATE FUNCTION asyncjobs.look_again(_keys text[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 22218ce575cc6b65
 
 CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text)
     RETURNS record
@@ -782,7 +800,7 @@ CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2b5c85b55a957dc3
+-- body: 42891ee4429d2b52
 
 CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval, OUT released text[], OUT successor bigint)
     RETURNS record
