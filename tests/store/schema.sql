@@ -216,6 +216,8 @@ CREATE TABLE asyncjobs.schedules (
     misfire text DEFAULT (definition ->> 'misfire'::text),
     overlap text DEFAULT (definition ->> 'overlap'::text),
     last_tick timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    unbroken_since timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    spent tstzmultirange DEFAULT '{}'::tstzmultirange NOT NULL,
     last_job_id bigint,
     enabled boolean DEFAULT true NOT NULL,
     disabled_because text,
@@ -424,7 +426,7 @@ CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _defi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 280984d16fe44817
+-- body: bfb58974580618b6
 
 CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
     RETURNS integer
@@ -686,7 +688,7 @@ CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 241ad3f2ef8330dd
 
-CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT led text[], OUT declared bigint, OUT stale boolean)
+CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT led text[], OUT ahead text[], OUT declared bigint, OUT stale boolean)
     RETURNS record
     LANGUAGE plpgsql
     STABLE
@@ -694,7 +696,7 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c517c68788061b43
+-- body: c07006a6f71944ec
 
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
@@ -947,7 +949,7 @@ CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _exp
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 53ad36128d064ad2
 
-CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous timestamp with time zone, _reached timestamp with time zone, _ticks timestamp with time zone[], OUT outcome text, OUT ids bigint[], OUT created boolean[])
+CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous timestamp with time zone, _reached timestamp with time zone, _ticks timestamp with time zone[], _skips boolean, OUT outcome text, OUT ids bigint[], OUT created boolean[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -956,7 +958,7 @@ CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous ti
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: deae12916e2f068a
+-- body: a9fca56cad505665
 
 CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     RETURNS text[]
