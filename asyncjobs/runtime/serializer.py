@@ -43,7 +43,8 @@ is looked up after a lock is as it is under the lock.
    transaction ends. Those on a key lock its head's row first: no ack that dispatches without the lock is under way then. A cancel
    of a waiting job takes the key's lock and then the row, as whoever dispatches it has the row first.
 9. *Somebody's hand* deletes rows, or a request is not carried out (its runner died): the sweep finds stalled keys and dispatched
-   rows whose job is gone or ended, and mends them. Nothing else relies on it.
+   rows whose job is gone or ended, and mends them. A job that waits in `jobs` and is in no line joins it anew, at the end, by way
+   of a promotion that is due. Nothing else relies on the sweep.
 
 **The serializer** carries out requests and what the sweep finds: partitions, each a task with a queue of keys. A partition takes
 all that wait, drops duplicates, and dispatches the heads of all those keys in one call; a key that is locked is tried again soon,
@@ -164,6 +165,7 @@ class Serializer(Duty):
         self._wakes = wakes
         self._page = page
         self._after = ""
+        self._after_id = 0
         self._sweep_at = float("-inf")
         self._again_seconds = float("inf")
         self.partitions = [Partition(pool, wakes, events=events) for _ in range(partitions)]
@@ -195,12 +197,15 @@ class Serializer(Duty):
         now = self._monotonic()
         page = self._page if sweeps and now >= self._sweep_at else 0
         async with self._pool.take() as link:
-            found = await serialized.sweep(link, self._after, page)
+            found = await serialized.sweep(link, self._after, page, after_id=self._after_id)
             if page:
                 self._plan(found.last, self._monotonic() - now)
+                self._after_id = found.last_id or 0
+            if found.lost and await serialized.rejoin(self.turn.guard(link), found.lost):
+                self._wakes.due_in(0.0)
             for job_id in found.ended:
                 await self._release(self.turn.guard(link), job_id)
-            self.items = (self.items or 0) + len(found.ended) + len(found.stalled)
+            self.items = (self.items or 0) + len(found.ended) + len(found.stalled) + len(found.lost)
         for key, requests in found.requests.items():
             self.put(key, requests)
         for key in found.stalled:

@@ -89,6 +89,10 @@ MUTANTS: tuple[Mutant, ...] = (
         ["a_key_whose_head_is_gone_goes_on_with_the_sweep"],
     ),
     Mutant(
+        "no sweep of jobs in no line", _SWEEP, "rejoin", "j.status = 'waiting'", "false",
+        ["a_job_that_was_taken_out_of_its_line_joins_it_again_with_the_sweep"],
+    ),
+    Mutant(
         "places drawn at the insert", _KEYS, "join_keys", "nextval('asyncjobs.place_seq') AS place", "o.id AS place",
         ["jobs_run_in_the_order_of_the_commits"],
     ),
