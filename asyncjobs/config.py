@@ -103,6 +103,7 @@ BUILT_IN: Mapping[str, Strategy] = {
     "sweep": "lease",
     "prune": "lease",
     "rollup": "lease",
+    "pauses": "lease",
 }
 
 
@@ -124,8 +125,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rescue_interval: float = 5.0
     sweep_interval: float = 15.0
     prune_interval: float = 60.0
+    pauses_interval: float = 15.0
     metrics_interval: float = 30.0  # of roll-ups
-    strategies: Mapping[str, Strategy] = {}  # of duties that are built in: promote, rescue, sweep, prune, rollup
+    strategies: Mapping[str, Strategy] = {}  # of duties that are built in: promote, rescue, sweep, prune, rollup, pauses
     lease_expiry: float | None = None  # a third of runner_timeout, at least 1; the three below are shares of it
     lease_renew: float | None = None  # a fifth
     lease_trust: float | None = None  # a half
@@ -161,7 +163,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 _POSITIVE = (
     "connect_timeout", "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
-    "sweep_interval", "prune_interval", "metrics_interval", "keep_completed", "keep_cancelled", "keep_dead", "keep_runners",
+    "sweep_interval", "prune_interval", "pauses_interval", "metrics_interval",
+    "keep_completed", "keep_cancelled", "keep_dead", "keep_runners",
     "keep_metrics",
     "listener_keepalive",
 )  # fmt: skip

@@ -241,6 +241,7 @@ class Runner:
             else:
                 break
         self.id = runner_id
+        self._opened.wakes.pauses()
         self.heartbeat.follow(runner_id, sent_at=sent_at)
         self._events.emit(RunnerRegistered(runner_id=runner_id, formerly=former))
 
@@ -278,6 +279,7 @@ class Runner:
             coordinator.wake(front=True)
         self.duties.promoter.wake()
         self.duties.serializer.wake()
+        self.duties.pauser.wake()
         self.scheduler.wake()
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
@@ -293,6 +295,10 @@ class Runner:
     def wake_schedules(self) -> None:
         """A schedule was enabled."""
         self.scheduler.wake()
+
+    def wake_pauses(self) -> None:
+        """Something was paused or resumed."""
+        self.duties.pauser.wake()
 
     def wake_due(self, seconds: float) -> None:
         """Something becomes due in so many seconds."""
