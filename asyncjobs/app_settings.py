@@ -26,6 +26,7 @@ class MoreSettings(TypedDict, total=False):
     sweep_interval: Duration
     prune_interval: Duration
     pauses_interval: Duration
+    schedule_interval: Duration
     metrics_interval: Duration
     strategies: Mapping[str, Strategy]
     lease_expiry: Duration | None

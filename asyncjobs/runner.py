@@ -41,7 +41,6 @@ from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
-from asyncjobs.runtime.scheduler import Scheduler
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
@@ -104,7 +103,11 @@ class Runner:
             handlers, self.coordinators, self._surroundings(open_context),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
         )  # fmt: skip
-        self.duties = Duties(opened, duties, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost)
+        self.duties = Duties(
+            opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
+            runner_id=lambda: self.id,
+        )  # fmt: skip
+        self.scheduler = self.duties.scheduler
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
@@ -115,7 +118,6 @@ class Runner:
             listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
-        self.scheduler = Scheduler(opened.pool, opened.wakes, schedules, events=self._events, runner_id=lambda: self.id)
         self._stopping = self._make_stopping()
 
     def _make_stopping(self) -> Stopping:
@@ -190,6 +192,8 @@ class Runner:
             unwritten=self.acker.unwritten,
             answered_age_seconds=time.monotonic() - self.acker.answered_at,
             beat_age_seconds=self.heartbeat.turn_age_seconds,
+            leases=self.duties.leader.held(),
+            schedules_age_seconds=self.scheduler.turn_age_seconds,
             is_confirmed=self.heartbeat.is_confirmed,
             is_stopping=self._stopping.has_begun,
             error=None if self.acker.error is None else f"{type(self.acker.error).__name__}: {self.acker.error}",
@@ -206,7 +210,7 @@ class Runner:
             await self._register()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
-        services = [self.listening, self.scheduler, self.progress, self.metrics, StuckCheck(self.attempts, events=self._events)]
+        services = [self.listening, self.progress, self.metrics, StuckCheck(self.attempts, events=self._events)]
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self._tasks += self.duties.start(self._spawn)
@@ -308,6 +312,8 @@ class Runner:
         """Leases are free, and that runner is to take them."""
         if runner_id == self.id:
             self.heartbeat.beat_now()
+        else:
+            self.scheduler.handed_over()
 
     def _ask(self) -> None:
         self.acker.wake()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from asyncjobs.context import current
 from asyncjobs.errors import AmbiguousApp, NotIncluded, NotOpen, UsageError, WouldBlock, WrongLoop
+from asyncjobs.in_memory import keeper
 
 if TYPE_CHECKING:
     from asyncjobs.app import AsyncJobs
@@ -40,6 +41,9 @@ def app_for(handler: "Handler", router: "JobRouter") -> "AsyncJobs":
     context = current.get()
     if context is not None and context.jobs.includes(handler):
         return context.jobs
+    kept = keeper.get()
+    if kept is not None and kept.app.includes(handler):
+        return kept.app
     candidates = [app for app in open_apps() if app.includes(handler)]
     if len(candidates) == 1:
         return candidates[0]

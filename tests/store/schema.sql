@@ -423,8 +423,10 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 707b2e48d95a5c5e
+-- body: c4a6bf8ddaa93af6
 
 CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _definitions text[], OUT registered boolean, OUT added text[], OUT changed text[], OUT enabled text[], OUT removed text[], OUT differing text[])
     RETURNS record
@@ -678,7 +680,7 @@ CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 241ad3f2ef8330dd
 
-CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT declared bigint, OUT stale boolean)
+CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT led text[], OUT declared bigint, OUT stale boolean)
     RETURNS record
     LANGUAGE plpgsql
     STABLE
@@ -686,7 +688,7 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ac708e7392f0f2f7
+-- body: c517c68788061b43
 
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
