@@ -98,9 +98,9 @@ class InvalidSchedule(ConfigurationError):
 class DuplicateName(ConfigurationError):
     """One name, two declarations. `.name`; `.first` and `.second`: where, as file:line."""
 
-    def __init__(self, what: str, name: str, first: str, second: str) -> None:
+    def __init__(self, what: str, name: str, first: str, second: str, *, hint: str = "") -> None:
         self.name, self.first, self.second = name, first, second
-        super().__init__(f'{what} "{name}" is declared twice: {first} and {second}.')
+        super().__init__(f'{what} "{name}" is declared twice: {first} and {second}.{hint}')
 
 
 class EnqueueError(AsyncJobsError, ValueError):

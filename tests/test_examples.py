@@ -81,6 +81,11 @@ OUTPUT = {
         "done:     1000",
     ],
     "testing_your_jobs.py": ["4 passed"],
+    "payload_versions.py": [
+        "of yesterday: today's handler paid 12.50 EUR",
+        "of today:     today's handler paid 19.90 SEK",
+        "as stored:    version 1, {'euros': 12.5}",
+    ],
     "graceful_shutdown.py": [
         "at the stop: short finished",
         "at the stop: long cleaned up",

@@ -12,12 +12,15 @@ from typing import Any, Final, Literal
 import msgspec
 import structlog
 
-from asyncjobs.errors import LeaseLost
+from asyncjobs.errors import LeaseLost, UndecodablePayload
 from asyncjobs.telemetry import events as e
 
 Level = Literal["debug", "info", "warning", "error"]
 
 _LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error")
+_NUMBERS: Final[Mapping[Level, int]] = {
+    "debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR,
+}  # fmt: skip
 
 #: kind of event -> level and name of its line.
 _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
@@ -50,6 +53,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.ScheduleDiffers: ("warning", "asyncjobs.schedule.differs"),
     e.ScheduleFired: ("debug", "asyncjobs.schedule.fired"),
     e.ScheduleTicksSkipped: ("info", "asyncjobs.schedule.ticks_skipped"),
+    e.ScheduleReanchored: ("warning", "asyncjobs.schedule.reanchored"),
     e.ScheduleDisabled: ("error", "asyncjobs.schedule.disabled"),
     e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),
     e.SinkFailed: ("error", "asyncjobs.sink.failed"),
@@ -74,8 +78,11 @@ def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -
     least = _LEVELS.index(level)
     kinds = [kind for kind, (of, _) in _LINES.items() if _LEVELS.index(of) >= least]
     out = default_logger() if logger is None else logger
+    by_logging = logging.getLogger("asyncjobs") if logger is None and not structlog.is_configured() else None
 
     def sink(event: e.Event) -> None:
+        if by_logging is not None and not by_logging.isEnabledFor(_NUMBERS[_level_and_name(event)[0]]):
+            return  # most attempts complete, and most apps log no such line: do not make it
         of, name, fields = line(event)
         if _LEVELS.index(of) >= least:
             getattr(out, of)(name, **fields)
@@ -86,18 +93,22 @@ def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -
 def line(event: e.Event) -> tuple[Level, str, dict[str, Any]]:
     """Level, name and keys of an event's line. Keys without a value are left out."""
     fields = {key: value for key, value in msgspec.structs.asdict(event).items() if value is not None}
-    if isinstance(event, e.AttemptEnded):
-        level, name = _ATTEMPTS.get(event.outcome, ("info", "asyncjobs.job.ended"))
-    else:
-        level, name = _LINES.get(type(event), ("debug", f"asyncjobs.{type(event).__name__}"))
+    level, name = _level_and_name(event)
     if "event" in fields:  # structlog's own word for the name of a line
         fields["of_event"] = fields.pop("event")
     error = fields.pop("error", None)
     if isinstance(error, BaseException):
         _describe(event, error, fields)
-    if isinstance(event, e.ServicePassFailed):
-        level = _level_of_failure(event)
     return level, name, fields
+
+
+def _level_and_name(event: e.Event) -> tuple[Level, str]:
+    if isinstance(event, e.AttemptEnded):
+        if event.outcome == "interrupted" and isinstance(event.error, UndecodablePayload):
+            return "warning", "asyncjobs.job.too_new"
+        return _ATTEMPTS.get(event.outcome, ("info", "asyncjobs.job.ended"))
+    level, name = _LINES.get(type(event), ("debug", f"asyncjobs.{type(event).__name__}"))
+    return (_level_of_failure(event) if isinstance(event, e.ServicePassFailed) else level), name
 
 
 def _level_of_failure(event: e.ServicePassFailed) -> Level:
@@ -124,8 +135,10 @@ def _text(error: BaseException) -> str:
 
 
 def _is_expected(error: BaseException) -> bool:
-    """Whether it is the network's or the database's, and a traceback would say nothing."""
-    return isinstance(error, (OSError, TimeoutError, LeaseLost)) or type(error).__module__.startswith("asyncpg")
+    """Whether it is the network's or the database's, or a payload's, and a traceback would say nothing."""
+    return isinstance(error, (OSError, TimeoutError, LeaseLost, UndecodablePayload)) or type(error).__module__.startswith(
+        "asyncpg"
+    )
 
 
 def default_logger() -> Any:

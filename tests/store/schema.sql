@@ -149,6 +149,7 @@ CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE INDEX jobs_paused ON asyncjobs.jobs USING btree (type, place) WHERE (status = 'paused'::text);
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id) WHERE (runner_id IS NOT NULL);
+CREATE INDEX jobs_waiting ON asyncjobs.jobs USING btree (id) WHERE (status = 'waiting'::text);
 
 CREATE TABLE asyncjobs.migrations (
     number integer NOT NULL,
@@ -216,6 +217,8 @@ CREATE TABLE asyncjobs.schedules (
     misfire text DEFAULT (definition ->> 'misfire'::text),
     overlap text DEFAULT (definition ->> 'overlap'::text),
     last_tick timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    unbroken_since timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    spent tstzmultirange DEFAULT '{}'::tstzmultirange NOT NULL,
     last_job_id bigint,
     enabled boolean DEFAULT true NOT NULL,
     disabled_because text,
@@ -436,7 +439,7 @@ CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _defi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 280984d16fe44817
+-- body: bfb58974580618b6
 
 CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
     RETURNS integer
@@ -535,6 +538,18 @@ CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bi
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5d788f4419d48065
+
+CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
+    RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 859aba9535efa992
 
 CREATE FUNCTION asyncjobs.fold_metrics(_minutes interval, _hours interval, _days interval, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -658,7 +673,13 @@ CREATE FUNCTION asyncjobs.lock_keys_shortly(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 37f8b3f80a18c66e
 
-CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text)
+CREATE FUNCTION asyncjobs.look_again(_keys text[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 22218ce575cc6b65
+
+CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_id bigint, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text, OUT lost bigint[], OUT last_id bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -668,7 +689,7 @@ CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 23b2342a2b9a6dc1
+-- body: cc28b26d66c420fc
 
 CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean)
     RETURNS record
@@ -680,7 +701,7 @@ CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 241ad3f2ef8330dd
 
-CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT led text[], OUT declared bigint, OUT stale boolean)
+CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT led text[], OUT ahead text[], OUT declared bigint, OUT stale boolean)
     RETURNS record
     LANGUAGE plpgsql
     STABLE
@@ -688,7 +709,7 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c517c68788061b43
+-- body: c07006a6f71944ec
 
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
@@ -773,6 +794,16 @@ CREATE FUNCTION asyncjobs.record_metrics(_types text[], _statuses text[], _count
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: a31815cfd4541231
 
+CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 255ee247cfc4e341
+
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
     LANGUAGE plpgsql
@@ -801,7 +832,7 @@ CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2b5c85b55a957dc3
+-- body: 42891ee4429d2b52
 
 CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval, OUT released text[], OUT successor bigint)
     RETURNS record
@@ -937,7 +968,7 @@ CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _exp
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 53ad36128d064ad2
 
-CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous timestamp with time zone, _reached timestamp with time zone, _ticks timestamp with time zone[], OUT outcome text, OUT ids bigint[], OUT created boolean[])
+CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous timestamp with time zone, _reached timestamp with time zone, _ticks timestamp with time zone[], _skips boolean, OUT outcome text, OUT ids bigint[], OUT created boolean[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -946,7 +977,7 @@ CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous ti
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: deae12916e2f068a
+-- body: a9fca56cad505665
 
 CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     RETURNS text[]
