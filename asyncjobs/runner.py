@@ -42,6 +42,7 @@ from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
+from asyncjobs.runtime.requests import Requests
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
@@ -119,6 +120,7 @@ class Runner:
             listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
+        self.requests = Requests(opened, self.attempts, runner_id=lambda: self.id, poll_seconds=self._poll_seconds)
         self._stopping = self._make_stopping()
 
     def _make_stopping(self) -> Stopping:
@@ -211,7 +213,7 @@ class Runner:
             await self._register()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
-        services = [self.listening, self.progress, self.metrics, StuckCheck(self.attempts, events=self._events)]
+        services = [self.listening, self.progress, self.metrics, self.requests, StuckCheck(self.attempts, events=self._events)]
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self._tasks += self.duties.start(self._spawn)
@@ -286,6 +288,7 @@ class Runner:
         self.duties.serializer.wake()
         self.duties.pauser.wake()
         self.scheduler.wake()
+        self.requests.wake()
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
         """Jobs of the queue became pending."""
@@ -304,6 +307,10 @@ class Runner:
     def wake_pauses(self) -> None:
         """Something was paused or resumed."""
         self.duties.pauser.wake()
+
+    def wake_requests(self) -> None:
+        """The end of jobs that run was asked for."""
+        self.requests.wake()
 
     def wake_due(self, seconds: float) -> None:
         """Something becomes due in so many seconds."""

@@ -148,6 +148,7 @@ CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE INDEX jobs_paused ON asyncjobs.jobs USING btree (type, place) WHERE (status = 'paused'::text);
+CREATE INDEX jobs_requested ON asyncjobs.jobs USING btree (runner_id) WHERE ((status = 'processing'::text) AND (requested_outcome IS NOT NULL));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id) WHERE (runner_id IS NOT NULL);
 CREATE INDEX jobs_waiting ON asyncjobs.jobs USING btree (id) WHERE (status = 'waiting'::text);
 
@@ -320,7 +321,16 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5fb3f1f3a903adaf
+-- body: 8071f29552d67b12
+
+CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
+    RETURNS TABLE(letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 72bb17ecccac9525
 
 CREATE FUNCTION asyncjobs.add_histograms(jsonb, jsonb)
     RETURNS jsonb
@@ -367,28 +377,7 @@ CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d9f471ef9c21c035
-
-CREATE FUNCTION asyncjobs.cancel_job(_id bigint, _message text, OUT outcome text, OUT was text, OUT queues text[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET lock_timeout TO '1s'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 170156251b9fe254
-
-CREATE FUNCTION asyncjobs.cancel_waiting(_ids bigint[], _message text)
-    RETURNS boolean
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f796e549eba5f6d4
+-- body: e9edb28027de3dd5
 
 CREATE FUNCTION asyncjobs.channel()
     RETURNS text
@@ -479,6 +468,27 @@ CREATE FUNCTION asyncjobs.end_dedup(_ids bigint[])
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5a147d69213ad3bf
+
+CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b00a5434daebd702
 
 CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[])
     RETURNS record
@@ -717,6 +727,16 @@ CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 10ea629eebab31d8
 
+CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 718c6966de3618bb
+
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
     LANGUAGE plpgsql
@@ -786,7 +806,7 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c6bf71ff6573a483
+-- body: 59279b75bac214ad
 
 CREATE FUNCTION asyncjobs.record_metrics(_types text[], _statuses text[], _counts bigint[], _queue_seconds double precision[], _run_seconds double precision[], _queue_times jsonb[], _run_times jsonb[])
     RETURNS void
@@ -876,6 +896,25 @@ CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 011d3d3347ac8b20
+
+CREATE FUNCTION asyncjobs.requests(_runner bigint)
+    RETURNS TABLE(id bigint, token bigint, wanted text, message text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 514d3a5c6d410258
+
+CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolean)
+    RETURNS TABLE(letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: cf3a7539d4edc6b4
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
@@ -984,5 +1023,15 @@ CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
+
+CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, _max_errors integer)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c72cb26d6724e48f
 
 CREATE AGGREGATE asyncjobs.sum_histograms(jsonb) (SFUNC = asyncjobs.add_histograms, STYPE = jsonb, INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);

@@ -31,6 +31,7 @@ class Woken:
         self.keys = 0
         self.schedules = 0
         self.pauses = 0
+        self.requests = 0
         self.leases: list[int] = []
         self.all = 0
 
@@ -48,6 +49,9 @@ class Woken:
 
     def wake_pauses(self) -> None:
         self.pauses += 1
+
+    def wake_requests(self) -> None:
+        self.requests += 1
 
     def wake_leases(self, runner_id: int) -> None:
         self.leases.append(runner_id)
