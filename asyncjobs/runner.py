@@ -248,6 +248,7 @@ class Runner:
             else:
                 break
         self.id = runner_id
+        self._opened.wakes.pauses()
         self.heartbeat.follow(runner_id, sent_at=sent_at)
         self._events.emit(RunnerRegistered(runner_id=runner_id, formerly=former))
 
@@ -285,6 +286,7 @@ class Runner:
             coordinator.wake(front=True)
         self.duties.promoter.wake()
         self.duties.serializer.wake()
+        self.duties.pauser.wake()
         self.scheduler.wake()
         self.requests.wake()
 
@@ -301,6 +303,10 @@ class Runner:
     def wake_schedules(self) -> None:
         """A schedule was enabled."""
         self.scheduler.wake()
+
+    def wake_pauses(self) -> None:
+        """Something was paused or resumed."""
+        self.duties.pauser.wake()
 
     def wake_requests(self) -> None:
         """The end of jobs that run was asked for."""
