@@ -9,11 +9,12 @@ from typing import final
 from asyncjobs.admin.finding import Finding
 from asyncjobs.admin.keys import Keys
 from asyncjobs.admin.letters import Letters
+from asyncjobs.admin.pauses import Pauses
 from asyncjobs.admin.schedules import Schedules
 
 __all__ = ["Admin"]
 
 
 @final
-class Admin(Finding, Keys, Letters, Schedules):
+class Admin(Finding, Keys, Letters, Pauses, Schedules):
     """What operators do. The app must be open; it need not run jobs."""

@@ -147,6 +147,7 @@ CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, cre
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
+CREATE INDEX jobs_paused ON asyncjobs.jobs USING btree (type, place) WHERE (status = 'paused'::text);
 CREATE INDEX jobs_requested ON asyncjobs.jobs USING btree (runner_id) WHERE ((status = 'processing'::text) AND (requested_outcome IS NOT NULL));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id) WHERE (runner_id IS NOT NULL);
 CREATE INDEX jobs_waiting ON asyncjobs.jobs USING btree (id) WHERE (status = 'waiting'::text);
@@ -406,6 +407,18 @@ CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text,
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 289b2f3ca88f51b9
+
+CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c4a6bf8ddaa93af6
 
 CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _definitions text[], OUT registered boolean, OUT added text[], OUT changed text[], OUT enabled text[], OUT removed text[], OUT differing text[])
     RETURNS record
@@ -754,6 +767,12 @@ CREATE FUNCTION asyncjobs.orphans(_limit integer)
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c988d1a548a2764a
+
+CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7411ff119aa255ea
 
 CREATE FUNCTION asyncjobs.pause_key(_key text, _reason text, _by text)
     RETURNS boolean

@@ -1,6 +1,7 @@
 """Parents and children as trees, whatever is written on the rows."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from asyncjobs.model.job import Job
 from asyncjobs.model.tree import Node, trees
@@ -9,7 +10,7 @@ NOW = datetime.now(UTC)
 
 
 def a_job(id: int, parent: int | None = None) -> Job:
-    times = {"scheduled_at": NOW, "run_at": NOW, "created_at": NOW, "updated_at": NOW}
+    times: dict[str, Any] = {"scheduled_at": NOW, "run_at": NOW, "created_at": NOW, "updated_at": NOW}
     return Job(id=id, type="t", status="pending", queue="q", parent_job_id=parent, **times)
 
 
