@@ -11,7 +11,7 @@ handle = await send_email.enqueue(to="a@example.com", template="welcome")
 from asyncjobs.app import AsyncJobs
 from asyncjobs.config import Lane, Queue, Settings
 from asyncjobs.connections import Connection
-from asyncjobs.context import DutyContext, JobContext
+from asyncjobs.context import DutyContext, JobContext, Resource, resource
 from asyncjobs.errors import (
     AlreadyOpen,
     AmbiguousApp,
@@ -24,6 +24,7 @@ from asyncjobs.errors import (
     DuplicateJob,
     DuplicateName,
     EnqueueError,
+    HookFailed,
     InvalidDSN,
     InvalidHandler,
     InvalidName,
@@ -41,6 +42,7 @@ from asyncjobs.errors import (
     NotIncluded,
     NotOpen,
     PayloadTooLarge,
+    ResourceFailed,
     ResultUnavailable,
     RunnerLost,
     ScheduleNotFound,
@@ -62,9 +64,10 @@ from asyncjobs.errors import (
 )
 from asyncjobs.handlers import NewJob
 from asyncjobs.handles import JobHandle
+from asyncjobs.hooks import Hook
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import Cancel, Dead, Duration, Retry, Snooze, Verdict
+from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, Retry, Snooze, Verdict
 from asyncjobs.model.status import Status
 from asyncjobs.options import Options
 from asyncjobs.planned import CircuitBreaker
@@ -91,6 +94,8 @@ __all__ = [
     "Duration",
     "DutyContext",
     "EnqueueError",
+    "Hook",
+    "HookFailed",
     "InvalidDSN",
     "InvalidHandler",
     "InvalidName",
@@ -115,8 +120,11 @@ __all__ = [
     "NotIncluded",
     "NotOpen",
     "Options",
+    "Outcome",
     "PayloadTooLarge",
     "Queue",
+    "Resource",
+    "ResourceFailed",
     "ResultUnavailable",
     "Retry",
     "Runner",
@@ -141,4 +149,5 @@ __all__ = [
     "WaitTimeout",
     "WouldBlock",
     "WrongLoop",
+    "resource",
 ]

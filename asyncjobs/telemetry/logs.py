@@ -55,6 +55,8 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.ScheduleTicksSkipped: ("info", "asyncjobs.schedule.ticks_skipped"),
     e.ScheduleDisabled: ("error", "asyncjobs.schedule.disabled"),
     e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),
+    e.HookRaised: ("error", "asyncjobs.hook.raised"),
+    e.ResourceNotClosed: ("error", "asyncjobs.resource.not_closed"),
     e.SinkFailed: ("error", "asyncjobs.sink.failed"),
 }
 

@@ -27,7 +27,8 @@ def say(event: Event) -> None:
             pass
 
 
-jobs = AsyncJobs(DSN, hooks=[say], heartbeat=5 * SCALE, runner_timeout=30 * SCALE, lease_expiry=10 * SCALE, grace=1)
+jobs = AsyncJobs(DSN, heartbeat=5 * SCALE, runner_timeout=30 * SCALE, lease_expiry=10 * SCALE, grace=1)
+jobs.events.subscribe(say)
 state: list["asyncpg.Connection[asyncpg.Record]"] = []
 
 
