@@ -12,13 +12,14 @@
     ├ SchemaError
     │ └ SchemaMissing · SchemaOutdated · SchemaTooNew
     ├ DatabaseUnavailable(ConnectionError)
-    ├ KeyNotFound · ScheduleNotFound · StateError
+    ├ KeyNotFound · ScheduleNotFound · DeadLetterNotFound · StateError
     ├ JobError
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
     │   └ JobDied · JobCancelled
     ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult
     │   ResourceFailed · HookFailed      (the latter also of an enqueue: nothing was written)
+    ├ in attempts, by an operator: FailedByHand
     └ in duties: LeaseLost
 
 Errors survive pickling and copying with their fields.
@@ -249,6 +250,14 @@ class ScheduleNotFound(AsyncJobsError):
         super().__init__(f'there is no schedule "{name}" ({listed(self.known)}).{did_you_mean(name, self.known)}')
 
 
+class DeadLetterNotFound(AsyncJobsError):
+    """There is no such dead letter: it never was, or it was pruned with its job. `.letter_id`."""
+
+    def __init__(self, letter_id: int) -> None:
+        self.letter_id = letter_id
+        super().__init__(f"there is no dead letter {letter_id}: letters have ids of their own, see `admin.dead_letters()`.")
+
+
 class StateError(AsyncJobsError):
     """A verb met something in a state that it does not apply to. The message says which."""
 
@@ -295,6 +304,10 @@ class LeaseLost(AsyncJobsError):
 
 class RunnerLost(AsyncJobsError):
     """The runner of an attempt went away."""
+
+
+class FailedByHand(AsyncJobsError):
+    """An operator let the attempt fail."""
 
 
 class CircuitOpen(AsyncJobsError):

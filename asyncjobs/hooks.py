@@ -95,7 +95,7 @@ async def enqueue_through(
     """Write the jobs with these hooks round each of them; the handles. HookFailed: nothing was written."""
     news = list(jobs)
     entered: list[tuple[int, Hook]] = []
-    handles: list[Any] | None = None
+    handles: list[Any] = []
     failure: BaseException | None = None
     try:
         for at in range(len(news)):
@@ -109,7 +109,7 @@ async def enqueue_through(
     finally:
         for at, hook in reversed(entered):
             try:
-                await hook.after_enqueue(news[at], None if handles is None else handles[at], failure)
+                await hook.after_enqueue(news[at], handles[at] if handles else None, failure)
             except Exception as error:  # noqa: BLE001 - it is the application's code, and the job is written or is not
                 events.emit(HookRaised(hook=type(hook).__name__, method="after_enqueue", type=news[at].type, error=error))
     return handles
@@ -117,12 +117,10 @@ async def enqueue_through(
 
 async def _entered(hook: Hook, new: NewJob[Any]) -> NewJob[Any]:
     try:
-        answer: object = await hook.before_enqueue(new)
+        answer = await hook.before_enqueue(new)
     except Exception as error:
         raise HookFailed(type(hook).__name__, "before_enqueue", f'job "{new.type}" was not enqueued', error) from error
-    if answer is None:
-        return new
-    if not isinstance(answer, NewJob) or answer.handler is not new.handler:
+    if answer is not None and getattr(answer, "handler", None) is not new.handler:
         wrong = TypeError(f"it answered {answer!r}, not a job of the same type")
         raise HookFailed(type(hook).__name__, "before_enqueue", f'job "{new.type}" was not enqueued', wrong)
-    return answer
+    return answer or new

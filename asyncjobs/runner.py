@@ -40,12 +40,14 @@ from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
+from asyncjobs.runtime.requests import Requests
 from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
 from asyncjobs.runtime.stuck_check import StuckCheck
 from asyncjobs.runtime.threads import Threads
+from asyncjobs.runtime.woken_parts import WokenParts
 from asyncjobs.store import callers, runners
 from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_passing
@@ -120,6 +122,8 @@ class Runner:
             listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
+        self.requests = Requests(opened, self.attempts, runner_id=lambda: self.id, poll_seconds=self._poll_seconds)
+        self._woken = WokenParts(self.coordinators, self.duties, self.requests, self.heartbeat, runner_id=lambda: self.id)
         self._stopping = self._make_stopping()
 
     def _make_stopping(self) -> Stopping:
@@ -213,8 +217,8 @@ class Runner:
             await self.duties.check()
             await self._register()
         self.heartbeat.start()
-        self._forget = self._opened.wakes.add(self)
-        services = [self.listening, self.progress, self.metrics, StuckCheck(self.attempts, events=self._events)]
+        self._forget = self._opened.wakes.add(self._woken)
+        services = [self.listening, self.progress, self.metrics, self.requests, StuckCheck(self.attempts, events=self._events)]
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self._tasks += self.duties.start(self._spawn)
@@ -249,6 +253,7 @@ class Runner:
             else:
                 break
         self.id = runner_id
+        self._opened.wakes.pauses()
         self.heartbeat.follow(runner_id, sent_at=sent_at)
         self._events.emit(RunnerRegistered(runner_id=runner_id, formerly=former))
 
@@ -274,44 +279,9 @@ class Runner:
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
         return self._opened.spawn(coroutine, name)
 
-    # Being woken.
-
     def wake(self) -> None:
         """Look for work now, in every queue."""
-        self.wake_all()
-
-    def wake_all(self) -> None:
-        """Anything may have changed: nobody listened for a while."""
-        for coordinator in self.coordinators:
-            coordinator.wake(front=True)
-        self.duties.promoter.wake()
-        self.duties.serializer.wake()
-        self.scheduler.wake()
-
-    def wake_queue(self, queue: str, *, front: bool) -> None:
-        """Jobs of the queue became pending."""
-        for coordinator in self.coordinators:
-            if coordinator.queue == queue:
-                coordinator.wake(front=front)
-
-    def wake_keys(self) -> None:
-        """Heads of keys are to be dispatched."""
-        self.duties.serializer.wake()
-
-    def wake_schedules(self) -> None:
-        """A schedule was enabled."""
-        self.scheduler.wake()
-
-    def wake_due(self, seconds: float) -> None:
-        """Something becomes due in so many seconds."""
-        self.duties.promoter.hint(seconds)
-
-    def wake_leases(self, runner_id: int) -> None:
-        """Leases are free, and that runner is to take them."""
-        if runner_id == self.id:
-            self.heartbeat.beat_now()
-        else:
-            self.scheduler.handed_over()
+        self._woken.wake_all()
 
     def _ask(self) -> None:
         self.acker.wake()
@@ -336,7 +306,7 @@ class Runner:
         finally:
             self._registering = None
         self.acker.resume()
-        self.wake_all()
+        self.wake()
 
     def _on_declared_dead(self, runner_id: int) -> None:
         if runner_id == self.id:

@@ -80,6 +80,14 @@ OUTPUT = {
         "not yet:  still running",
         "done:     1000",
     ],
+    "dead_letters.py": [
+        """unseen: ["KeyError: '???'", "KeyError: 'cocoa'", "KeyError: 'cocoa'"]""",
+        "the first: {'item': 'cocoa', 'quantity': 2} - KeyError: 'cocoa'",
+        "would be: {'requeued': 2}",
+        "requeued: 10",
+        "requeued: 10",
+        "unseen: []",
+    ],
     "testing_your_jobs.py": ["4 passed"],
     "dependencies.py": [
         "client opened",

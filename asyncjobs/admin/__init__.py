@@ -7,12 +7,14 @@ changes, except by an explicit `retry`. There is one file per concern; `Admin` i
 from typing import final
 
 from asyncjobs.admin.keys import Keys
+from asyncjobs.admin.letters import Letters
 from asyncjobs.admin.overview import Overview
+from asyncjobs.admin.pauses import Pauses
 from asyncjobs.admin.schedules import Schedules
 
 __all__ = ["Admin"]
 
 
 @final
-class Admin(Overview, Keys, Schedules):
+class Admin(Overview, Keys, Letters, Pauses, Schedules):
     """What operators do. The app must be open; it need not run jobs."""

@@ -10,6 +10,8 @@ CancelledError that comes out of the handler means. One without a reason is the 
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
 the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a
 plain function that was asked to end: it cannot be interrupted, it may have looked at `ctx.cancelled` and left.
+
+When an operator asked for the end (`obey`), that is how the attempt ends, whatever the handler says after it was told.
 """
 
 import asyncio
@@ -18,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import structlog
@@ -26,12 +28,13 @@ from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
 from asyncjobs.context import Resource
-from asyncjobs.errors import AttemptTimeout, ClaimLost, HookFailed
+from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, HookFailed
 from asyncjobs.hooks import Hook
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
 from asyncjobs.runtime.threads import Threads
@@ -39,7 +42,13 @@ from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, Hoo
 
 T = TypeVar("T")
 
-CancelReason = Literal["shutdown", "claim lost", "cancel requested"]
+CancelReason = Literal["shutdown", "claim lost", "cancel requested", "kill requested", "failure requested"]
+
+_REASONS: Final[dict[Wanted, CancelReason]] = {
+    "cancel": "cancel requested",
+    "dead": "kill requested",
+    "fail": "failure requested",
+}
 
 #: The attempt for which the current task works: the handler's own, or one that it started.
 _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
@@ -103,6 +112,7 @@ class Attempt:
         self.cancelled_at: float | None = None  # since when it should have ended
         self.completed_here = False  # perhaps: the transaction's end decides
         self.is_completed = False
+        self._request: Request | None = None
         self._surroundings = surroundings
         self._task: asyncio.Task[None] | None = None
         self._ended = False
@@ -118,6 +128,12 @@ class Attempt:
             self.cancelled_at = time.monotonic()
             if self._task is not None:
                 self._task.cancel()
+
+    def obey(self, request: Request) -> None:
+        """End it as an operator asked for; the last request counts. It changes nothing when it was to end for another reason."""
+        self.cancel(_REASONS[request.wanted])
+        if self.cancel_reason in _REASONS.values():
+            self._request = request
 
     def abandon(self) -> None:
         """Nobody waits for it any more: the process may end without it."""
@@ -163,9 +179,15 @@ class Attempt:
             ending = await self._call()
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
             ending = self._meaning_of(error)
+        ending = self._as_requested(ending)
         for hook in reversed(self._entered):
-            ending = await self._left(hook, ending)
+            ending = self._as_requested(await self._left(hook, ending))
         self._end(ended, ending)
+
+    def _as_requested(self, ending: object) -> object:
+        if self._request is None or isinstance(ending, FailedByHand):
+            return ending
+        return _ending_of(self._request, ending)
 
     def _end(self, ended: Callable[["Attempt", Ack], None], ending: object) -> None:
         self._ended = True
@@ -329,6 +351,15 @@ class Attempt:
                 error=ending if isinstance(ending, BaseException) else None,
             )
         )  # fmt: skip
+
+
+def _ending_of(request: Request, ending: object) -> object:
+    """How an attempt ends whose end was asked for. The ack turns an interrupted one into what was asked for."""
+    if request.wanted != "fail":
+        return Interrupted()
+    failure = FailedByHand(request.message or "failed by an operator")
+    failure.__cause__ = ending if isinstance(ending, Exception) else None  # what the handler made of it stays in the traceback
+    return failure
 
 
 async def _to_the_end(thread: "asyncio.Future[tuple[Any, BaseException | None]]") -> tuple[Any, BaseException | None]:

@@ -53,6 +53,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.ScheduleDiffers: ("warning", "asyncjobs.schedule.differs"),
     e.ScheduleFired: ("debug", "asyncjobs.schedule.fired"),
     e.ScheduleTicksSkipped: ("info", "asyncjobs.schedule.ticks_skipped"),
+    e.ScheduleReanchored: ("warning", "asyncjobs.schedule.reanchored"),
     e.ScheduleDisabled: ("error", "asyncjobs.schedule.disabled"),
     e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),
     e.HookRaised: ("error", "asyncjobs.hook.raised"),
