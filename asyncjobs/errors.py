@@ -18,7 +18,7 @@
     │ └ JobFailed
     │   └ JobDied · JobCancelled
     ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult
-    │   ResourceFailed · HookFailed      (the latter also of an enqueue: nothing was written)
+    ├ in attempts, of what surrounds the handler: ResourceFailed · HookFailed
     ├ in attempts, by an operator: FailedByHand
     └ in duties: LeaseLost
 

@@ -124,3 +124,20 @@ async def _entered(hook: Hook, new: NewJob[Any]) -> NewJob[Any]:
         wrong = TypeError(f"it answered {answer!r}, not a job of the same type")
         raise HookFailed(type(hook).__name__, "before_enqueue", f'job "{new.type}" was not enqueued', wrong)
     return answer or new
+
+
+async def enter_attempt(hooks: Sequence[Hook], ctx: Any, entered: list[Hook]) -> None:
+    """Enter the hooks, noting which were. HookFailed: the handler is not called."""
+    for hook in hooks:
+        try:
+            await hook.before_attempt(ctx)
+        except Exception as error:
+            raise HookFailed(type(hook).__name__, "before_attempt", "the handler was not called", error) from error
+        entered.append(hook)
+
+
+def after_failed(hook: Hook, error: BaseException) -> HookFailed:
+    """What an attempt ends in whose hook could not be left."""
+    failure = HookFailed(type(hook).__name__, "after_attempt", "the attempt does not count as done", error)
+    failure.__cause__ = error
+    return failure

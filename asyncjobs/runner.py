@@ -79,8 +79,7 @@ class Runner:
         settings = opened.settings
         self.id = 0
         self.started_at: float | None = None
-        self._opened = opened
-        self._events = opened.events
+        self._opened, self._events = opened, opened.events
         self._grace = grace
         self._types = sorted(handlers)
         self._queues = [queue.name for queue in queues]
@@ -88,8 +87,7 @@ class Runner:
         self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
         self._forget: Callable[[], None] = _nothing
-        self._threads = Threads()
-        self.resources = Resources(events=self._events)
+        self._threads, self.resources = Threads(), Resources(events=opened.events)
 
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
         self.progress = Progress(opened.pool, events=self._events)

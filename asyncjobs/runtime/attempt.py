@@ -28,8 +28,8 @@ from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
 from asyncjobs.context import Resource
-from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, HookFailed
-from asyncjobs.hooks import Hook
+from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand
+from asyncjobs.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.job import Job
@@ -207,14 +207,6 @@ class Attempt:
             self._decided = ending, outcome
         return self._decided[1]
 
-    async def _enter(self, context: Any) -> None:
-        for hook in self._surroundings.hooks:
-            try:
-                await hook.before_attempt(context)
-            except Exception as error:
-                raise HookFailed(type(hook).__name__, "before_attempt", "the handler was not called", error) from error
-            self._entered.append(hook)
-
     async def _left(self, hook: Hook, ending: object) -> object:
         """What the attempt ended in after this hook was left. A cancellation that was asked for is told from the hook's own."""
         context: Any = self._context
@@ -230,9 +222,7 @@ class Attempt:
                     HookRaised(hook=type(hook).__name__, method="after_attempt", type=self.claimed.type, error=error)
                 )
                 return ending
-            failure = HookFailed(type(hook).__name__, "after_attempt", "the attempt does not count as done", error)
-            failure.__cause__ = error
-            return failure
+            return after_failed(hook, error)
         return ending
 
     async def _call(self) -> object:
@@ -268,7 +258,7 @@ class Attempt:
         self._context = context
         answer: object = None
         async with context.resources:  # they are told of an error: a transaction among them must roll back
-            await self._enter(context)
+            await enter_attempt(self._surroundings.hooks, context, self._entered)
             if handler.takes_context:
                 answer = await self._call_handler(context, **arguments)
             else:
