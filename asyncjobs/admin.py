@@ -7,10 +7,15 @@ changes, except by an explicit `retry`.
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from asyncjobs.errors import KeyNotFound, ScheduleNotFound, StateError
+from asyncjobs.config import config_seconds
+from asyncjobs.errors import BreakerNotFound, KeyNotFound, ScheduleNotFound, StateError
+from asyncjobs.model.breaker import Opened as OpenedByHand
+from asyncjobs.model.breaker import Policy, Reset
 from asyncjobs.model.job import Job
+from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.opened import Opened, not_found
-from asyncjobs.store import leases, overview, runners, schedules, serialized
+from asyncjobs.store import breakers, leases, overview, runners, schedules, serialized
+from asyncjobs.store.breakers import BreakerState
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_rolled_back
 from asyncjobs.store.leases import Lease
@@ -18,6 +23,7 @@ from asyncjobs.store.overview import Count
 from asyncjobs.store.runners import RunnerRow
 from asyncjobs.store.schedules import RunNow, ScheduleState
 from asyncjobs.store.serialized import KeyState, Place, Verb
+from asyncjobs.telemetry.events import BreakerMoved
 
 T = TypeVar("T")
 
@@ -180,6 +186,53 @@ class Admin:
         if made.created:
             self._announce([made.queue])
         return made
+
+    # Circuit breakers.
+
+    async def breakers(self) -> list[BreakerState]:
+        """Every circuit breaker that was ever declared, by service.
+
+        One that is open and whose time is over says so until somebody calls the service. `declared` is False for those that this
+        app does not declare (any more); the row may be deleted.
+        """
+        declared = self._opened("admin.breakers was called").breakers.services
+        return await self._do("breakers", lambda link: breakers.listed(link, declared=declared))
+
+    async def breaker(self, service: str, /) -> BreakerState:
+        """One circuit breaker. BreakerNotFound."""
+        everything = await self.breakers()
+        for one in everything:
+            if one.service == service:
+                return one
+        raise BreakerNotFound(service, [one.service for one in everything])
+
+    async def reset_breaker(self, service: str, /) -> bool:
+        """Close a circuit breaker, whatever opened it, and forget what was counted. False: there was nothing to do.
+
+        BreakerNotFound.
+        """
+        former = await self.breaker(service)
+        await self._move_breaker(service, Reset())
+        return former.state != "closed" or former.failure_count > 0
+
+    async def open_breaker(self, service: str, /, *, for_: Duration | None = None, reason: str | None = None) -> bool:
+        """Open a circuit breaker until it is reset, or for so long: then it lets a probe through. False: it was open.
+
+        Calls under way go on. Called again it sets time and reason anew. BreakerNotFound.
+        """
+        seconds = None if for_ is None else config_seconds(for_, name="for_", positive=True)
+        former = await self.breaker(service)
+        await self._move_breaker(service, OpenedByHand(seconds), seconds=seconds, reason=reason or "opened by an operator")
+        return former.state != "open"
+
+    async def _move_breaker(
+        self, service: str, event: OpenedByHand | Reset, *, seconds: float | None = None, reason: str | None = None
+    ) -> None:
+        opened = self._opened("admin was called")
+        happened = await self._do("breaker", lambda link: breakers.happen(link, event, Policy(service=service), reason=reason))
+        opened.breakers.moved(service, happened)
+        state = happened.seen.circuit.state
+        opened.events.emit(BreakerMoved(service=service, formerly=happened.formerly, state=state, seconds=seconds, reason=reason))
 
     async def _verb(self, name: str, job_id: int, verb: Callable[[Link], Awaitable[Verb]]) -> Verb:
         done = await self._do(name, verb)

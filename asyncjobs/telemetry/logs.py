@@ -51,6 +51,10 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.ScheduleFired: ("debug", "asyncjobs.schedule.fired"),
     e.ScheduleTicksSkipped: ("info", "asyncjobs.schedule.ticks_skipped"),
     e.ScheduleDisabled: ("error", "asyncjobs.schedule.disabled"),
+    e.BreakerOpened: ("warning", "asyncjobs.breaker.opened"),
+    e.BreakerHalfOpened: ("info", "asyncjobs.breaker.half_opened"),
+    e.BreakerClosed: ("info", "asyncjobs.breaker.closed"),
+    e.BreakerMoved: ("warning", "asyncjobs.breaker.moved"),
     e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),
     e.SinkFailed: ("error", "asyncjobs.sink.failed"),
 }

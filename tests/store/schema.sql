@@ -17,12 +17,18 @@ CREATE TABLE asyncjobs.background_job_leases (
 CREATE TABLE asyncjobs.circuit_breakers (
     service_name text NOT NULL,
     state text DEFAULT 'closed'::text NOT NULL,
+    reason text,
     failure_count integer DEFAULT 0 NOT NULL,
     success_count integer DEFAULT 0 NOT NULL,
     last_failure_at timestamp with time zone,
     opened_at timestamp with time zone,
+    half_opens_at timestamp with time zone,
     half_opened_at timestamp with time zone,
+    probe_tokens bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    probes_lapse_at timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
+    version bigint DEFAULT 0 NOT NULL,
     updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    CONSTRAINT circuit_breakers_probes_check CHECK ((cardinality(probe_tokens) = cardinality(probes_lapse_at))),
     CONSTRAINT circuit_breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half-open'::text]))),
     CONSTRAINT circuit_breakers_pkey PRIMARY KEY (service_name)
 );
@@ -468,6 +474,14 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0df9f9a3693f4339
 
+CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
+    RETURNS TABLE(formerly text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET lock_timeout TO '500ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4eb2cc35636dcb51
+
 CREATE FUNCTION asyncjobs.hold_key(_key text)
     RETURNS void
     LANGUAGE plpgsql
@@ -567,6 +581,13 @@ CREATE FUNCTION asyncjobs.lock_keys_shortly(_keys text[])
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 37f8b3f80a18c66e
+
+CREATE FUNCTION asyncjobs.look_at_breakers(_services text[])
+    RETURNS TABLE(service_name text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4d9018b06f277ca8
 
 CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text)
     RETURNS record

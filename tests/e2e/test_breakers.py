@@ -1,0 +1,53 @@
+"""Circuit breakers in apps: who is let through, what counts, and what becomes of jobs. Several apps stand for several processes."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Literal
+
+import pytest
+
+from asyncjobs import AsyncJobs, CircuitBreaker, CircuitOpen
+from asyncjobs.store.database import Connection
+
+
+class Down(Exception):
+    """The service is down."""
+
+
+Notify = Literal["auto", "listen", "poll"]
+
+
+class App:
+    """An app with a breaker, and calls of its service."""
+
+    def __init__(self, dsn: str, schema: str = "asyncjobs", notify: Notify = "auto", settings: Any = None, **options: Any) -> None:
+        self.jobs = AsyncJobs(dsn, schema=schema, notify=notify, **(settings or {}))
+        self.breaker = self.jobs.circuit_breaker("mail", **({"failure_threshold": 2, "open_for": 30} | options))
+
+    async def call(self, error: BaseException | None = None) -> str:
+        """Call the service: "well", "failed", or "refused"."""
+        try:
+            async with self.breaker:
+                if error is not None:
+                    raise error
+        except CircuitOpen:
+            return "refused"
+        except BaseException as raised:
+            if raised is not error:
+                raise
+            return "failed"
+        return "well"
+
+
+@pytest.fixture
+def app(dsn: str, schema: str) -> App:
+    return App(dsn, schema)
+
+
+async def test_it_opens_after_so_many_failures_in_a_row_and_refuses_at_once(app: App) -> None:
+    async with app.jobs:
+        assert [await app.call(Down()), await app.call(), await app.call(Down())] == ["failed", "well", "failed"]
+        assert [await app.call(Down()), await app.call()] == ["failed", "refused"]
+        [state] = await app.jobs.admin.breakers()
+        assert (state.service, state.state, state.reason, state.declared) == ("mail", "open", "2 failures in a row", True)
