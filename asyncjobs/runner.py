@@ -35,6 +35,7 @@ from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
+from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.health import RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.listening import Listening
@@ -84,6 +85,7 @@ class Runner:
         grace: float,
         listen: Database,
         duties: Sequence[DeclaredDuty] = (),
+        guarded: Mapping[str, str] | None = None,
     ) -> None:
         settings = opened.settings
         self.id = 0
@@ -96,25 +98,33 @@ class Runner:
         self._tasks: list[asyncio.Task[None]] = []
         self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
-        self._forget: Callable[[], None] = _nothing
+        self._forget: Callable[[], None] = lambda: None
         self._threads = Threads()
 
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
+        self.gate = Gate(
+            opened.breakers,
+            self._types,
+            guarded or {},
+            wake=self._wake_front,
+            later=opened.loop.call_later,
+            hears=lambda: self.listening.hears,
+        )
         self.progress = Progress(opened.pool, events=self._events)
         self.settler = Settler(
             opened.pool, opened.wakes, events=self._events, written=self._settled, lost=self._lost, runner_id=lambda: self.id,
             spawn=self._spawn, max_errors=settings.max_errors,
         )  # fmt: skip
         self.acker = Acker(
-            opened.database.link("finish"), self, self.coordinators,
+            opened.database.link("finish"), self, self.coordinators, gate=self.gate,
             tokens=Tokens(secrets.randbits(31)), wakes=opened.wakes, events=self._events, max_errors=settings.max_errors,
             poll_seconds=self._poll_seconds, reconcile_seconds=settings.runner_timeout,
         )  # fmt: skip
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context),
-            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake,
+            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, ended=self.gate.ended,
         )  # fmt: skip
-        self.duties = Duties(opened, duties, listen=listen)
+        self.duties = Duties(opened, duties, listen=listen, poll_seconds=self._poll_seconds)
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
@@ -159,11 +169,6 @@ class Runner:
     def other_runners(self) -> int:
         """How many other runners were alive at the last beat."""
         return self.heartbeat.other_runners
-
-    @property
-    def types(self) -> Sequence[str]:
-        """The types it has handlers for."""
-        return self._types
 
     @property
     def queues(self) -> Sequence[str]:
@@ -214,6 +219,7 @@ class Runner:
         async with asyncio.timeout(self._opened.settings.connect_timeout):
             await self.duties.check()
             await self._register()
+        await self.gate.open()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
         services = [self.listening, self.scheduler, self.progress, _StuckCheck(self.attempts, events=self._events)]
@@ -284,11 +290,14 @@ class Runner:
 
     def wake_all(self) -> None:
         """Anything may have changed: nobody listened for a while."""
-        for coordinator in self.coordinators:
-            coordinator.wake(front=True)
+        self._wake_front()
         self.duties.promoter.wake()
         self.duties.serializer.wake()
         self.scheduler.wake()
+
+    def _wake_front(self) -> None:
+        for coordinator in self.coordinators:
+            coordinator.wake(front=True)
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
         """Jobs of the queue became pending."""
@@ -388,9 +397,6 @@ class Runner:
     def _let_go(self) -> None:
         self.acker.abort()
         self.duties.let_go()
+        self.gate.close()
         self._threads.close()
         self._forget()
-
-
-def _nothing() -> None:
-    pass

@@ -65,6 +65,11 @@ OUTPUT = {
         "now: cleaned up",
         "disabled: stocktaking",
     ],
+    "duty.py": [
+        "left: [3]",
+        "duty.expire_carts is done by this runner, with 0 errors",
+    ],
+    "two_runners.py": ["SIGTERM: the other one took over", "SIGKILL: the other one took over"],
     "results.py": [
         "result:   Invoice(number='2026-17', total=Decimal('20.00'))",
         "later:    Invoice(number='2026-17', total=Decimal('20.00'))",

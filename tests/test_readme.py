@@ -128,7 +128,7 @@ async def test_sql_blocks_run(server: Server) -> None:
 
 
 def test_settings_have_the_defaults_of_the_table() -> None:
-    rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \|", README.partition("### Settings")[2], re.MULTILINE)
+    rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \|", README.partition("### Settings")[2].partition("\n## ")[0], re.MULTILINE)
     told = dict(
         pair for names, values in rows for pair in zip(re.findall(r"\w+", names), re.split(r", |; ", values), strict=False)
     )

@@ -31,10 +31,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Scan
+from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.runtime import points
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import jobs
@@ -62,11 +63,6 @@ class Host(Protocol):
     @property
     def other_runners(self) -> int:
         """How many other runners are alive, as far as is known."""
-        ...
-
-    @property
-    def types(self) -> Sequence[str]:
-        """The types that this runner has handlers for."""
         ...
 
     @property
@@ -112,6 +108,7 @@ class Acker:
         host: Host,
         coordinators: Sequence[Coordinator],
         *,
+        gate: Gate,
         tokens: Tokens,
         wakes: Wakes,
         events: Events,
@@ -122,6 +119,7 @@ class Acker:
         self._link = link
         self._host = host
         self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
+        self._gate = gate
         self._tokens = tokens
         self._wakes = wakes
         self._events = events
@@ -232,16 +230,17 @@ class Acker:
         scans, versions = self._scans() if self._may_claim() else ([], {})
         if not acks and not scans:
             return
+        probes = self._gate.probes() if scans else ()
         at, runner_id = time.monotonic(), self._host.runner_id
         try:
-            finished = await self._finish(acks, scans)
+            finished = await self._finish(acks, scans, probes)
         except Exception as error:
             if not is_unsendable(error) or not acks:
                 raise
             await self._isolate(acks)
             return
         if runner_id == self._host.runner_id:
-            self._deliver(scans, versions, finished, at)
+            self._deliver(scans, probes, versions, finished, at)
         else:  # registered anew meanwhile: what was claimed under the former id is to be rescued, or still ours to give back
             self._give_back(finished.claimed)
         await self._settle(acks, finished)
@@ -251,7 +250,7 @@ class Acker:
         versions = {queue: coordinator.version for queue, coordinator in self._coordinators.items()}
         return [scan for coordinator in self._coordinators.values() for scan in coordinator.scans(now)], versions
 
-    async def _finish(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> Finished:
+    async def _finish(self, acks: Sequence[Ack], scans: Sequence[Scan], probes: Sequence[Probe] = ()) -> Finished:
         rescued = self._host.may_take_rescued() and any(scan.start == FRONT for scan in scans)
         first = self._tokens.take(sum(scan.limit for scan in scans))
         self._calling = True
@@ -259,8 +258,8 @@ class Acker:
             if points.active:
                 await points.reach("finish.send")
             finished = await jobs.finish(
-                self._link, self._host.runner_id, acks, scans, self._host.types,
-                rescued=rescued, token_base=self._tokens.base, token_seq=first, max_errors=self._max_errors,
+                self._link, self._host.runner_id, acks, scans, self._gate.types(),
+                rescued=rescued, token_base=self._tokens.base, token_seq=first, max_errors=self._max_errors, probes=probes,
             )  # fmt: skip
             if points.active:
                 await points.reach("finish.sent")
@@ -310,21 +309,27 @@ class Acker:
         elif status != "pending":
             self._wakes.ended(ack.id)
 
-    def _deliver(self, scans: Sequence[Scan], versions: dict[str, int], finished: Finished, at: float) -> None:
+    def _deliver(
+        self, scans: Sequence[Scan], probes: Sequence[Probe], versions: dict[str, int], finished: Finished, at: float
+    ) -> None:
         """Start what was claimed, and let the coordinators know what they saw."""
         if finished.gone:
             self._claiming = False
             self._host.declared_dead()
             return
         seconds = time.monotonic() - at
+        if probes:
+            self._gate.claimed(probes, finished.claimed, seconds)
+        apart = frozenset(type for probe in probes for type in probe.types)
         by_scan: list[list[Claimed]] = [[] for _ in scans]
         for job in finished.claimed:
             by_scan[job.scan - 1].append(job)
         for scan, claimed in zip(scans, by_scan, strict=True):
             coordinator = self._coordinators[scan.queue]
             coordinator.answered(
-                scan, claimed, version=versions[scan.queue], at=at, seconds=seconds, others=self._host.other_runners > 0
-            )
+                scan, claimed, version=versions[scan.queue], at=at, seconds=seconds, others=self._host.other_runners > 0,
+                apart=apart,
+            )  # fmt: skip
             self._start(scan, claimed)
 
     def _start(self, scan: Scan, claimed: list[Claimed]) -> None:

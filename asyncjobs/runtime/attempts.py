@@ -35,6 +35,7 @@ class Attempts:
         put: Callable[[Ack], None],
         settle: Callable[[Attempt, Ack], None],
         wake: Callable[[], None],
+        ended: Callable[[Claimed], None] = lambda _: None,
     ) -> None:
         self._handlers = handlers
         self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
@@ -42,6 +43,7 @@ class Attempts:
         self._put = put
         self._settle = settle  # for a job that was completed inside its handler's transaction
         self._wake = wake
+        self._tell_ended = ended
         self._running: dict[int, Attempt] = {}
         self._waiting: dict[str, deque[Claimed]] = {queue: deque() for queue in self._coordinators}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -106,6 +108,7 @@ class Attempts:
                 # The call that writes this end dispatches the key's next job, and claims it. Else that takes a second call, and
                 # on one key with nothing else to do a third, for our own notification (measured: 4 calls a job, 1 with this).
                 self._coordinators[job.queue].wake()
+        self._tell_ended(job)
         self._wake()
         if job.rescues > 0:  # the next of its kind was passed over while this one ran: the scans that came back short lied
             for coordinator in self._coordinators.values():

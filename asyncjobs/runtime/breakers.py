@@ -123,8 +123,7 @@ class Breakers(Service):
         self._wanted = True  # a look
         self._alone = False  # the database does not answer
         self._reports: set[asyncio.Task[None]] = set()
-        self._watchers: list[Callable[[str], None]] = []
-        self.listeners: list[Callable[[], bool]] = []  # say whether notifications arrive in this process
+        self._watchers: list[tuple[Callable[[str], None], Callable[[], bool]]] = []
         wakes.watch_breakers(self.look_now)
 
     @property
@@ -137,10 +136,14 @@ class Breakers(Service):
         """Whether this process goes by its own copy, since the database does not answer."""
         return self._alone
 
-    def watch(self, watcher: Callable[[str], None]) -> Callable[[], None]:
-        """Call `watcher` with a service when what its breaker lets through has changed, until the returned function is called."""
-        self._watchers.append(watcher)
-        return lambda: self._watchers.remove(watcher)
+    def watch(self, watcher: Callable[[str], None], *, hears: Callable[[], bool] = lambda: False) -> Callable[[], None]:
+        """Call `watcher` with a service when what its breaker lets through has changed, until the returned function is called.
+
+        `hears` says whether notifications arrive in this process: then it looks less often.
+        """
+        watching = (watcher, hears)
+        self._watchers.append(watching)
+        return lambda: self._watchers.remove(watching)
 
     def free_probes(self, service: str) -> int | None:
         """How many calls the breaker would let through now, as far as is known; None when it is closed."""
@@ -166,7 +169,7 @@ class Breakers(Service):
     def _seconds(self) -> float:
         if self._given_seconds is not None:
             return self._given_seconds
-        return _LOOK_SECONDS if any(hears() for hears in self.listeners) else _LOOK_SECONDS_WITHOUT_LISTEN
+        return _LOOK_SECONDS if any(hears() for _, hears in self._watchers) else _LOOK_SECONDS_WITHOUT_LISTEN
 
     async def pass_(self) -> float | None:
         """Look, if anybody would miss it; tell those who wait for a time that is over."""
@@ -225,7 +228,7 @@ class Breakers(Service):
         free = free_probes(known.circuit, known.policy, self._monotonic())
         if free != known.told:
             known.told = free
-            for watcher in tuple(self._watchers):
+            for watcher, _ in tuple(self._watchers):
                 watcher(known.policy.service)
 
     def _go_alone(self, error: BaseException) -> None:

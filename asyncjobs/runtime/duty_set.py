@@ -40,7 +40,9 @@ class DeclaredDuty(msgspec.Struct, frozen=True):
 class Duties:
     """All duties of one runner. Their loops are run by whoever owns this: `loops`."""
 
-    def __init__(self, opened: Opened, declared: Sequence[DeclaredDuty], *, listen: Database) -> None:
+    def __init__(
+        self, opened: Opened, declared: Sequence[DeclaredDuty], *, listen: Database, poll_seconds: Callable[[], float]
+    ) -> None:
         settings = opened.settings
         self._opened = opened
         self._listen = listen
@@ -56,7 +58,14 @@ class Duties:
         )  # fmt: skip
         self.leader.on_change = self.wake
         self._advisory = Advisory(listen)
-        self.promoter = Promoter(link, wakes, events=events, interval_seconds=settings.promote_interval, batch=settings.batch)
+        self.promoter = Promoter(
+            link,
+            wakes,
+            events=events,
+            interval_seconds=settings.promote_interval,
+            poll_seconds=poll_seconds,
+            batch=settings.batch,
+        )
         self.rescuer = Rescuer(
             link, wakes, events=events, interval_seconds=settings.rescue_interval, runner_timeout_seconds=settings.runner_timeout,
             batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next,

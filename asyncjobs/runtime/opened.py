@@ -16,8 +16,6 @@ import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
-import asyncpg
-
 from asyncjobs.config import Settings
 from asyncjobs.connections import Connection
 from asyncjobs.errors import DatabaseUnavailable, JobNotFound, UsageError, WaitTimeout, WrongLoop
@@ -33,7 +31,7 @@ from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import callers, jobs, migrate
 from asyncjobs.store.database import Database
-from asyncjobs.store.failures import is_passing
+from asyncjobs.store.failures import DATABASE_ERRORS, is_passing
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import Events, JobEnqueued
 
@@ -224,7 +222,7 @@ async def _connected(database: Database, settings: Settings, *, migrates: bool) 
                 if migrates:
                     await migrate.migrate(database, allow_breaking=False)
                 return await migrate.check(database)
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except DATABASE_ERRORS as error:
             failures += 1
             pause = backoff_seconds(failures, 1.0, 0.0)
             if not is_passing(error) or time.monotonic() + pause > until:

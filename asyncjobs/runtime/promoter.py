@@ -5,7 +5,7 @@ Every runner does it (SKIP LOCKED shares the work), unless another strategy is a
 1. One statement promotes a batch and tells when the next job is due, by the server's clock. The loop sleeps until then, or
    for the interval if that comes first; so a job starts within milliseconds of its time, without asking each second.
 2. Whoever schedules a job that is due before the next pass says so: `hint` in this process, a NOTIFY in the others. A hint
-   that gets lost costs at most the interval.
+   that gets lost, or that nobody listens for, costs at most the interval, or the poll's where that is shorter.
 3. Jobs with a serialization key that are not the head of their key's line join it, in statements of their own, under the
    locks of their keys. A key whose lock is held by a stranger's transaction is left for the next pass, and delays no other
    key.
@@ -21,6 +21,8 @@ allowed.
 A pass that promoted a full batch is followed by another at once. With nothing due a pass is one statement.
 """
 
+import math
+from collections.abc import Callable
 from datetime import datetime
 from typing import ClassVar
 
@@ -43,8 +45,18 @@ class Promoter(Duty):
     name: ClassVar[str] = "promoter"
     duty = "promote"
 
-    def __init__(self, link: Link, wakes: Wakes, *, events: Events, interval_seconds: float = 5.0, batch: int = 100) -> None:
+    def __init__(
+        self,
+        link: Link,
+        wakes: Wakes,
+        *,
+        events: Events,
+        interval_seconds: float = 5.0,
+        poll_seconds: Callable[[], float] = lambda: math.inf,
+        batch: int = 100,
+    ) -> None:
         super().__init__(events=events, interval_seconds=interval_seconds)
+        self._poll_seconds = poll_seconds
         self._link = link
         self._wakes = wakes
         self._batch = batch
@@ -70,7 +82,8 @@ class Promoter(Duty):
         return self._delay(promoted.next_due_seconds, looked_at_the_front=since is None)
 
     def _delay(self, next_due_seconds: float | None, *, looked_at_the_front: bool) -> float | None:
-        delay = self.interval_seconds if next_due_seconds is None else next_due_seconds + _MARGIN_SECONDS
+        due = math.inf if next_due_seconds is None else next_due_seconds + _MARGIN_SECONDS
+        delay = min(due, self._poll_seconds())
         if not looked_at_the_front:
             delay = min(delay, max(self._front_at - self._monotonic(), 0.0))
         return None if delay >= self.interval_seconds else delay

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
-from asyncjobs.store.failures import spoils_connection
+from asyncjobs.store.failures import DATABASE_ERRORS, spoils_connection
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Record: TypeAlias = asyncpg.Record
@@ -178,5 +178,5 @@ class Link:
             return
         try:
             await connection.close(timeout=timeout)
-        except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except DATABASE_ERRORS:
             connection.terminate()

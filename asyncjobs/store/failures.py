@@ -11,6 +11,13 @@ _PASSING = frozenset(
 #: Of those, the ones that the server reports after it rolled the statement back.
 _ROLLED_BACK = frozenset({"40001", "40P01", "55P03", "25006", "57P03", "53000", "53100", "53200", "53300", "53400", "57014"})
 
+#: How a lost connection shows on this side. An InternalClientError ("cannot switch to state 12") is what asyncpg raises between
+#: the server's good-bye and the end of the socket.
+_BROKEN = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
+#: Whatever a statement, a connect or a close may raise because of the database or the way to it.
+DATABASE_ERRORS = (*_BROKEN, asyncpg.PostgresError)
+
 
 def is_passing(error: BaseException) -> bool:
     """Whether to try again: a lost or refused connection, a time-out, or a conflict that the server resolved against us."""
@@ -47,7 +54,7 @@ def is_lock_timeout(error: BaseException) -> bool:
 
 def _is_broken(error: BaseException) -> bool:
     # asyncpg's own complaints about an argument are InterfaceErrors, too, but ValueErrors as well.
-    return isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError)) and not isinstance(error, ValueError)
+    return isinstance(error, _BROKEN) and not isinstance(error, ValueError)
 
 
 def is_unsendable(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 
 from asyncjobs.store.database import Connection, Database
+from asyncjobs.store.failures import DATABASE_ERRORS
 
 
 class Listener:
@@ -74,7 +75,7 @@ class Listener:
         try:
             await connection.remove_listener(self._database.channel, self._heard)
             await connection.close(timeout=timeout_seconds)
-        except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except DATABASE_ERRORS:
             pass
         finally:
             connection.terminate()

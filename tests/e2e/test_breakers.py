@@ -1,36 +1,30 @@
-"""Circuit breakers in apps: who is let through, what counts, and what becomes of jobs. Several apps stand for several processes."""
+"""Circuit breakers in apps: who is let through, what counts, what becomes of jobs. Several apps stand for several processes."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs, CircuitBreaker, CircuitOpen
-from asyncjobs.store.database import Connection
+from asyncjobs import AsyncJobs, CircuitOpen
 
 
 class Down(Exception):
     """The service is down."""
 
 
-Notify = Literal["auto", "listen", "poll"]
-
-
 class App:
     """An app with a breaker, and calls of its service."""
 
-    def __init__(self, dsn: str, schema: str = "asyncjobs", notify: Notify = "auto", settings: Any = None, **options: Any) -> None:
-        self.jobs = AsyncJobs(dsn, schema=schema, notify=notify, **(settings or {}))
-        self.breaker = self.jobs.circuit_breaker("mail", **({"failure_threshold": 2, "open_for": 30} | options))
+    def __init__(self, dsn: str, schema: str = "asyncjobs", *, settings: dict[str, Any] | None = None, **options: Any) -> None:
+        more: Any = settings or {}
+        self.jobs = AsyncJobs(dsn, schema=schema, **more)
+        given: dict[str, Any] = {"failure_threshold": 2, "open_for": 30, **options}
+        self.breaker = self.jobs.circuit_breaker("mail", **given)
 
     async def call(self, error: BaseException | None = None) -> str:
         """Call the service: "well", "failed", or "refused"."""
         try:
             async with self.breaker:
-                if error is not None:
-                    raise error
+                fail(error)
         except CircuitOpen:
             return "refused"
         except BaseException as raised:
@@ -38,6 +32,11 @@ class App:
                 raise
             return "failed"
         return "well"
+
+
+def fail(error: BaseException | None) -> None:
+    if error is not None:
+        raise error
 
 
 @pytest.fixture

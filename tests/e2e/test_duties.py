@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import asyncpg
@@ -109,6 +110,29 @@ async def test_successor_takes_every_lease_of_a_runner_that_stops(dsn: str, log:
             released = [event for event in recorder.of(LeaseEnded) if event.reason == "released"]
             assert {event.successor for event in released} == {heir.id}
     assert {event.runner_id for event in recorder.of(LeaseAcquired)} == {holder.id, heir.id}
+
+
+async def test_two_runners_take_turns_when_duties_rotate(dsn: str, log: Log, recorder: Recorder) -> None:
+    first, second = an_app(dsn, log, "first", lease_rotation=0.5), an_app(dsn, log, "second", lease_rotation=0.5)
+    async with first.runner(), second.runner():
+
+        def turns() -> list[str]:
+            return [name for name, _ in groupby(log.passes)]
+
+        await eventually(lambda: len(turns()) >= 4, description="each had two terms", timeout=20)
+    terms = [event for event in recorder.of(LeaseEnded) if event.duty == "report"]
+    assert len(terms) >= 3
+    assert {event.reason for event in terms} == {"released"}, "nobody waits for an expiry"
+
+
+async def test_runner_that_is_alone_keeps_its_duties_when_they_rotate(dsn: str, log: Log, recorder: Recorder) -> None:
+    jobs = an_app(dsn, log, lease_rotation=0.2)
+    async with jobs.runner() as runner:
+        await eventually(log.at_least(10), description="passes of more than one turn")
+        fence = runner.duties.leader.term("report")
+        assert fence is not None
+        assert runner.duties.leader.held_seconds(fence) > 0.2
+        assert recorder.of(LeaseEnded) == []
 
 
 async def test_pass_that_runs_at_a_stop_has_the_grace(dsn: str) -> None:
@@ -242,6 +266,18 @@ async def test_built_in_duties_work_under_each_strategy(dsn: str, connection: Co
 
 
 # Bad input.
+
+
+async def test_advisory_lock_through_a_pooler_is_refused_at_open(dsn: str, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What a pooler looks like from here: another process answers than the one that greeted.
+    monkeypatch.setattr(asyncpg.Connection, "get_server_pid", lambda _: 1)
+    jobs = an_app(dsn, log, strategies={"prune": "advisory"})
+    with pytest.raises(
+        ConfigurationError, match=r'^duty "prune": strategy="advisory" .* a pooler .* listen_dsn= .* strategy="lease"'
+    ):
+        async with jobs.runner():
+            pass
+    assert log.passes == []
 
 
 @pytest.mark.parametrize(

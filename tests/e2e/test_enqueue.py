@@ -7,6 +7,7 @@ import time
 from typing import Literal, cast
 
 import pytest
+from sqlalchemy import NullPool
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from asyncjobs import AsyncJobs, DuplicateJob, JobRouter, Queue, UnknownType
@@ -133,7 +134,7 @@ async def test_nothing_runs_before_the_commit_and_all_of_it_soon_after(
     dsn: str, connection: Connection, recorder: Recorder, notify: Literal["auto", "listen", "poll"]
 ) -> None:
     jobs = an_app(dsn, notify, poll_interval=0.2 if notify == "poll" else 300)
-    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+psycopg://"))
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+psycopg://"), poolclass=NullPool)
     async with jobs.runner():
         transaction = connection.transaction()
         await transaction.start()
@@ -160,7 +161,6 @@ async def test_nothing_runs_before_the_commit_and_all_of_it_soon_after(
         again = await email.using(dedup_key="rolled back").enqueue("taken by nobody")
         assert again.created
         await again.wait(timeout=5)
-    await engine.dispose()
     assert len(recorder.of(AttemptStarted)) == 6
 
 

@@ -2,9 +2,12 @@
 
 import asyncio
 import random
-from contextlib import AsyncExitStack
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 
+import asyncpg
 import pytest
 
 from asyncjobs.store.database import Connection
@@ -26,6 +29,59 @@ async def traces(connection: Connection) -> None:
 
 def a_leader(dsn: str, scale: float) -> Program:
     return Program.python("-m", "tests.programs.leader", env={"ASYNCJOBS_DSN": dsn, "SCALE": str(scale)})
+
+
+class Watch:
+    """Asks all the time who leads, with the SQL of operators, and takes note of answers that name somebody long dead."""
+
+    LEADERS = "SELECT job_name, held_by_worker_id FROM background_job_leases WHERE held_by_worker_id <> 'none'"
+    STUCK = (
+        "SELECT job_name, held_by_worker_id FROM background_job_leases WHERE heartbeat_at > now() - interval '30 seconds' "
+        "AND (metadata->>'last_run')::timestamptz < now() - interval '5 minutes'"
+    )
+
+    def __init__(self, connection: Connection, *, within_seconds: float) -> None:
+        self.looks = 0
+        self.wrong: list[str] = []
+        self._connection = connection
+        self._within_seconds = within_seconds
+        self._killed_at: dict[str, float] = {}  # None of the living is here.
+
+    async def kill(self, program: Program) -> None:
+        """Kill it, and remember when."""
+        runner = (await program.line("registered")).split()[1]
+        program.kill()
+        self._killed_at[runner] = time.monotonic()
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        await self._connection.execute("SET search_path = asyncjobs")
+        while True:
+            for query in (self.LEADERS, self.STUCK):
+                at = time.monotonic()
+                for duty, runner in await self._connection.fetch(query):
+                    ago = at - self._killed_at.get(runner, at)
+                    if ago > self._within_seconds:
+                        self.wrong.append(f"{duty}: {runner}, killed {ago:.1f} s ago")
+            self.looks += 1
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def watching(dsn: str, *, within_seconds: float) -> AsyncGenerator[Watch]:
+    """A watch that goes on until the end of the context, where it has to have found nothing wrong."""
+    connection = await asyncpg.connect(dsn, command_timeout=30, server_settings={"application_name": "test"})
+    watch = Watch(connection, within_seconds=within_seconds)
+    task = asyncio.create_task(watch.run())
+    try:
+        yield watch
+        assert not task.done()
+        assert watch.looks > 10
+        assert watch.wrong == []
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        connection.terminate()
 
 
 async def holder(connection: Connection) -> int:
@@ -84,7 +140,8 @@ async def test_killed_holder_is_replaced_in_time(dsn: str, connection: Connectio
     async with AsyncExitStack() as stack:
         programs = await fleet(stack, dsn, SHORT, 2)
         former = await eventually(lambda: last_pid(connection), description="a first pass", timeout=20.0)
-        programs[former].kill()
+        watch = await stack.enter_async_context(watching(dsn, within_seconds=15 * SHORT + SLACK_SECONDS))
+        await watch.kill(programs[former])
         assert await seconds_until_another(connection, former, timeout=30.0) <= 15 * SHORT + SLACK_SECONDS
     assert await overlaps(connection) == 0
 
@@ -110,7 +167,8 @@ async def test_holder_that_stops_is_replaced_at_once(dsn: str, connection: Conne
     async with AsyncExitStack() as stack:
         programs = await fleet(stack, dsn, SHORT, 2)
         former = await eventually(lambda: last_pid(connection), description="a first pass", timeout=20.0)
-        await asyncio.sleep(2.5)  # the other one's listener has probed its connection
+        for program in programs.values():
+            await program.line("listens")
         programs[former].terminate()
         await programs[former].line("ended trace released")
         assert await seconds_until_another(connection, former, timeout=10.0) <= 1.0
@@ -124,10 +182,11 @@ async def test_twenty_kills_of_the_holder_among_five(dsn: str, connection: Conne
     chance, taken = random.Random(4), list[float]()
     async with AsyncExitStack() as stack:
         programs = await fleet(stack, dsn, 1.0, 5)
+        watch = await stack.enter_async_context(watching(dsn, within_seconds=15.0))
         for _ in range(20):
             former = await eventually(lambda: holder(connection), description="a holder", timeout=30.0)
             await asyncio.sleep(chance.uniform(0.0, 4.0))
-            programs.pop(former).kill()
+            await watch.kill(programs.pop(former))
             taken.append(await seconds_until_another(connection, former, timeout=40.0))
             programs |= await fleet(stack, dsn, 1.0, 1)
     print(f"fail-over: {min(taken):.1f} to {max(taken):.1f} s, {sum(taken) / len(taken):.1f} on average")  # noqa: T201

@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from asyncjobs import AsyncJobs
-from asyncjobs.telemetry.events import ListenerFellBack
+from asyncjobs import AsyncJobs, ConfigurationError
+from asyncjobs.telemetry.events import DutyPassed, ListenerFellBack
 from asyncjobs.testing import Recorder
 from tests.support.pgbouncer import pgbouncer
 
@@ -48,3 +48,23 @@ async def test_the_listener_goes_around_the_pooler(pooled_dsn: str, dsn: str, sc
         handles = [await double.enqueue(number) for number in range(20)]
         assert [await handle.result(timeout=10) for handle in handles] == [2 * number for number in range(20)]
     assert recorder.of(ListenerFellBack) == []
+
+
+async def test_duty_under_an_advisory_lock_is_refused_at_open(pooled_dsn: str, schema: str) -> None:
+    jobs = AsyncJobs(pooled_dsn, schema=schema, strategies={"prune": "advisory"}, connect_kwargs=TRANSACTION_POOLING)
+    with pytest.raises(ConfigurationError, match=r'duty "prune": strategy="advisory" .* a pooler'):
+        async with jobs.runner():
+            pass
+
+
+@pytest.mark.parametrize("around", [False, True])
+async def test_duties_are_done_under_leases_and_around_the_pooler_under_advisory_locks(
+    pooled_dsn: str, dsn: str, schema: str, recorder: Recorder, *, around: bool
+) -> None:
+    jobs = AsyncJobs(
+        pooled_dsn, schema=schema, connect_kwargs=TRANSACTION_POOLING, listen_dsn=dsn if around else None,
+        strategies={"prune": "advisory"} if around else {},
+    )  # fmt: skip
+    async with jobs.runner():
+        event = await recorder.wait_for(DutyPassed, lambda event: event.duty == "prune")
+    assert not event.failed

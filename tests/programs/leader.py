@@ -6,7 +6,7 @@ import os
 import asyncpg
 
 from asyncjobs import AsyncJobs, DutyContext
-from asyncjobs.telemetry.events import Event, LeaseAcquired, LeaseEnded, RunnerRegistered
+from asyncjobs.telemetry.events import Event, LeaseAcquired, LeaseEnded, ListenerConnected, RunnerRegistered
 
 SCALE = float(os.environ.get("SCALE", "1"))
 DSN = os.environ["ASYNCJOBS_DSN"]
@@ -17,6 +17,8 @@ def say(event: Event) -> None:
     match event:
         case RunnerRegistered(runner_id=runner_id):
             print("registered", runner_id, flush=True)
+        case ListenerConnected():
+            print("listens", flush=True)
         case LeaseAcquired(duty=duty, token=token):
             print("acquired", duty, token, flush=True)
         case LeaseEnded(duty=duty, reason=reason):

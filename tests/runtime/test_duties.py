@@ -284,7 +284,8 @@ async def test_lost_session_ends_the_pass(database: Database, connection: Connec
     async with side.working():
         await eventually(lambda: side.duty.turn.is_limited, description="it works")
         await connection.fetch(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'asyncjobs advisory'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'asyncjobs advisory' "
+            "AND datname = current_database()"
         )
         await eventually(lambda: side.duty.cancelled == 1, description="its pass is cancelled")
 

@@ -42,7 +42,8 @@ async def test_the_three_lines_have_connections_of_their_own(database: Database,
             [a_row(), a_row(serialization_key="k"), a_row(dedup_key="d"), a_row(dedup_key="e", serialization_key="k")]
         )
         rows = await connection.fetch(
-            "SELECT application_name FROM pg_stat_activity WHERE application_name LIKE 'asyncjobs enqueue%'"
+            "SELECT application_name FROM pg_stat_activity WHERE application_name LIKE 'asyncjobs enqueue%' "
+            "AND datname = current_database()"
         )
         assert sorted(row[0] for row in rows) == ["asyncjobs enqueue dedup", "asyncjobs enqueue keyed", "asyncjobs enqueue plain"]
 

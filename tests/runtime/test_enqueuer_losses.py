@@ -50,6 +50,13 @@ async def written(connection: Connection) -> dict[int, int]:
     return {row["id"]: row["n"] for row in rows}
 
 
+async def terminate(connection: Connection, application_name: str) -> None:
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND datname = current_database()",
+        application_name,
+    )
+
+
 def by_id(answers: list[Enqueued | BaseException]) -> dict[int, int]:
     return {answer.id: n for n, answer in enumerate(answers) if isinstance(answer, Enqueued)}
 
@@ -202,6 +209,20 @@ async def test_a_server_that_rolled_back_is_asked_again(database: Database, conn
     assert list((await written(connection)).values()) == [1]
 
 
+async def test_an_enqueue_in_the_moment_in_which_its_session_is_ended_is_sent_again(
+    database: Database, connection: Connection
+) -> None:
+    """The server's good-bye may have been read while the socket is still open: asyncpg calls that an internal error."""
+    async with enqueuing(database) as line:
+        await line.enqueue(a_row(payload={"n": -1}))
+        for n in range(40):
+            await terminate(connection, "asyncjobs enqueue plain")
+            for _ in range(n % 4):
+                await asyncio.sleep(0)
+            await line.enqueue(a_row(payload={"n": n}))
+    assert sorted((await written(connection)).values()) == list(range(-1, 40))
+
+
 async def test_a_server_that_became_a_standby_is_left(
     database: Database, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,8 +239,7 @@ async def test_a_server_that_became_a_standby_is_left(
     async with enqueuing(database) as line:
         await line.enqueue(a_row(payload={"n": 1}))
         await connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-        for pid in await connection.fetch("SELECT pid FROM pg_stat_activity WHERE application_name = 'asyncjobs enqueue plain'"):
-            await connection.execute("SELECT pg_terminate_backend($1)", pid["pid"])
+        await terminate(connection, "asyncjobs enqueue plain")
         monkeypatch.setattr(database, "connect", count)
         enqueueing = asyncio.create_task(line.enqueue(a_row(payload={"n": 2})))
         await eventually(lambda: opened >= 3, description="it was refused, and another connection was tried")

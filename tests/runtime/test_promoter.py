@@ -71,6 +71,16 @@ async def test_queues_are_woken_here_and_notified_to_others(make: Make, connecti
     assert [event.count for event in recorder.of(JobsPromoted)] == [2]
 
 
+async def test_what_nobody_gives_a_hint_of_is_found_as_soon_as_the_poll_would(make: Make, connection: Connection) -> None:
+    setup = make(poll_seconds=lambda: 0.02)
+    async with setup.running():
+        for next_due in (600.0, 0.0, 0.0):
+            setup.notified.clear()
+            await delayed(connection, next_due)
+            if not next_due:
+                await eventually(lambda: setup.notified == ["q:default"], description="it was promoted")
+
+
 async def test_nothing_due_is_one_statement_and_silence(make: Make, connection: Connection, recorder: Recorder) -> None:
     setup = make()
     fetched: list[str] = []

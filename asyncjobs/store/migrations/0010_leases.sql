@@ -160,6 +160,8 @@ BEGIN
 END $$;
 
 -- What pruning looks for: ended jobs of each type in the order in which they ended, and letters that somebody has acknowledged.
+-- The first costs an ack 75 bytes of WAL (794 instead of 719) and no time that can be measured: 144 and 141 µs per job claimed and
+-- acked in batches of 10, 67 and 69 µs in batches of 50. With it 500,000 jobs are pruned in 17 s, in statements of 43 ms at most.
 CREATE INDEX jobs_ended ON asyncjobs.jobs (type, completed_at) WHERE status IN ('completed', 'cancelled');
 CREATE INDEX dead_letter_jobs_acknowledged ON asyncjobs.dead_letter_jobs (acknowledged_at) WHERE acknowledged;
 

@@ -1,0 +1,19 @@
+"""Operators' verbs: `jobs.admin`. The command line and the dashboard can do nothing that is not here.
+
+Every verb says what it found and did: a `Verb` with its outcome and the status that the job had before. A job that is final never
+changes, except by an explicit `retry`. There is one file per concern; `Admin` is all of them.
+"""
+
+from typing import final
+
+from asyncjobs.admin.breakers import Breakers
+from asyncjobs.admin.keys import Keys
+from asyncjobs.admin.overview import Overview
+from asyncjobs.admin.schedules import Schedules
+
+__all__ = ["Admin"]
+
+
+@final
+class Admin(Overview, Keys, Schedules, Breakers):
+    """What operators do. The app must be open; it need not run jobs."""

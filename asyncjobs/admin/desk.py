@@ -1,0 +1,45 @@
+"""What every verb stands on: a connection of the app's pool, tries against conflicts, and a word to the runners afterwards."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from asyncjobs.errors import StateError
+from asyncjobs.runtime.opened import Opened
+from asyncjobs.store.database import Link
+from asyncjobs.store.failures import is_rolled_back
+
+T = TypeVar("T")
+
+TRIES: Final = 5
+
+#: Jobs that one statement of a verb on many of them takes.
+BATCH: Final = 1_000
+
+
+class Desk:
+    """The base of the verbs."""
+
+    def __init__(self, opened: Callable[[str], Opened]) -> None:
+        self._opened = opened
+
+    async def _do(self, name: str, call: Callable[[Link], Awaitable[T]]) -> T:
+        """The call's answer on a connection of the pool; again when the server resolved a conflict against it.
+
+        StateError when somebody's open transaction holds what it needs for longer than a few seconds.
+        """
+        opened = self._opened(f"admin.{name} was called")
+        for tries in range(1, TRIES + 1):
+            try:
+                async with opened.pool.take() as link:
+                    return await call(link)
+            except Exception as error:
+                if not is_rolled_back(error):
+                    raise
+                if tries == TRIES:
+                    raise StateError(f"{name}: another transaction holds the job or its key for too long: {error}.") from error
+        raise AssertionError("unreachable")
+
+    def _announce(self, queues: list[str]) -> None:
+        wakes = self._opened("admin was called").wakes
+        for queue in queues:
+            wakes.pending(queue)

@@ -1,0 +1,44 @@
+"""Verbs on jobs, one by one and in bulk."""
+
+from collections.abc import Awaitable, Callable
+
+from asyncjobs.admin.desk import BATCH, TRIES, Desk
+from asyncjobs.runtime.opened import not_found
+from asyncjobs.store import serialized
+from asyncjobs.store.database import Link
+from asyncjobs.store.serialized import Verb
+
+
+class Jobs(Desk):
+    """Verbs on jobs."""
+
+    async def cancel(self, job_id: int, /, message: str = "cancelled by an operator") -> Verb:
+        """Cancel a job; outcome `cancelled`, `requested` (it runs, and is asked to end) or `final`. JobNotFound."""
+        return await self._verb("cancel", job_id, lambda link: serialized.cancel(link, job_id, message))
+
+    async def retry(self, job_id: int, /, *, by: str = "operator") -> Verb:
+        """Run a job now that is to be retried later or not due yet, or start over one that is dead or cancelled.
+
+        A job that has kept its key (it halted it, or waits for its retry) keeps its place; one whose key has moved on goes to the
+        end of the line. Outcome `retried`, `duplicate` (`other_id`: the live job that has its dedup key), or the status that does
+        not allow it. JobNotFound.
+        """
+        return await self._verb("retry", job_id, lambda link: serialized.retry(link, job_id, by))
+
+    async def retry_dead(
+        self, *, key: str | None = None, type: str | None = None, limit: int = BATCH, by: str = "operator"
+    ) -> dict[int, Verb]:
+        """Retry dead jobs whose letters nobody acknowledged, in the order in which they died: jobs of a key keep their order."""
+        ids = await self._do("retry_dead", lambda link: serialized.dead(link, key, type, limit))
+        return {job_id: await self.retry(job_id, by=by) for job_id in ids}
+
+    async def _verb(self, name: str, job_id: int, verb: Callable[[Link], Awaitable[Verb]]) -> Verb:
+        done = await self._do(name, verb)
+        tries = 1
+        while done.outcome == "again" and tries < TRIES:
+            done = await self._do(name, verb)
+            tries += 1
+        if done.outcome == "unknown":
+            raise not_found(job_id)
+        self._announce(done.queues)
+        return done

@@ -1,0 +1,70 @@
+"""Verbs on serialization keys."""
+
+from asyncjobs.admin.desk import BATCH
+from asyncjobs.admin.jobs import Jobs
+from asyncjobs.errors import KeyNotFound, StateError
+from asyncjobs.store import serialized
+from asyncjobs.store.serialized import KeyState, Place
+
+
+class Keys(Jobs):
+    """Verbs on keys, and on their heads, which are jobs."""
+
+    async def keys(self, *, after: str = "", limit: int = 100) -> list[KeyState]:
+        """A page of the keys that have jobs, by name; the next page is `after` the last one's name."""
+        return await self._do("keys", lambda link: serialized.keys(link, after, limit))
+
+    async def key(self, key: str, /) -> KeyState:
+        """One key: depth, head, state, and why it does not move. KeyNotFound when it is idle."""
+        found = await self._do("key", lambda link: serialized.keys(link, "", 1, key))
+        if not found:
+            raise KeyNotFound(key)
+        return found[0]
+
+    async def line(self, key: str, /, *, limit: int = 100) -> list[Place]:
+        """The first jobs of the key's line, the head first."""
+        return await self._do("line", lambda link: serialized.line(link, key, limit))
+
+    async def release_key(self, key: str, /) -> int:
+        """Let a halted key go on without its head, which stays dead; returns that job's id.
+
+        KeyNotFound when the key is idle. StateError says in which state it is when it is not halted.
+        """
+        halted_id, queues = await self._do("release_key", lambda link: serialized.release_key(link, key))
+        if halted_id is None:
+            raise await self._not_halted(key)
+        self._announce(queues)
+        return halted_id
+
+    async def _not_halted(self, key: str) -> Exception:
+        state = await self.key(key)
+        return StateError(f'key "{key}" is not halted: its head is job {state.head_id}, {state.head_status}.')
+
+    async def pause_key(self, key: str, /, *, reason: str | None = None, by: str | None = None) -> bool:
+        """Run nothing more of this key until it is resumed, also after restarts; what runs goes on. False: it was paused.
+
+        A key without jobs can be paused, too.
+        """
+        return await self._do("pause_key", lambda link: serialized.pause_key(link, key, reason, by))
+
+    async def resume_key(self, key: str, /) -> bool:
+        """Let a paused key go on. False: it was not paused."""
+        resumed, queues = await self._do("resume_key", lambda link: serialized.resume_key(link, key))
+        self._announce(queues)
+        return resumed
+
+    async def purge_key(self, key: str, /, message: str = "purged by an operator") -> list[int]:
+        """Cancel every job of the key, those that wait and then the head; returns their ids. KeyNotFound when it is idle.
+
+        A head that runs is asked to end. A halted key stays halted: release it.
+        """
+        await self.key(key)
+        cancelled: list[int] = []
+        while True:
+            ids, head_id = await self._do("purge_key", lambda link: serialized.purge_key(link, key, message, BATCH))
+            cancelled += ids
+            if len(ids) < BATCH:
+                break
+        if head_id is not None and (await self.cancel(head_id, message)).outcome in {"cancelled", "requested"}:
+            cancelled.append(head_id)
+        return cancelled
