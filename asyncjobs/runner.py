@@ -103,13 +103,9 @@ class Runner:
 
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
         self.gate = Gate(
-            opened.breakers,
-            self._types,
-            guarded or {},
-            wake=self._wake_front,
-            later=opened.loop.call_later,
+            opened.breakers, self._types, guarded or {}, wake=self._wake_front, later=opened.loop.call_later,
             hears=lambda: self.listening.hears,
-        )
+        )  # fmt: skip
         self.progress = Progress(opened.pool, events=self._events)
         self.settler = Settler(
             opened.pool, opened.wakes, events=self._events, written=self._settled, lost=self._lost, runner_id=lambda: self.id,

@@ -61,6 +61,8 @@ _LOOK_SECONDS: Final = 5.0
 _LOOK_SECONDS_WITHOUT_LISTEN: Final = 1.0
 #: How long a call waits for the database before its process goes on by itself.
 _ANSWER_SECONDS: Final = 1.0
+#: Clocks and ways differ: a success less than this after another process's failure is not known to have come after it.
+_ORDER_SECONDS: Final = 0.25
 #: A timer that fires a moment early would be refused, and cost a second statement.
 _MARGIN_SECONDS: Final = 0.001
 
@@ -88,7 +90,7 @@ class _Known:
         self.version = 0
         self.answers = 0  # taken in so far
         self.seen_at = float("-inf")
-        self.succeeded_at: float | None = None
+        self.succeeded_at: float | None = None  # last, if no call has failed since
         self.used = True  # since the last look
         self.told: int | None = None  # free probes, when the watchers were told last
         self.turn = asyncio.Lock()  # of those who ask
@@ -309,8 +311,8 @@ class Breakers(Service):
                 if call.token is None:  # those that succeed at the same time need not say it again
                     known.circuit = msgspec.structs.replace(known.circuit, failure_count=0)
             case "failed":
-                age = None if known.succeeded_at is None else self._monotonic() - known.succeeded_at
-                event = Failed(call.token, age)
+                event = Failed(call.token, self._success_age_seconds(known))
+                known.succeeded_at = None  # whatever succeeded until now did so before this failure
             case "ended":
                 self._give_back(known, call.token)
                 return
@@ -319,6 +321,9 @@ class Breakers(Service):
         except UsageError:
             return  # the app is closed
         await asyncio.wait({reporting})
+
+    def _success_age_seconds(self, known: _Known) -> float | None:
+        return None if known.succeeded_at is None else self._monotonic() - known.succeeded_at + _ORDER_SECONDS
 
     # Reporting.
 

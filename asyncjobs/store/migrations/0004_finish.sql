@@ -202,6 +202,7 @@ DECLARE
     _most integer;
     _of text[];
     _is_probe boolean;
+    _again boolean;
     _any_paused boolean;
 BEGIN
     IF cardinality(_ids) > 0 THEN
