@@ -18,6 +18,7 @@ from asyncjobs.enqueueing import check_job_id, check_jobs, in_slices, named, one
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.handles import JobHandle, ended
+from asyncjobs.in_memory import keeper_of, refuse_in_memory
 from asyncjobs.lifecycle import Lifecycle
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
@@ -180,7 +181,8 @@ class AsyncJobs(JobRouter):
 
     def loop(self, what: str) -> asyncio.AbstractEventLoop:
         """The loop that the app is open in, or NotOpen in words that begin with `what`."""
-        return self._opened(what).loop
+        keeper = keeper_of(self)
+        return self._opened(what).loop if keeper is None else keeper.loop
 
     def _opened(self, what: str) -> Opened:
         opened = self.lifecycle.opened
@@ -222,9 +224,13 @@ class AsyncJobs(JobRouter):
         """Make all of these jobs durable, or none; the handles in the same order."""
         news = check_jobs(jobs, self.handlers)
         rows = [admit(new.row, new.handler, self.queues, self.settings) async for new in in_slices(news)]
-        opened = self._here(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called")
         on = one_connection(news, connection)
-        enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
+        keeper = keeper_of(self)
+        if keeper is not None:
+            enqueued = keeper.keep(rows)
+        else:
+            opened = self._here(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called")
+            enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
         pairs = zip(enqueued, news, strict=True)
         return [
             JobHandle(one.id, self._itself, created=one.created, decode=new.handler.decode_result)
@@ -233,6 +239,7 @@ class AsyncJobs(JobRouter):
 
     async def get(self, job_id: int, /) -> Job | None:
         """The job as it is now, also while it waits behind others of its key; None when there is none (yet, or any more)."""
+        refuse_in_memory(self, f"job {job_id} was asked for")
         return await self._here(f"job {job_id} was asked for").get(check_job_id(job_id))
 
     def handle(self, job_id: int, /) -> JobHandle[Any]:
@@ -244,6 +251,7 @@ class AsyncJobs(JobRouter):
 
     async def wait_final(self, job_id: int, timeout: float | None) -> Job:
         """The job's final row; JobNotFound, WaitTimeout. What handles wait with."""
+        refuse_in_memory(self, f"job {job_id} was waited for")
         opened = self._here(f"job {job_id} was waited for")
         if timeout == 0:  # a time-out of nothing would end before the first look
             return ended(job_id, await opened.get(job_id))

@@ -25,6 +25,8 @@ class MoreSettings(TypedDict, total=False):
     rescue_interval: Duration
     sweep_interval: Duration
     prune_interval: Duration
+    schedule_interval: Duration
+    metrics_interval: Duration
     strategies: Mapping[str, Strategy]
     lease_expiry: Duration | None
     lease_renew: Duration | None
@@ -35,6 +37,7 @@ class MoreSettings(TypedDict, total=False):
     keep_cancelled: Duration
     keep_dead: Duration
     keep_runners: Duration
+    keep_metrics: Duration
     keep_types: Mapping[str, Duration]
     listener_keepalive: Duration
     batch: int

@@ -97,7 +97,14 @@ def check_queues(queues: object) -> dict[str, Queue]:
 
 #: Who does what is built in, unless `strategies=` says otherwise. Jobs start some 10 ms after they are due whoever
 #: promotes (measured), but under a lease one that becomes due during a fail-over would start up to 15 s late.
-BUILT_IN: Mapping[str, Strategy] = {"promote": "everyone", "rescue": "lease", "sweep": "lease", "prune": "lease"}
+BUILT_IN: Mapping[str, Strategy] = {
+    "promote": "everyone",
+    "rescue": "lease",
+    "sweep": "lease",
+    "prune": "lease",
+    "cron": "lease",
+    "rollup": "lease",
+}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +125,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rescue_interval: float = 5.0
     sweep_interval: float = 15.0
     prune_interval: float = 60.0
-    strategies: Mapping[str, Strategy] = {}  # of duties that are built in: promote, rescue, sweep, prune
+    schedule_interval: float = 15.0  # looks at schedules besides their ticks
+    metrics_interval: float = 30.0  # of roll-ups
+    strategies: Mapping[str, Strategy] = {}  # of duties that are built in: promote, rescue, sweep, prune, cron, rollup
     lease_expiry: float | None = None  # a third of runner_timeout, at least 1; the three below are shares of it
     lease_renew: float | None = None  # a fifth
     lease_trust: float | None = None  # a half
@@ -128,6 +137,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_cancelled: float = 7 * 86_400.0
     keep_dead: float = 30 * 86_400.0  # since the dead letter was acknowledged; before that for ever
     keep_runners: float = 7 * 86_400.0  # that have ended
+    keep_metrics: float = 90 * 86_400.0
     keep_types: Mapping[str, Duration] = {}  # completed and cancelled jobs of these types
     batch: int = 100
     max_payload_bytes: int = 1 << 20
@@ -153,7 +163,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 _POSITIVE = (
     "connect_timeout", "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
-    "sweep_interval", "prune_interval", "keep_completed", "keep_cancelled", "keep_dead", "keep_runners",
+    "sweep_interval", "prune_interval", "schedule_interval", "metrics_interval", "keep_completed", "keep_cancelled", "keep_dead",
+    "keep_runners", "keep_metrics",
     "listener_keepalive",
 )  # fmt: skip
 #: name -> whether 0 is refused

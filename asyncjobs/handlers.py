@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, final
 
 import msgspec
 
@@ -16,6 +16,9 @@ from asyncjobs.options import MAX_ATTEMPTS, MAX_PRIORITY
 from asyncjobs.payload import Encoded, PayloadCodec, ResultCodec
 from asyncjobs.serialize_by import KeyRule, check_template
 from asyncjobs.signature import Signature, check_function, is_async, read_signature
+
+if TYPE_CHECKING:
+    from asyncjobs.app import AsyncJobs
 
 N_co = TypeVar("N_co", covariant=True)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -60,6 +63,7 @@ class Handler:
         self.upgrades = dict(declared.upgrades)
         self.breaker = declared.breaker
         self.is_stub = declared.is_stub
+        self.apps: Callable[[], list[AsyncJobs]] = list  # that include it; set where it is declared
         self._key_rule = KeyRule(name, declared.serialize_by, function_name=self.function_name)
         self._local_names: Mapping[str, Any] | None = None
         self._payload: PayloadCodec | None = None

@@ -52,6 +52,11 @@ class JobType(Generic[P, R_co]):
         """What was declared, with all defaults filled in."""
         return self._handler
 
+    @property
+    def options(self) -> Checked:
+        """What `using` gave."""
+        return self._options
+
     def new(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R_co]:
         """A job that is not enqueued yet. InvalidPayload, PayloadTooLarge or InvalidOption when it cannot be."""
         row = make_row(self._handler, args, kwargs, self._options, self._router.limits())

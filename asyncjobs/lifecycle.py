@@ -136,6 +136,15 @@ class Lifecycle:
         finally:
             self._let_go()
 
+    def database(self) -> Database:
+        """Where the app's jobs are, whether it is open or not. NotOpen for embedded:// that nobody has started."""
+        if self.opened is not None and self.opened.pid == os.getpid():
+            return self.opened.database
+        dsn = resolve_dsn(self._app.dsn)
+        if dsn.is_embedded:
+            raise NotOpen("where embedded:// is, is not known before AsyncJobs is opened: open it first.")
+        return self._database(dsn)
+
     def listening_database(self, running: Opened) -> Database:
         """Where to LISTEN: around the pooler when there is a way."""
         given = self._app.settings.listen_dsn

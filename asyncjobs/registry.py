@@ -36,6 +36,7 @@ class Declarations:
             if names.count(name) > 1:
                 raise DuplicateName("job", name, handler.declared_at, handler.declared_at)
         self.handlers.update(dict.fromkeys(names, handler))
+        handler.apps = self.apps
 
     def plan(self, planned: Planned) -> None:
         """Take in a schedule, or what later work will build. DuplicateName; AlreadyOpen."""

@@ -18,7 +18,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, ClassVar, Final, final
+from typing import Any, Final, final
 
 from structlog.typing import FilteringBoundLogger
 
@@ -39,12 +39,13 @@ from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.health import RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.listening import Listening
+from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
-from asyncjobs.runtime.scheduler import Scheduler
-from asyncjobs.runtime.service import Service, backoff_seconds
+from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
+from asyncjobs.runtime.stuck_check import StuckCheck
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.store import callers, runners
 from asyncjobs.store.database import Database
@@ -53,21 +54,8 @@ from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, RunnerRegis
 
 _POLL_SECONDS: Final = 5.0
 _POLL_SECONDS_WITHOUT_LISTEN: Final = 1.0
-_STUCK_CHECK_SECONDS: Final = 1.0
 _REGISTER_TRIES: Final = 5
 _WITHDRAW_SECONDS: Final = 0.5
-
-
-class _StuckCheck(Service):
-    name: ClassVar[str] = "stuck check"
-
-    def __init__(self, attempts: Attempts, **options: Any) -> None:
-        super().__init__(interval_seconds=_STUCK_CHECK_SECONDS, **options)
-        self._attempts = attempts
-
-    async def pass_(self) -> float | None:
-        self._attempts.report_stuck()
-        return None
 
 
 @final
@@ -107,6 +95,7 @@ class Runner:
             hears=lambda: self.listening.hears,
         )  # fmt: skip
         self.progress = Progress(opened.pool, events=self._events)
+        self.metrics = Metrics(opened.pool, events=self._events, interval_seconds=settings.metrics_interval)
         self.settler = Settler(
             opened.pool, opened.wakes, events=self._events, written=self._settled, lost=self._lost, runner_id=lambda: self.id,
             spawn=self._spawn, max_errors=settings.max_errors,
@@ -118,9 +107,14 @@ class Runner:
         )  # fmt: skip
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context),
-            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, ended=self.gate.ended,
+            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
+            ended=self.gate.ended,
         )  # fmt: skip
-        self.duties = Duties(opened, duties, listen=listen, poll_seconds=self._poll_seconds)
+        self.duties = Duties(
+            opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
+            runner_id=lambda: self.id,
+        )  # fmt: skip
+        self.scheduler = self.duties.scheduler
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
@@ -131,14 +125,13 @@ class Runner:
             listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
-        self.scheduler = Scheduler(opened.pool, opened.wakes, schedules, events=self._events, runner_id=lambda: self.id)
         self._stopping = self._make_stopping()
 
     def _make_stopping(self) -> Stopping:
         return Stopping(
             self._opened, coordinators=self.coordinators, attempts=self.attempts, acker=self.acker, settler=self.settler,
             heartbeat=self.heartbeat, duties=self.duties, runner_id=lambda: self.id, revive_acker=self._revive_acker,
-            end_services=self._end_services, let_go=self._let_go,
+            end_services=self._end_services, metrics=self.metrics, let_go=self._let_go,
         )  # fmt: skip
 
     def _surroundings(self, open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context]) -> Surroundings:
@@ -201,6 +194,8 @@ class Runner:
             unwritten=self.acker.unwritten,
             answered_age_seconds=time.monotonic() - self.acker.answered_at,
             beat_age_seconds=self.heartbeat.turn_age_seconds,
+            leases=self.duties.leader.held(),
+            schedules_age_seconds=self.scheduler.turn_age_seconds,
             is_confirmed=self.heartbeat.is_confirmed,
             is_stopping=self._stopping.has_begun,
             error=None if self.acker.error is None else f"{type(self.acker.error).__name__}: {self.acker.error}",
@@ -218,7 +213,7 @@ class Runner:
         await self.gate.open()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
-        services = [self.listening, self.scheduler, self.progress, _StuckCheck(self.attempts, events=self._events)]
+        services = [self.listening, self.progress, self.metrics, StuckCheck(self.attempts, events=self._events)]
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self._tasks += self.duties.start(self._spawn)
@@ -317,6 +312,8 @@ class Runner:
         """Leases are free, and that runner is to take them."""
         if runner_id == self.id:
             self.heartbeat.beat_now()
+        else:
+            self.scheduler.handed_over()
 
     def _ask(self) -> None:
         self.acker.wake()

@@ -36,9 +36,13 @@ async def running(
     types: Iterable[str] | None,
     grace: Duration | None,
     default_grace: float = GRACE_SECONDS,
+    only_jobs: bool = False,
     stopping: Callable[[Callable[[], Awaitable[None]]], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> AsyncGenerator[Runner]:
-    """Run jobs from entering to leaving; opens the app if it is not open. `stopping` is given a way to cut the grace short."""
+    """Run jobs from entering to leaving; opens the app if it is not open. `stopping` is given a way to cut the grace short.
+
+    With `only_jobs` the app's schedules and its own duties rest.
+    """
     chosen = served_queues(app.queues, queues)
     handlers = served_handlers(app.handlers, types)
     seconds = default_grace if app.settings.grace is None else app.settings.grace
@@ -50,10 +54,10 @@ async def running(
             opened,
             queues=chosen,
             handlers=handlers,
-            schedules=app.schedules,
+            schedules=() if only_jobs else app.schedules,
             open_context=lambda attempt, job, log: _open_context(app, attempt, job, log),
             grace=seconds,
-            duties=_duties(app),
+            duties=() if only_jobs else _duties(app),
             guarded={name: handler.breaker for name, handler in handlers.items() if handler.breaker is not None},
             listen=app.lifecycle.listening_database(opened),
         )

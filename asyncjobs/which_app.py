@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from asyncjobs.context import current
 from asyncjobs.errors import AmbiguousApp, NotIncluded, NotOpen, UsageError, WouldBlock, WrongLoop
+from asyncjobs.in_memory import keeper
 
 if TYPE_CHECKING:
     from asyncjobs.app import AsyncJobs
@@ -61,6 +62,9 @@ def _candidates(includes: Callable[["AsyncJobs"], bool]) -> Sequence["AsyncJobs"
     context = current.get()
     if context is not None and includes(context.jobs):
         return [context.jobs]
+    kept = keeper.get()
+    if kept is not None and includes(kept.app):
+        return [kept.app]
     return [app for app in open_apps() if includes(app)]
 
 

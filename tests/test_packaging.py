@@ -41,7 +41,7 @@ assert Database("postgresql://x").sql("beat").startswith("-- ")
 """
 
 #: Files that are there for one optional library, and are imported when it is.
-FOR_OPTIONAL_LIBRARIES = {"asyncjobs.pydantic_types"}
+FOR_OPTIONAL_LIBRARIES = {"asyncjobs.pydantic_types", "asyncjobs.testing.plugin"}
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,16 @@ def test_the_wheel_has_code_types_sql_and_licence_and_nothing_else(built: dict[s
     assert {"asyncjobs/store/migrations/0001_tables.sql", "asyncjobs/store/sql/beat.sql"} <= inside
 
 
+def test_pytest_finds_the_plugin_of_the_wheel(built: dict[str, Path], tmp_path: Path) -> None:
+    run(
+        *(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--no-index"),
+        *("--target", str(tmp_path / "installed"), str(built["wheel"])),
+    )
+    env = {"PYTHONPATH": str(tmp_path / "installed"), "PATH": os.environ["PATH"]}
+    said = run(sys.executable, "-m", "pytest", "--fixtures", "-q", "-c", os.devnull, cwd=tmp_path, env=env)
+    assert "asyncjobs_dsn" in said
+
+
 def test_the_sdist_has_tests_and_examples_too(built: dict[str, Path]) -> None:
     with tarfile.open(built["sdist"]) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
@@ -91,7 +101,7 @@ def test_it_works_installed_without_any_extra(built: dict[str, Path], tmp_path: 
 
 
 def libraries_of_extras() -> set[str]:
-    names = {"attr", "attrs", "opentelemetry", "pydantic"}
+    names = {"attr", "attrs", "opentelemetry", "pydantic", "pytest", "_pytest"}
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     for extra, requirements in extras.items():
         if extra != "all":

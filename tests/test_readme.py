@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import unittest
 import urllib.request
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, closing, redirect_stdout
@@ -32,6 +33,7 @@ import pytest
 from asyncjobs import AsyncJobs, Settings
 from asyncjobs.embedded import Server, start_sync
 from tests.support.eventually import eventually
+from tests.support.plugin import with_plugin
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -86,7 +88,10 @@ class Session:
                 asyncio.run(self._opened(code))
             else:
                 exec(code, self._names)
-            for name in self._names.keys() - known:
+            for name in sorted(self._names.keys() - known):
+                if isinstance(kind := self._names[name], type) and issubclass(kind, unittest.TestCase):
+                    tests = unittest.defaultTestLoader.loadTestsFromTestCase(kind)
+                    assert unittest.TextTestRunner(stream=io.StringIO()).run(tests).wasSuccessful(), name
                 if name.startswith("test_") and (test := self._names[name]()) is not None:
                     asyncio.run(test)
         return printed.getvalue()
@@ -149,7 +154,9 @@ async def execute(server: Server, sql: str) -> None:
 def test_every_command_is_one_that_is_checked_here() -> None:
     commands = [line.split("#")[0].strip() for block in blocks("sh") for line in block.text.splitlines()]
     unknown = [
-        command for command in commands if not re.match(r"make |pip install|uvicorn app:app$|curl |python worker.py$", command)
+        command
+        for command in commands
+        if not re.match(r"make |pip install|uvicorn app:app$|curl |python worker.py$|pytest test_shop.py$", command)
     ]
     assert not unknown
 
@@ -236,6 +243,18 @@ async def test_worker_runs_jobs_until_it_gets_a_signal(tmp_path: Path) -> None:
     async with running(*work[1:], folder=tmp_path), jobs:
         job = await (await send_email.enqueue("ada@example.com")).wait(timeout=30)
         assert job.status == "completed"
+
+
+async def test_tests_of_a_shop_pass(tmp_path: Path, server_dsn: str) -> None:
+    for name in ("shop.py", "test_shop.py"):
+        write_file(name, tmp_path)
+    environment = with_plugin(os.environ | {"PYTHONPATH": str(ROOT), "ASYNCJOBS_TEST_DSN": server_dsn})
+    settings = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function", "-o", "pythonpath=.")
+    (command,) = commands("pytest")
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-m", *command, *settings], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
 def answers(url: str) -> bool:

@@ -1,9 +1,12 @@
 """Looking: how much of what is there, one job, the jobs of one user action, who runs them."""
 
 from asyncjobs.admin.desk import Desk
+from asyncjobs.config import config_seconds
 from asyncjobs.model.job import Job
-from asyncjobs.store import leases, overview, runners
+from asyncjobs.model.outcome import Duration
+from asyncjobs.store import leases, metrics, overview, runners
 from asyncjobs.store.leases import Lease
+from asyncjobs.store.metrics import TypeMetrics
 from asyncjobs.store.overview import Count
 from asyncjobs.store.runners import RunnerRow
 
@@ -18,6 +21,16 @@ class Overview(Desk):
         They stay pending until a runner that knows them comes.
         """
         return await self._do("stats", overview.stats)
+
+    async def metrics(self, *, type: str | None = None, window: Duration = 3600.0) -> list[TypeMetrics]:
+        """How attempts fared in the last `window` (seconds or a timedelta), by type: numbers, error rate, p50, p95 and p99.
+
+        From the roll-ups, which every runner writes each `metrics_interval`: what came after the last of them is not in it. What
+        is older than two hours is kept by the hour, what is older than a week by the day: a span counts when its end is in the
+        window.
+        """
+        seconds = config_seconds(window, name="window", positive=True)
+        return await self._do("metrics", lambda link: metrics.read(link, type, seconds))
 
     async def get(self, job_id: int, /) -> Job | None:
         """The job as it is now, also while it waits for its key, or None."""

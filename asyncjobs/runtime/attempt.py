@@ -115,6 +115,11 @@ class Attempt:
             abandon(self._task)
 
     @property
+    def run_seconds(self) -> float:
+        """Since when it runs."""
+        return time.monotonic() - self.started_at
+
+    @property
     def is_current(self) -> bool:
         """Whether the caller is this attempt's handler, or a task that it started."""
         return _current.get() is self
@@ -257,7 +262,7 @@ class Attempt:
             AttemptEnded(
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), outcome=outcome.kind, message=outcome.message,
-                serialization_key=claimed.serialization_key, run_seconds=time.monotonic() - self.started_at,
+                serialization_key=claimed.serialization_key, run_seconds=self.run_seconds,
                 error=ending if isinstance(ending, BaseException) else None,
             )
         )  # fmt: skip

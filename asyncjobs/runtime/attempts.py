@@ -35,6 +35,7 @@ class Attempts:
         put: Callable[[Ack], None],
         settle: Callable[[Attempt, Ack], None],
         wake: Callable[[], None],
+        note: Callable[[Attempt, Ack], None],
         ended: Callable[[Claimed], None] = lambda _: None,
     ) -> None:
         self._handlers = handlers
@@ -43,6 +44,7 @@ class Attempts:
         self._put = put
         self._settle = settle  # for a job that was completed inside its handler's transaction
         self._wake = wake
+        self._note = note  # for the roll-ups
         self._tell_ended = ended
         self._running: dict[int, Attempt] = {}
         self._waiting: dict[str, deque[Claimed]] = {queue: deque() for queue in self._coordinators}
@@ -93,6 +95,7 @@ class Attempts:
     def _ended(self, attempt: Attempt, ack: Ack) -> None:
         """The handler has ended: its slot is free, whatever becomes of the outcome."""
         job = attempt.claimed
+        self._note(attempt, ack)
         del self._running[job.id]
         self._rescued -= job.rescues > 0
         self._reported.discard((job.id, job.token))

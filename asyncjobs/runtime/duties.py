@@ -3,7 +3,8 @@
 Who does it is its strategy:
 
 * `lease`: the holder of the duty's lease, and every write of his names the lease's token. Fail-over takes 10 to 15 s after a
-  crash, and no time after a clean stop. It costs one statement each 2 s, whatever the number of duties and runners.
+  crash, and no time after a clean stop; where notifications do not arrive the successor finds the free lease with its next poll
+  (1 s). It costs one statement each 2 s, whatever the number of duties and runners, where they poll up to three more per second.
 * `advisory`: the runner whose session holds the duty's advisory lock. Fail-over takes as long as the server needs to notice that
   the session is gone: no time after a crash, for ever while the holder's process is stopped (SIGSTOP) and its connection open.
   It costs a statement per interval and runner, and does not work through a pooler.

@@ -14,13 +14,16 @@ import msgspec
 from asyncjobs.config import BUILT_IN, Strategy
 from asyncjobs.context import DutyContext
 from asyncjobs.errors import ConfigurationError
+from asyncjobs.model.schedule import Schedule
 from asyncjobs.runtime.duties import Advisory, ByLease, Duty, Everyone, Share
 from asyncjobs.runtime.duties import Strategy as DutyStrategy
 from asyncjobs.runtime.leader import Leader
+from asyncjobs.runtime.metrics import Rollup
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.pruner import Pruner, keeping
 from asyncjobs.runtime.rescuer import Rescuer
+from asyncjobs.runtime.scheduler import Scheduler
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.user_duty import UserDuty
 from asyncjobs.store import runners
@@ -41,7 +44,15 @@ class Duties:
     """All duties of one runner. Their loops are run by whoever owns this: `loops`."""
 
     def __init__(
-        self, opened: Opened, declared: Sequence[DeclaredDuty], *, listen: Database, poll_seconds: Callable[[], float]
+        self,
+        opened: Opened,
+        declared: Sequence[DeclaredDuty],
+        schedules: Sequence[Schedule],
+        *,
+        listen: Database,
+        poll_seconds: Callable[[], float],
+        runner_id: Callable[[], int],
+        lost: Callable[[str, str], None],
     ) -> None:
         settings = opened.settings
         self._opened = opened
@@ -51,10 +62,12 @@ class Duties:
         self._own = [_user_duty(one, opened.database, events) for one in declared]
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._strategy_of = {**BUILT_IN, **settings.strategies, **{one.name: one.strategy for one in declared}}
+        if not schedules:
+            del self._strategy_of["cron"]  # whoever fires nothing is not to be the one who fires
         self.names = sorted(self._strategy_of)
         self.leader = Leader(
             [name for name, strategy in self._strategy_of.items() if strategy == "lease"], settings.lease_times,
-            events=events, fresh_seconds=1.5 * settings.heartbeat + 0.5,
+            events=events, fresh_seconds=1.5 * settings.heartbeat + 0.5, poll_seconds=poll_seconds,
         )  # fmt: skip
         self.leader.on_change = self.wake
         self._advisory = Advisory(listen)
@@ -68,12 +81,16 @@ class Duties:
         )
         self.rescuer = Rescuer(
             link, wakes, events=events, interval_seconds=settings.rescue_interval, runner_timeout_seconds=settings.runner_timeout,
-            batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next,
+            batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next, lost=lost,
         )  # fmt: skip
         self.serializer = Serializer(opened.pool, wakes, events=events, interval_seconds=settings.sweep_interval)
         self.pruner = Pruner(
             link, keeping(settings), events=events, interval_seconds=settings.prune_interval, batch=settings.batch
         )
+        self.scheduler = Scheduler(
+            opened.pool, wakes, schedules, events=events, runner_id=runner_id, interval_seconds=settings.schedule_interval
+        )
+        self.rollup = Rollup(link, keep_seconds=settings.keep_metrics, events=events)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -85,13 +102,13 @@ class Duties:
             "share": Share(lambda: self.leader.other_runners),
         }
         for duty in self._all:
-            kind = self._strategy_of[duty.duty]
+            kind = self._strategy_of.get(duty.duty, "everyone")
             duty.strategy = strategies[kind]
             duty.leader = self.leader if kind == "lease" else None
 
     @property
     def _all(self) -> list[Duty]:
-        return [self.promoter, self.rescuer, self.serializer, self.pruner, *self._own]
+        return [self.promoter, self.rescuer, self.serializer, self.pruner, self.scheduler, self.rollup, *self._own]
 
     async def check(self) -> None:
         """ConfigurationError when a duty is to be done under an advisory lock and there is a pooler in between."""

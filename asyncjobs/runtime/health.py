@@ -18,6 +18,8 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     unwritten: int  # outcomes that wait to be written
     answered_age_seconds: float  # since the database answered a claim or an ack; at rest up to the poll interval
     beat_age_seconds: float | None
+    leases: list[str]  # the duties that it does for all, under leases
+    schedules_age_seconds: float | None  # since it looked at its schedules; at rest up to schedule_interval
     is_confirmed: bool  # nobody can have declared this runner dead
     is_stopping: bool
     error: str | None  # why the last call of the database failed, None when it did not

@@ -5,7 +5,8 @@ both touch is behind a lock that is never held across a wait. What changed is to
 
 A runner that holds something beats every `renew_seconds` instead of every heartbeat, and says everything in that one statement.
 One that holds nothing says what it would take with its ordinary beats; if it is among the lowest ranked it beats once more at the
-moment at which a silent holder's lease can be taken.
+moment at which a silent holder's lease can be taken, and at least as often as the poll looks, but at most twice as often as a
+holder renews: where notifications do not arrive, that is how soon it finds what was handed over.
 """
 
 import threading
@@ -61,6 +62,7 @@ class Leader:
         events: Events,
         fresh_seconds: float,
         clock: Callable[[], float] = boottime,
+        poll_seconds: Callable[[], float] = lambda: float("inf"),
     ) -> None:
         self.times = times
         self.duties = sorted(duties)
@@ -70,6 +72,7 @@ class Leader:
         self.fresh_seconds = fresh_seconds  # a runner that beat so lately lives, for ranks and successors
         self._events = events
         self._clock = clock
+        self._poll_seconds = poll_seconds
         self._lock = threading.Lock()
         self._leases = Leases(times)
         self._holder = 0
@@ -128,14 +131,15 @@ class Leader:
 
     def pause_seconds(self, now: float) -> float | None:
         """Until the next beat has to be sent for the leases' sake; None: they can do with the ordinary ones."""
+        renew_seconds = self.times.renew_seconds
         with self._lock:
-            at = self._leases.next_try_at() if self.is_next() else None
-            # One after the other; and a lease that could not be taken, because a pass holds it, is not asked for in a tight loop.
-            pauses = (
-                [] if at is None else [max(at + _MARGIN_SECONDS * (1 + (self.rank or 0)) - now, self.times.renew_seconds / 4)]
-            )
-            if self._leases.held and not self._is_closed:
-                pauses.append(self.times.renew_seconds)
+            pauses = [renew_seconds] if self._leases.held and not self._is_closed else []
+            if self.is_next() and len(self._leases.held) < len(self.duties):
+                pauses.append(max(self._poll_seconds(), renew_seconds / 2))
+                at = self._leases.next_try_at()
+                if at is not None:
+                    # One after the other; and one that could not be taken, because a pass holds it, not in a tight loop.
+                    pauses.append(max(at + _MARGIN_SECONDS * (1 + (self.rank or 0)) - now, renew_seconds / 4))
         return min(pauses, default=None)
 
     def _reports(self, held: Iterable[str], now: float) -> dict[str, Report]:
@@ -159,6 +163,10 @@ class Leader:
     def is_next(self) -> bool:
         """Whether this runner is one of those that would take over."""
         return self.rank is None or self.rank < HURRYING
+
+    def held(self) -> list[str]:
+        """The duties whose terms this runner can trust at the moment."""
+        return [duty for duty in self.duties if self.term(duty) is not None]
 
     def term(self, duty: str) -> Fence | None:
         """The term of this duty, if this runner has one that it can trust at the moment."""

@@ -47,9 +47,11 @@ class Rescuer(Duty):
         max_errors: int = 10,
         clock: Callable[[], float] = boottime,
         observes: Callable[[], bool] = lambda: True,
+        lost: Callable[[str, str], None] = lambda _type, _status: None,
     ) -> None:
         super().__init__(events=events, interval_seconds=interval_seconds)
         self._observes = observes  # also when it is not this runner's turn
+        self._lost = lost  # for the roll-ups
         self._link = link
         self._wakes = wakes
         self._batch = batch
@@ -68,6 +70,8 @@ class Rescuer(Duty):
         if rescued.ids:
             self.items = len(rescued.ids)
             self.events.emit(JobsRescued(job_ids=rescued.ids, reason="RunnerLost"))
+        for type, status in rescued.attempts:
+            self._lost(type, status)
         for queue in rescued.queues:
             self._wakes.pending(queue)
         return 0.0 if rescued.more else None

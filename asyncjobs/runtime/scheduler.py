@@ -1,17 +1,27 @@
 """Fire schedules: make a job of each tick, once, whatever runners come and go (P9).
 
-Every runner does it, and none holds anything: the row of a schedule says which tick it got to, and a tick is one statement that
-moves the row on *from the tick that was seen* and makes the job, or does neither. What may happen, in this order:
+It is the duty `cron`: under a lease, unless another strategy is asked for, and `background_job_leases` shows who does it. But
+what makes a tick happen once is the tick itself, not the lease: the row of a schedule says which tick it got to, and a tick is
+one statement that moves the row on *from the tick that was seen* and makes the job, or does neither. So no term has to be named,
+and whoever is not the holder may do without harm what the holder does not. What may happen, in this order:
 
-1. Declare: the rows are held against what this program declares. A row is added (its first tick comes after now), changed,
-   enabled again, or, when no runner that lives declares it, disabled; none is ever deleted. The rules for programs that differ
-   are in `store/migrations/0011_schedules.sql`. A runner that was declared dead declares again under its new id.
-2. Look, one statement: where the rows are that have the definition this program declared, and what the server's clock says. Local
-   clocks only time the next look.
-3. For each row that owes ticks: tick. Several runners find the same tick due in the same millisecond; one moves the row on, the
-   others find it locked (and look again a moment later) or moved. Nothing raises in the server.
+1. Declare, each runner: the rows are held against what this program declares. A row is added (its first tick comes after now),
+   changed, enabled again, or, when no runner that lives declares it, disabled; none is ever deleted. The rules for programs that
+   differ are in `store/migrations/0011_schedules.sql`. A runner that was declared dead declares again under its new id.
+2. Look, one statement: where the rows are that have the definition this program declared, which of them the holder of the lease
+   declared likewise, and what the server's clock says. Local clocks only time the next look.
+3. For each row that owes ticks: tick. The holder does so at once. Another runner does so at once if the holder would not (its
+   program has other definitions, or there is none: the lease is free, or its runner is gone), else only when a tick is over
+   `LATE` late: the holder died, or hangs. If several find the same tick due, one moves the row on, the others find it locked
+   (and look again a moment later) or moved. Nothing raises in the server.
 4. After the commit the queue is woken, here and by NOTIFY. A crash in between leaves pending jobs to the poll.
-5. Sleep until the next tick is due, or for the interval if that comes first.
+5. Sleep until the next tick that is this runner's is due, or for the interval if that comes first. A runner that is no holder so
+   asks once per interval, whatever the ticks; when a lease was handed over it looks again within a second.
+
+A tick that comes between two terms is late by up to `lease_expiry` and the next look after a crash (15 s; less with more runners,
+since the first of them that looks makes it), and on time when the lease was handed over. Under `everyone` none is late after a
+crash, but each runner asks at each tick. Measured with a schedule that ticks each second, in statements/s of all runners: under
+a lease 2.1, 2.4 and 3.0 with 3, 8 and 20 runners, under `everyone` 7.8, 20.9 and 58.
 
 The server's clock put back: no tick is due until it gets to where it was, so none comes twice. Put forward: what lies in between
 was missed, and is treated as the schedule's `misfire` says.
@@ -23,11 +33,11 @@ one whose key a stranger's transaction holds is tried again a moment later. An e
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
 from asyncjobs.model.schedule import Due, Schedule, due_ticks
-from asyncjobs.runtime.service import Service
+from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import schedules as store
 from asyncjobs.store.database import Link
@@ -50,16 +60,19 @@ _AGAIN_SECONDS: Final = 1.0
 _DECLARE_SECONDS: Final = 1.0
 #: After a tick whose row was locked: it was taken, unless that was a runner that declares, or an operator.
 _LOCKED_SECONDS: Final = 0.2
+#: A tick that is so late is made by whoever sees it: its holder does not.
+LATE: Final = timedelta(seconds=2)
 #: A runner without schedules of its own only looks for such as were removed.
 _IDLE_FACTOR: Final = 4
 #: Default priority; a better one may belong before jobs that were claimed already.
 _ORDINARY: Final = 100
 
 
-class Scheduler(Service):
+class Scheduler(Duty):
     """Declares and fires the schedules of one runner."""
 
     name: ClassVar[str] = "scheduler"
+    duty = "cron"
 
     def __init__(
         self,
@@ -80,6 +93,12 @@ class Scheduler(Service):
         self._declare_at = 0.0
         self._looked_at = 0.0
         self._differing: set[str] = set()
+        self._aside_seconds: float | None = None
+
+    def handed_over(self) -> None:
+        """The lease may have another holder, who may not fire what the last one did: look, but not all runners at once."""
+        if self._schedules:
+            self.wake_within(self._chance())
 
     async def wait_declared(self) -> None:
         """Wait for the first pass, so that an operator finds what was declared; not for a database that is slow to answer."""
@@ -90,6 +109,20 @@ class Scheduler(Service):
 
     async def pass_(self) -> float | None:
         """Fire what is due; returns the seconds until the next tick."""
+        return await self._fire(leads=True)
+
+    async def aside(self) -> None:
+        """Fire what the holder does not."""
+        self._aside_seconds = await self._fire(leads=False)
+
+    def aside_seconds(self) -> float:
+        """Until the next tick that the holder will not see to, at most the interval."""
+        if self._aside_seconds is not None:
+            return self._aside_seconds
+        seconds = self.strategy.pause_seconds(self.interval_seconds, had_turn=False)
+        return min(seconds, self.interval_seconds) * (0.9 + 0.2 * self._chance())
+
+    async def _fire(self, *, leads: bool) -> float | None:
         runner_id = self._runner_id()
         async with self._pool.take() as link:
             if self._declared_as != runner_id:
@@ -98,7 +131,9 @@ class Scheduler(Service):
             if self._is_stale(seen):
                 await self._declare(link, runner_id)
                 seen = await self._look(link, runner_id)
-            delays = [await self._see_to(link, name, at, seen.now) for name, at in seen.last_ticks.items()]
+            # Who holds an advisory lock cannot be seen: it is taken for somebody who declares the same.
+            led = set[str]() if leads else seen.led if self.leader is not None else set(seen.last_ticks)
+            delays = [await self._see_to(link, name, at, seen.now, is_led=name in led) for name, at in seen.last_ticks.items()]
         delay = min(delays, default=self.interval_seconds) - (self._monotonic() - self._looked_at)
         return None if delay >= self.interval_seconds else max(delay, 0.0)
 
@@ -127,10 +162,13 @@ class Scheduler(Service):
                 self.events.emit(ScheduleDiffers(schedule=name))
         self._differing = set(declared.differing)
 
-    async def _see_to(self, link: Link, name: str, last_tick: datetime, now: datetime) -> float:
+    async def _see_to(self, link: Link, name: str, last_tick: datetime, now: datetime, *, is_led: bool) -> float:
         """Let one schedule tick if it is due; returns the seconds until it wants to be seen to again."""
         schedule = self._schedules[name]
         try:
+            first = schedule.timing.following(last_tick)
+            if is_led and (first is None or now - first < LATE):
+                return self.interval_seconds
             due = due_ticks(schedule.timing, schedule.misfire, last_tick, now)
             if due is not None:
                 if await self._tick(link, schedule, last_tick, due, now) == "locked":

@@ -6,7 +6,7 @@
 3. Cancel the handlers that still run, and wait a moment for them.
 4. Write the outcomes; what was cancelled goes back to pending at once, with its attempt. A database that is away is given what
    is left of the grace to come back.
-5. End the duties and give up their leases; one successor is woken.
+5. End the duties and give up their leases; one successor is woken. Roll up what was counted.
 6. Take the runner's row away, so that nobody has to find out. If handlers ignored their cancellation the row stays: their jobs
    are not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
 
@@ -24,6 +24,7 @@ from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.duty_set import Duties
 from asyncjobs.runtime.heartbeat import Heartbeat
+from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.telemetry.events import DatabaseFailed, RunnerStopped
@@ -51,6 +52,7 @@ class Stopping:
         runner_id: Callable[[], int],
         revive_acker: Callable[[], None],
         end_services: Callable[[], None],
+        metrics: Metrics,
         let_go: Callable[[], None],
     ) -> None:
         self._opened = opened
@@ -63,6 +65,7 @@ class Stopping:
         self._runner_id = runner_id
         self._revive_acker = revive_acker  # if it was cancelled by somebody else
         self._end_services = end_services  # cancels them
+        self._metrics = metrics
         self._let_go = let_go  # of what they used, after the last write
         self._hurry = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -158,10 +161,16 @@ class Stopping:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 kept = await self._duties.end(_LEAVE_SECONDS / 4)
                 await asyncio.gather(
-                    self._heartbeat.stop(timeout_seconds=_LEAVE_SECONDS), self._take_row_away(stays=stays, kept=kept)
+                    self._heartbeat.stop(timeout_seconds=_LEAVE_SECONDS),
+                    self._take_row_away(stays=stays, kept=kept),
+                    self._write_metrics(),
                 )
         except (TimeoutError, OSError):
             self._opened.is_silent = True  # others find out by the beat that stopped
+
+    async def _write_metrics(self) -> None:
+        with suppress(Exception):  # the next roll-up is somebody else's: what cannot be written in time is not counted
+            await self._metrics.write(timeout=_LEAVE_SECONDS)
 
     async def _take_row_away(self, *, stays: bool, kept: Sequence[str]) -> None:
         try:

@@ -34,6 +34,7 @@ class Rescued(msgspec.Struct, frozen=True):
     dead: list[int]
     cancelled: list[int]
     queues: list[str]
+    attempts: list[tuple[str, str]]  # that were lost: the type, and what that made of the job
     more: bool  # the batch was full
 
 
@@ -111,4 +112,5 @@ async def bury(link: Link, beats: Mapping[int, int]) -> list[int]:
 async def rescue(link: Link, batch: int, *, max_errors: int) -> Rescued:
     """Take back at most `batch` jobs from runners that do not exist. Not in the transaction that deleted the runners."""
     (row,) = await link.fetch("rescue", batch, max_errors)
-    return Rescued(row["rescued"], row["dead"], row["cancelled"], row["queues"], row["more"])
+    attempts = list(zip(row["types"], row["statuses"], strict=True))
+    return Rescued(row["rescued"], row["dead"], row["cancelled"], row["queues"], attempts, row["more"])

@@ -28,6 +28,7 @@ class ScheduleLook(msgspec.Struct, frozen=True):
 
     now: datetime  # by the server's clock
     last_ticks: dict[str, datetime]  # of those that are enabled and have the definition that this runner declared
+    led: set[str]  # of all: those that the holder of the lease fires
     declared: int  # how many it has declared
     is_stale: bool  # rows do not fit what runners declare: declare again
 
@@ -83,7 +84,7 @@ async def look(link: Link, runner_id: int) -> ScheduleLook:
     """Where the runner's schedules are."""
     (row,) = await link.fetch("look_at_schedules", runner_id)
     last_ticks: dict[str, datetime] = dict(zip(row["names"] or (), row["last_ticks"] or (), strict=True))
-    return ScheduleLook(row["now"], last_ticks, row["declared"], row["stale"])
+    return ScheduleLook(row["now"], last_ticks, set(row["led"] or ()), row["declared"], row["stale"])
 
 
 async def tick(link: Link, runner_id: int, name: str, last_tick: datetime, due: Due) -> Ticked:

@@ -1,17 +1,34 @@
-"""For tests of apps that use asyncjobs, and of itself: a recorder of events, an auditor of the promises, a checker of histories,
-a movable clock.
+"""For tests of apps that use asyncjobs, and of itself. pytest is not needed; its plugin is `asyncjobs.testing.plugin`.
+
+perform             run one handler in memory, without a database
+captured            keep in memory what a block enqueues
+run_until_idle      run what is due in a database, until nothing is
+assert_enqueued, refute_enqueued    what was enqueued, in a database or a captured block
+override            point an app at a test's database
+server, databases   a PostgreSQL for tests, and a fresh database for each
+MovableClock        move the clock that decides what is due
+Recorder, Auditor, History          what happened, and whether the promises held
 """
 
+from asyncjobs.testing.asserting import assert_enqueued, refute_enqueued
 from asyncjobs.testing.attempts import Attempt, Recorded, Violation
 from asyncjobs.testing.auditor import Auditor, PromiseBroken, install_line
+from asyncjobs.testing.captured import Captured, captured
 from asyncjobs.testing.clock import MovableClock
+from asyncjobs.testing.databases import Databases, databases
 from asyncjobs.testing.history import Applied, History, Joined, Written
+from asyncjobs.testing.idle import run_until_idle
+from asyncjobs.testing.overriding import override
+from asyncjobs.testing.perform import perform
 from asyncjobs.testing.recorder import Recorder
+from asyncjobs.testing.server import server
 
 __all__ = [
     "Applied",
     "Attempt",
     "Auditor",
+    "Captured",
+    "Databases",
     "History",
     "Joined",
     "MovableClock",
@@ -20,5 +37,13 @@ __all__ = [
     "Recorder",
     "Violation",
     "Written",
+    "assert_enqueued",
+    "captured",
+    "databases",
     "install_line",
+    "override",
+    "perform",
+    "refute_enqueued",
+    "run_until_idle",
+    "server",
 ]

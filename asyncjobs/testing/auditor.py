@@ -17,9 +17,11 @@ import threading
 import time
 from collections.abc import Collection
 
+from asyncjobs.app import AsyncJobs
 from asyncjobs.store.database import Database, Link
 from asyncjobs.testing.attempts import Attempt, Place, Violation, out_of_order, overlapping, uncounted
 from asyncjobs.testing.recorder import Recorder
+from asyncjobs.testing.target import database_of
 
 _PATIENCE_SECONDS = 2.0
 
@@ -32,9 +34,12 @@ class PromiseBroken(AssertionError):
         super().__init__("\n".join(map(str, violations)))
 
 
-async def install_line(database: Database) -> None:
-    """Have the order noted in which jobs join the lines of their keys. Idempotent; the role needs to own the schema."""
-    link = database.link("auditor")
+async def install_line(of: AsyncJobs | Database) -> None:
+    """Have the order noted in which jobs join the lines of their keys. Idempotent; the role needs to own the schema.
+
+    In databases of `Databases` it is.
+    """
+    link = database_of(of).link("auditor")
     try:
         for statement in ("audit_line_table", "audit_line_function", "audit_line_trigger"):
             await link.fetch(statement)
@@ -43,10 +48,13 @@ async def install_line(database: Database) -> None:
 
 
 class Auditor:
-    """Audits one schema and what a recorder saw. Make it before the jobs run: it minds no task or thread that exists then."""
+    """Audits one schema, an app's or a database's, and what a recorder saw.
 
-    def __init__(self, database: Database, recorder: Recorder) -> None:
-        self.database = database
+    Make it before the jobs run: it minds no task or thread that exists then.
+    """
+
+    def __init__(self, of: AsyncJobs | Database, recorder: Recorder) -> None:
+        self.database = database_of(of)
         self.recorder = recorder
         self._tasks = _tasks()
         self._threads = _threads()

@@ -1,28 +1,40 @@
 """A clock that tests move instead of sleeping through time.
 
 SQL reads time only through the schema's function `clock()`. A `MovableClock` replaces it by one that adds a shift; due times,
-dead letters and dedup keys follow, whichever process asks. Timers in processes do not: wake what waits after a move.
+dead letters, dedup keys and schedules follow, whichever process asks. Timers in processes do not: the runners of the app that the
+clock was made for are woken after a move, whatever else waits is yours to wake.
 """
 
 from datetime import datetime, timedelta
 from typing import Self
 
-from asyncjobs.store.database import Database
+from asyncjobs.app import AsyncJobs
+from asyncjobs.store.database import Database, Link
+from asyncjobs.testing.target import database_of
 
 
 class MovableClock:
-    """The clock of one schema: `async with MovableClock(database) as clock: await clock.advance(3600)`.
+    """The clock of one schema: `async with MovableClock(jobs) as clock: await clock.advance(3600)`.
 
-    The role needs to own the schema. Leaving the context puts the real clock back.
+    It is the clock of an app's schema, or of a database's. The role needs to own the schema. Leaving the context puts the real
+    clock back.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._link = database.link("clock")
+    def __init__(self, of: AsyncJobs | Database) -> None:
+        self._of = of
+        self._made: Link | None = None
         self._seconds = 0.0
+
+    @property
+    def _link(self) -> Link:
+        if self._made is None:
+            self._made = database_of(self._of).link("clock")
+        return self._made
 
     async def __aenter__(self) -> Self:
         try:
             await self._link.fetch("clock_table")
+            await self._link.fetch("clock_shift", 0.0)
             await self._link.fetch("clock_moved")
         except BaseException:
             self._link.abort()
@@ -34,6 +46,7 @@ class MovableClock:
             await self._link.fetch("clock_real")
         finally:
             await self._link.close()
+            self._made, self._seconds = None, 0.0
 
     async def advance(self, by: timedelta | float) -> None:
         """Move the clock by this much (a timedelta or seconds), counted from where it is. Negative: back."""
@@ -53,3 +66,6 @@ class MovableClock:
     async def _put(self, seconds: float) -> None:
         await self._link.fetch("clock_shift", seconds)
         self._seconds = seconds
+        if isinstance(self._of, AsyncJobs):
+            for runner in self._of.runners:
+                runner.wake()

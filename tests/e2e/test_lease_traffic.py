@@ -26,9 +26,9 @@ STATEMENTS_PER_SECOND = 6.0
 class Simulated:
     """A runner as far as leases go: it beats as `_Beating` does, over a connection that it shares with others."""
 
-    def __init__(self, link: Link, id: int, *, offset: float) -> None:
+    def __init__(self, link: Link, id: int, *, offset: float, poll_seconds: float) -> None:
         self.id = id
-        self.leader = Leader(DUTIES, TIMES, events=Events(), fresh_seconds=8.0)
+        self.leader = Leader(DUTIES, TIMES, events=Events(), fresh_seconds=8.0, poll_seconds=lambda: poll_seconds)
         self.statements: Counter[str] = Counter()
         self._link = link
         self._offset = offset
@@ -53,9 +53,14 @@ class Simulated:
 
 
 @asynccontextmanager
-async def fleet(database: Database, connection: Connection, count: int) -> AsyncGenerator[list[Simulated]]:
+async def fleet(
+    database: Database, connection: Connection, count: int, *, poll_seconds: float = 5.0
+) -> AsyncGenerator[list[Simulated]]:
     links = [database.link(f"fleet {number}") for number in range(8)]
-    made = [Simulated(links[id % 8], id, offset=HEARTBEAT_SECONDS * id / count) for id in range(1, count + 1)]
+    made = [
+        Simulated(links[id % 8], id, offset=HEARTBEAT_SECONDS * id / count, poll_seconds=poll_seconds)
+        for id in range(1, count + 1)
+    ]
     for one in made:
         await insert_runner(connection, id=one.id, duties=list(DUTIES))
     tasks = [asyncio.create_task(one.run()) for one in made]
@@ -74,9 +79,9 @@ def total(made: list[Simulated]) -> Counter[str]:
     return sum((one.statements for one in made), Counter())
 
 
-async def measured(database: Database, connection: Connection, count: int, seconds: float) -> float:
+async def measured(database: Database, connection: Connection, count: int, seconds: float, **options: float) -> float:
     """Statements per second besides heartbeats."""
-    async with fleet(database, connection, count) as made:
+    async with fleet(database, connection, count, **options) as made:
         before = total(made)
         await asyncio.sleep(seconds)
         counted = total(made) - before
@@ -87,6 +92,10 @@ async def measured(database: Database, connection: Connection, count: int, secon
 
 async def test_lease_traffic_is_small(database: Database, connection: Connection) -> None:
     assert await measured(database, connection, 20, 6.0) <= 2.0
+
+
+async def test_where_runners_poll_for_leases_only_a_few_do(database: Database, connection: Connection) -> None:
+    assert await measured(database, connection, 20, 6.0, poll_seconds=0.05) <= 4.5
 
 
 async def test_fleet_does_not_fall_upon_a_lease_whose_holder_fell_silent(database: Database, connection: Connection) -> None:
@@ -101,7 +110,8 @@ async def test_fleet_does_not_fall_upon_a_lease_whose_holder_fell_silent(databas
 
 @pytest.mark.proof
 @pytest.mark.parametrize("count", [10, 50, 200])
+@pytest.mark.parametrize("poll_seconds", [5.0, 1.0])
 async def test_lease_traffic_does_not_grow_with_the_number_of_runners(
-    database: Database, connection: Connection, count: int
+    database: Database, connection: Connection, count: int, poll_seconds: float
 ) -> None:
-    assert await measured(database, connection, count, 60.0) <= STATEMENTS_PER_SECOND
+    assert await measured(database, connection, count, 60.0, poll_seconds=poll_seconds) <= STATEMENTS_PER_SECOND

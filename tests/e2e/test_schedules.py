@@ -4,7 +4,7 @@ import os
 import random
 import signal
 import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from contextlib import AsyncExitStack, closing
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -16,7 +16,6 @@ import pytest
 
 from asyncjobs import AsyncJobs
 from asyncjobs.embedded import start_sync
-from asyncjobs.errors import ScheduleNotFound
 from asyncjobs.store.database import Connection
 from tests.support.eventually import eventually
 from tests.support.program import Program
@@ -153,68 +152,3 @@ async def test_two_minutes_of_seconds_with_five_kills_and_a_crash(own_server: st
     unfinished = await connection.fetch("SELECT id, status FROM asyncjobs.jobs WHERE status IN ('dead', 'processing')")
     await connection.close()
     assert unfinished == []
-
-
-# In one process, by the facade.
-
-
-@pytest.fixture
-async def app(dsn: str) -> AsyncGenerator[AsyncJobs]:
-    jobs = AsyncJobs(dsn)
-
-    @jobs.cron("nightly", "30 2 * * *", timezone="America/New_York", misfire="all", priority=7)
-    async def nightly(region: str = "eu") -> str:
-        return f"done for {region}"
-
-    @jobs.job("report", serialize_by="report {of}")
-    async def report(of: str) -> str:
-        return of
-
-    jobs.schedule("often", report.using(priority=3, dedup_key="report").new("sales"), every=timedelta(seconds=0.3))
-    async with jobs.runner():
-        await eventually(lambda: jobs.runners[0].scheduler.passes, description="the schedules are declared")
-        yield jobs
-
-
-async def test_operators_see_and_steer_schedules(app: AsyncJobs) -> None:
-    nightly, often = await app.admin.schedules()
-    assert (nightly.name, nightly.cron, nightly.timezone, nightly.misfire) == ("nightly", "30 2 * * *", "America/New_York", "all")
-    assert nightly.next_tick_at is not None
-    assert nightly.next_tick_at > nightly.last_tick_at
-    assert (often.every, often.payload, often.serialization_key) == (timedelta(seconds=0.3), {"of": "sales"}, "report sales")
-    assert (often.dedup_key, often.runners, often.enabled) == ("report", 1, True)
-
-    made = await app.admin.run_schedule("nightly")
-    assert await app.handle(made.id).result(timeout=10) == "done for eu"
-    job = await app.get(made.id)
-    assert job is not None
-    assert (job.priority, job.created_by) == (7, "schedule nightly")
-    assert (await app.admin.schedule("nightly")).last_job_id == made.id
-
-
-async def test_a_disabled_schedule_rests_until_it_is_enabled(app: AsyncJobs, connection: Connection) -> None:
-    assert await app.admin.disable_schedule("often", reason="holidays")
-    assert not await app.admin.disable_schedule("often")
-    made = len(await ticks(connection, "often"))
-    scheduler = app.runners[0].scheduler
-    for _ in range(3):
-        scheduler.wake()
-        await scheduler.wait_passed()
-    assert len(await ticks(connection, "often")) == made
-    state = await app.admin.schedule("often")
-    assert (state.enabled, state.disabled_because, state.disabled_reason) == (False, "operator", "holidays")
-    assert await app.admin.enable_schedule("often")
-    assert not await app.admin.enable_schedule("often")
-    await eventually(lambda: _more(connection, made), description="it ticks again")
-
-
-async def _more(connection: Connection, than: int) -> bool:
-    return len(await ticks(connection, "often")) > than
-
-
-async def test_a_schedule_that_never_was_is_not_found(app: AsyncJobs) -> None:
-    for verb in (app.admin.schedule, app.admin.enable_schedule, app.admin.disable_schedule, app.admin.run_schedule):
-        with pytest.raises(
-            ScheduleNotFound, match=r'^there is no schedule "nigthly" \(nightly, often\)\. Did you mean "nightly"'
-        ):
-            await verb("nigthly")

@@ -35,8 +35,9 @@ class Rig:
         self.coordinator = Coordinator(Queue(concurrency=3, lanes={"fast": 1}), ask=lambda: None, later=lambda *_: None)
         handlers = {name: Handler(name, function, Declared(), declared_at="test") for name, function in self.functions.items()}
         self.attempts = Attempts(
-            handlers, [self.coordinator], self.runs.surroundings, put=self.put.append, settle=self.settle, wake=self.wake
-        )
+            handlers, [self.coordinator], self.runs.surroundings, put=self.put.append, settle=self.settle, wake=self.wake,
+            note=lambda *_: None,
+        )  # fmt: skip
 
     @property
     def functions(self) -> dict[str, Callable[..., Any]]:

@@ -245,6 +245,18 @@ async def the_holder(one: Side, other: Side) -> tuple[Side, Side]:
     return (one, other) if one.leader.term("report") else (other, one)
 
 
+def test_who_is_next_asks_for_free_leases_as_often_as_the_poll_and_others_do_not() -> None:
+    leader = Leader(["report"], TIMES, events=Events(), fresh_seconds=5.0, poll_seconds=lambda: 0.08)
+    assert leader.pause_seconds(0.0) == 0.08
+    leader._poll_seconds = lambda: 0.001
+    assert leader.pause_seconds(0.0) == TIMES.renew_seconds / 2, "never in a tight loop"
+    leader.rank = 3
+    assert leader.pause_seconds(0.0) is None
+    leader.rank = 0
+    leader._leases.acquired([("report", 5)], sent_at=0.0)
+    assert leader.pause_seconds(0.0) == TIMES.renew_seconds, "who holds all asks for nothing"
+
+
 async def test_holder_hands_over_when_its_time_is_up(leading: Side, database: Database, connection: Connection) -> None:
     await insert_runner(connection, id=2, duties=["report"])
     second, handed = Side(database, 2, "lease"), list[str]()

@@ -1,8 +1,7 @@
 """What a runner does with schedules: it declares them, fires what is due, and leaves one bad row alone."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -10,12 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from asyncjobs.model.schedule import Misfire, Overlap, Schedule, Timing
-from asyncjobs.runtime.scheduler import Scheduler
-from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Connection, Database
-from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import (
-    Events,
     ScheduleDiffers,
     ScheduleDisabled,
     ScheduleFired,
@@ -25,60 +20,15 @@ from asyncjobs.telemetry.events import (
 )
 from asyncjobs.testing import MovableClock, Recorder
 from tests.support.eventually import eventually
-from tests.support.factories import a_row, insert_runner
-from tests.support.services import Woken, running
+from tests.support.factories import a_row
+from tests.support.scheduling import Make, Setup, a_schedule, count
 
 HOUR = timedelta(hours=1)
 
 
-def a_schedule(
-    name: str = "s", *, every: float = 3600.0, misfire: Misfire = "one", overlap: Overlap = "allow", **fields: Any
-) -> Schedule:
-    return Schedule(name=name, timing=Timing(every=every), misfire=misfire, overlap=overlap, row=a_row("email", **fields))
-
-
-class Setup:
-    """A scheduler, whom it wakes here, and what it notifies to others."""
-
-    def __init__(self, database: Database, runner_id: int, *schedules: Schedule, interval_seconds: float = 600.0) -> None:
-        self.notified: list[str] = []
-        self.woken = Woken()
-        self.runner_id = runner_id
-        wakes = Wakes(self.notified.append)
-        wakes.add(self.woken)
-        self.pool = Pool(database, 1)
-        self.scheduler = Scheduler(
-            self.pool, wakes, schedules, events=Events(), runner_id=lambda: self.runner_id, interval_seconds=interval_seconds
-        )
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[Scheduler]:
-        """Run until the context is left; it has passed once when it is entered."""
-        try:
-            async with running(self.scheduler):
-                await self.scheduler.wait_passed()
-                yield self.scheduler
-        finally:
-            await self.pool.close()
-
-    async def look(self) -> None:
-        """Let it look again, now."""
-        self.scheduler.wake()
-        await self.scheduler.wait_passed()
-
-
-Make = Callable[..., Setup]
-
-
 @pytest.fixture
-async def make(database: Database, recorder: Recorder, connection: Connection) -> Make:
-    for runner_id in range(1, 10):
-        await insert_runner(connection, id=runner_id)
-    return lambda *schedules, runner_id=1, **options: Setup(database, runner_id, *schedules, **options)
-
-
-async def count(connection: Connection) -> int:
-    return int(await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs"))
+def make(make_scheduler: Make) -> Make:
+    return make_scheduler
 
 
 async def test_a_tick_makes_a_job_and_wakes_its_queue(make: Make, connection: Connection, recorder: Recorder) -> None:

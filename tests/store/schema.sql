@@ -82,6 +82,20 @@ CREATE TABLE asyncjobs.former_runners (
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
 
+CREATE TABLE asyncjobs.job_metrics (
+    job_type text NOT NULL,
+    status text NOT NULL,
+    minute timestamp with time zone NOT NULL,
+    span interval DEFAULT '00:01:00'::interval NOT NULL,
+    count bigint NOT NULL,
+    queue_seconds double precision NOT NULL,
+    run_seconds double precision NOT NULL,
+    queue_time jsonb NOT NULL,
+    run_time jsonb NOT NULL,
+    CONSTRAINT job_metrics_count_check CHECK ((count > 0)),
+    CONSTRAINT job_metrics_pkey PRIMARY KEY (span, minute, job_type, status)
+);
+
 CREATE TABLE asyncjobs.jobs (
     id bigint DEFAULT nextval('asyncjobs.jobs_id_seq'::regclass) NOT NULL,
     queue text DEFAULT 'default'::text NOT NULL,
@@ -256,6 +270,50 @@ CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (seri
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (job_id IS NOT NULL);
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.place IS NULL)) EXECUTE FUNCTION asyncjobs.join_keys();
 
+CREATE VIEW asyncjobs.job_queue_health AS
+ SELECT u.type,
+    u.status,
+    count(1) AS count,
+    min(u.since) AS oldest,
+    avg(u.waited) AS average_wait
+   FROM ( SELECT j.type,
+            j.status,
+            j.run_at AS since,
+            (asyncjobs.clock() - j.run_at) AS waited
+           FROM asyncjobs.jobs j
+          WHERE (j.status = 'pending'::text)
+        UNION ALL
+         SELECT j.type,
+            j.status,
+            j.run_at,
+            GREATEST((asyncjobs.clock() - j.run_at), '00:00:00'::interval) AS "greatest"
+           FROM asyncjobs.jobs j
+          WHERE (j.status = ANY (ARRAY['scheduled'::text, 'failed'::text]))
+        UNION ALL
+         SELECT j.type,
+            j.status,
+            j.started_at,
+            (j.started_at - j.run_at)
+           FROM asyncjobs.jobs j
+          WHERE ((j.runner_id IS NOT NULL) AND (j.status = 'processing'::text))
+        UNION ALL
+         SELECT s.type,
+            'waiting'::text,
+            s.created_at,
+            (asyncjobs.clock() - s.created_at)
+           FROM asyncjobs.serialized_jobs s
+          WHERE (s.job_id IS NULL)) u
+  GROUP BY u.type, u.status
+UNION ALL
+ SELECT m.job_type AS type,
+    m.status,
+    (sum(m.count))::bigint AS count,
+    min(m.minute) AS oldest,
+    make_interval(secs => (sum(m.queue_seconds) / (sum(m.count))::double precision)) AS average_wait
+   FROM asyncjobs.job_metrics m
+  WHERE ((m.span = '00:01:00'::interval) AND (m.minute > (asyncjobs.clock() - '01:00:00'::interval)) AND (m.status = ANY (ARRAY['completed'::text, 'dead'::text, 'cancelled'::text])))
+  GROUP BY m.job_type, m.status;
+
 CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])
     RETURNS record
     LANGUAGE plpgsql
@@ -265,6 +323,13 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5fb3f1f3a903adaf
+
+CREATE FUNCTION asyncjobs.add_histograms(jsonb, jsonb)
+    RETURNS jsonb
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b12d08baba3ec9a4
 
 CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[], OUT blocked text[])
     RETURNS record
@@ -464,6 +529,18 @@ CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bi
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: fb1bad854ad7aece
 
+CREATE FUNCTION asyncjobs.fold_metrics(_minutes interval, _hours interval, _days interval, OUT folded integer, OUT deleted integer, OUT more boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: a55cee4079e3425d
+
+CREATE FUNCTION asyncjobs.fold_oldest(_from interval, _unit text, _to interval, _before timestamp with time zone)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9aae0c8f7d7d58cd
+
 CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[])
     RETURNS TABLE(id bigint, queue text)
     LANGUAGE plpgsql
@@ -611,7 +688,7 @@ CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 241ad3f2ef8330dd
 
-CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT declared bigint, OUT stale boolean)
+CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT led text[], OUT declared bigint, OUT stale boolean)
     RETURNS record
     LANGUAGE plpgsql
     STABLE
@@ -619,7 +696,7 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ac708e7392f0f2f7
+-- body: c517c68788061b43
 
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
@@ -691,6 +768,12 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c6bf71ff6573a483
+
+CREATE FUNCTION asyncjobs.record_metrics(_types text[], _statuses text[], _counts bigint[], _queue_seconds double precision[], _run_seconds double precision[], _queue_times jsonb[], _run_times jsonb[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: a31815cfd4541231
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
@@ -765,7 +848,7 @@ CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 011d3d3347ac8b20
 
-CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT more boolean)
+CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -774,7 +857,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e021fd080e9e63ee
+-- body: 8e2bfa9f6ef2a95f
 
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
     RETURNS record
@@ -872,3 +955,5 @@ CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
+
+CREATE AGGREGATE asyncjobs.sum_histograms(jsonb) (SFUNC = asyncjobs.add_histograms, STYPE = jsonb, INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);

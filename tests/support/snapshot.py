@@ -45,13 +45,18 @@ _TRIGGERS = "SELECT pg_get_triggerdef(oid) || ';' FROM pg_trigger WHERE tgrelid 
 
 _FUNCTIONS = """
 SELECT pg_get_functiondef(p.oid) AS definition, p.prosrc AS body FROM pg_proc p
-WHERE p.pronamespace = $1::regnamespace ORDER BY p.proname, pg_get_function_identity_arguments(p.oid)"""
+WHERE p.pronamespace = $1::regnamespace AND p.prokind <> 'a' ORDER BY p.proname, pg_get_function_identity_arguments(p.oid)"""
+
+_AGGREGATES = """
+SELECT format('CREATE AGGREGATE %s (SFUNC = %s, STYPE = %s, INITCOND = %L, COMBINEFUNC = %s, PARALLEL = %s);',
+              a.aggfnoid::regprocedure, a.aggtransfn, a.aggtranstype::regtype, a.agginitval, a.aggcombinefn, p.proparallel)
+FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid WHERE p.pronamespace = $1::regnamespace ORDER BY p.proname"""
 
 _BODY = re.compile(r"\n(AS \$function\$|BEGIN ATOMIC| ?RETURN ).*", re.DOTALL)
 
 
 async def snapshot(connection: Connection, schema: str = "asyncjobs") -> str:
-    """Sequences, tables, views, indexes, triggers and functions of the schema, each kind in the order of names."""
+    """Sequences, tables, views, indexes, triggers, functions and aggregates of the schema, each kind in the order of names."""
     await connection.execute("SET search_path = ''")
     return "\n\n".join([part async for part in _parts(connection, schema)]) + "\n"
 
@@ -71,6 +76,8 @@ async def _parts(connection: Connection, schema: str) -> AsyncIterator[str]:
         yield "\n".join([table, *around])
     for function in await connection.fetch(_FUNCTIONS, schema):
         yield _declaration(function["definition"], function["body"])
+    for text in await _texts(connection, _AGGREGATES, schema):
+        yield text
 
 
 def _declaration(definition: str, body: str) -> str:

@@ -38,8 +38,23 @@ from asyncjobs import (
     Retry,
     Runner,
     Snooze,
+    Verdict,
 )
 from asyncjobs.integrations.aiohttp import JOBS, setup
+from asyncjobs.testing import (
+    Auditor,
+    Captured,
+    MovableClock,
+    Recorder,
+    assert_enqueued,
+    captured,
+    databases,
+    override,
+    perform,
+    refute_enqueued,
+    run_until_idle,
+    server,
+)
 
 
 class Event(msgspec.Struct):
@@ -330,3 +345,28 @@ site = web.Application()
 setup(site, jobs)
 setup(site, jobs, run=False)
 site[JOBS].include_router(router)
+
+
+# -- tests of users
+
+
+async def testing() -> None:
+    assert_type(await perform(with_context.new("a")), int | Verdict)
+    assert_type(await perform(with_context.using(priority=1).new("a"), attempt=2, jobs=jobs), int | Verdict)
+    assert await perform(plain.new(1)) == 1.5
+    with captured(jobs) as enqueued:
+        assert_type(enqueued, Captured)
+        assert_type(await assert_enqueued(enqueued, with_context, {"to": "a"}, priority=1, count=2), Job)
+    await refute_enqueued(jobs, plain_with_context.using(queue="mail"), delay=timedelta(hours=1))
+    await assert_enqueued(jobs, "by name")
+    with override(jobs, dsn="postgresql://x", schema="y", grace=1, heartbeat=timedelta(seconds=1)) as same:
+        assert_type(same, AsyncJobs)
+    async with MovableClock(jobs) as clock:
+        await clock.advance(timedelta(days=1))
+        assert_type(await run_until_idle(jobs, queues=["mail"], types=["a"], timeout=5, clock=clock, ahead=60), list[Job])
+    with server() as dsn, databases(dsn) as made, made.fresh("schema") as fresh:
+        assert_type(fresh, str)
+    async with jobs:
+        recorder = Recorder()
+        recorder.watch(jobs.events)
+        await Auditor(jobs, recorder).check()

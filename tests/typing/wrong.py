@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session
 
 from asyncjobs import AsyncJobs, Backoff, DutyContext, JobContext, JobRouter, JobType, Lane, Queue, Retry, Snooze
+from asyncjobs.testing import assert_enqueued, captured, override, perform, run_until_idle
 
 router = JobRouter()
 jobs = AsyncJobs()
@@ -223,3 +224,20 @@ async def in_a_handler(ctx: JobContext) -> None:
 
 def engine_of(ctx: JobContext) -> str:
     return ""
+
+
+# -- tests of users
+
+
+async def testing() -> None:
+    await perform(send)  # E
+    await perform(send.new("a", "b"), attempt="2")  # E
+    (await perform(send.new("a", "b"))).upper()  # E
+    await assert_enqueued(jobs, send.new("a", "b"))  # E
+    await assert_enqueued(jobs, send, prio=1)  # E
+    await assert_enqueued(jobs, send, ["a"])  # E
+    with override(jobs, queues=[]):  # E
+        pass
+    with captured(router):  # E
+        pass
+    await run_until_idle(router)  # E

@@ -42,6 +42,8 @@ CREATE FUNCTION asyncjobs.rescue(
     OUT dead bigint[],       -- of these, ended for good
     OUT cancelled bigint[],
     OUT queues text[],       -- where jobs became pending
+    OUT types text[],        -- of the rescued, for the roll-ups
+    OUT statuses text[],     -- and what the lost attempt made of them
     OUT more boolean)        -- the batch was full
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -89,6 +91,9 @@ BEGIN
     dead := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'dead');
     cancelled := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'cancelled');
     queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending');
+    SELECT coalesce(array_agg(j.type), '{}'),
+        coalesce(array_agg(CASE WHEN j.status IN ('dead', 'cancelled') THEN j.status ELSE 'failed' END), '{}')
+    INTO types, statuses FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued);
     more := cardinality(rescued) >= _batch;
 END $$;
 

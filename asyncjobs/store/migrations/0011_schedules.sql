@@ -114,18 +114,25 @@ BEGIN
     SELECT array_agg(u.name ORDER BY u.name) INTO removed FROM updated AS u;
 END $$;
 
--- What a runner has to do: where its schedules are, by the server's clock. `stale`: hold the rows against what it declares again.
+-- What a runner has to do: where its schedules are, by the server's clock. `led`: those that the runner fires which holds the lease of
+-- the duty `cron`; it has not declared the others, or has another definition. `stale`: hold the rows against what it declares again.
 CREATE FUNCTION asyncjobs.look_at_schedules(
-    _runner bigint, OUT now timestamptz, OUT names text[], OUT last_ticks timestamptz[], OUT declared bigint, OUT stale boolean)
+    _runner bigint, OUT now timestamptz, OUT names text[], OUT last_ticks timestamptz[], OUT led text[], OUT declared bigint,
+    OUT stale boolean)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _holder bigint;
 BEGIN
+    SELECT nullif(l.held_by_worker_id, 'none')::bigint INTO _holder FROM asyncjobs.background_job_leases AS l WHERE l.job_name = 'cron';
     SELECT asyncjobs.clock(), array_agg(s.name ORDER BY s.name) FILTER (WHERE s.enabled AND s.definition = d.definition),
-        array_agg(s.last_tick ORDER BY s.name) FILTER (WHERE s.enabled AND s.definition = d.definition), count(d.name),
+        array_agg(s.last_tick ORDER BY s.name) FILTER (WHERE s.enabled AND s.definition = d.definition),
+        array_agg(s.name) FILTER (WHERE h.definition = s.definition), count(d.name),
         coalesce(bool_or(s.name IS NULL OR s.definition <> d.definition OR s.disabled_because = 'removed'), false)
-    INTO now, names, last_ticks, declared, stale
+    INTO now, names, last_ticks, led, declared, stale
     FROM asyncjobs.schedule_declarations AS d LEFT JOIN asyncjobs.schedules AS s ON s.name = d.name
+    LEFT JOIN asyncjobs.schedule_declarations AS h ON h.runner_id = _holder AND h.name = s.name
     WHERE d.runner_id = _runner;
     stale := stale OR EXISTS (
         SELECT FROM asyncjobs.schedules AS s

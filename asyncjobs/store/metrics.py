@@ -1,0 +1,103 @@
+"""The roll-up of attempts: written by every runner, folded by one, read by operators."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from asyncjobs.model.histogram import percentile
+from asyncjobs.store.database import Link
+
+#: They travel as text: for arrays of jsonb asyncpg asks the catalogs first, two statements for a connection that is used once.
+_Histogram = dict[int, int]
+
+
+class Tally(msgspec.Struct):
+    """Attempts of one type with one ending: how many, and how long they had waited and ran."""
+
+    count: int = 0
+    queue_seconds: float = 0.0
+    run_seconds: float = 0.0
+    queue_time: _Histogram = msgspec.field(default_factory=dict[int, int])
+    run_time: _Histogram = msgspec.field(default_factory=dict[int, int])
+
+
+class Percentiles(msgspec.Struct, frozen=True):
+    """Seconds that half, 95 % and 99 % do not exceed, to within 2 %; None where nothing was measured."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class TypeMetrics(msgspec.Struct, frozen=True):
+    """What attempts of one type did within a window of time."""
+
+    type: str
+    attempts: int
+    failed: int  # of these: that raised, timed out, were lost with their runner, or gave up
+    by_status: dict[str, int]  # what they made of their jobs: completed, failed, scheduled (snoozed), dead, cancelled
+    queue_time: Percentiles  # from when the job was due to when the attempt started
+    run_time: Percentiles
+
+    @property
+    def error_rate(self) -> float:
+        """Failed attempts by attempts, from 0 to 1."""
+        return self.failed / self.attempts
+
+
+async def record(link: Link, tallies: Mapping[tuple[str, str], Tally], *, timeout: float | None = None) -> None:
+    """Add these, by type and status, to the rows of this minute."""
+    columns: Sequence[Sequence[object]] = tuple(
+        zip(
+            *(
+                (type, status, one.count, one.queue_seconds, one.run_seconds, _json(one.queue_time), _json(one.run_time))
+                for (type, status), one in tallies.items()
+            ),
+            strict=True,
+        )
+    )
+    await link.fetch("record_metrics", *columns, timeout=timeout)
+
+
+async def fold(link: Link, *, minutes: float, hours: float, days: float) -> tuple[int, bool]:
+    """Fold the oldest hour and day of rows that were kept so many seconds; how many rows that took, and whether to call again."""
+    (row,) = await link.fetch("fold_metrics", minutes, hours, days)
+    return row["folded"] + row["deleted"], row["more"]
+
+
+async def read(link: Link, type: str | None, window_seconds: float) -> list[TypeMetrics]:
+    """By type. Old rows span an hour or a day: all of the span counts when its end is in the window."""
+    by_type: dict[str, list[tuple[str, int, _Histogram, _Histogram]]] = {}
+    for row in await link.fetch("read_metrics", type, window_seconds):
+        found = by_type.setdefault(row["job_type"], [])
+        found.append((row["status"], row["count"], _histogram(row["queue_time"]), _histogram(row["run_time"])))
+    return [_type_metrics(name, rows) for name, rows in by_type.items()]
+
+
+def _type_metrics(type: str, rows: Sequence[tuple[str, int, _Histogram, _Histogram]]) -> TypeMetrics:
+    by_status = {status: count for status, count, _, _ in rows}
+    queue_time, run_time = Counter[int](), Counter[int]()
+    for _, _, queued, ran in rows:
+        queue_time.update(queued)
+        run_time.update(ran)
+    return TypeMetrics(
+        type=type,
+        attempts=sum(by_status.values()),
+        failed=by_status.get("failed", 0) + by_status.get("dead", 0),
+        by_status=by_status,
+        queue_time=_percentiles(queue_time),
+        run_time=_percentiles(run_time),
+    )
+
+
+def _percentiles(histogram: Mapping[int, int]) -> Percentiles:
+    return Percentiles(*(percentile(histogram, fraction) for fraction in (0.5, 0.95, 0.99)))
+
+
+def _json(histogram: _Histogram) -> str:
+    return msgspec.json.encode(histogram).decode()
+
+
+def _histogram(text: str) -> _Histogram:
+    return msgspec.json.decode(text, type=dict[int, int])

@@ -1,0 +1,55 @@
+"""An app of the program, pointed somewhere else for a test: its declarations stay what they are."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Literal, Unpack
+
+import msgspec
+
+from asyncjobs.app import AsyncJobs
+from asyncjobs.app_settings import MoreSettings, make_settings
+from asyncjobs.dsn import parse_dsn
+from asyncjobs.errors import UsageError
+from asyncjobs.model.outcome import Duration
+
+
+class Settings(MoreSettings, total=False):
+    """What may be overridden besides the DSN: everything that is no declaration."""
+
+    schema: str
+    notify: Literal["auto", "listen", "poll"]
+    listen_dsn: str | None
+    pool_size: int
+    grace: Duration | None
+    connect_timeout: Duration
+    poll_interval: Duration | None
+    auto_migrate: bool
+
+
+@contextmanager
+def override(jobs: AsyncJobs, /, *, dsn: str | None = None, **settings: Unpack[Settings]) -> Generator[AsyncJobs]:
+    """Let the app use this DSN and these settings in the block, then its own again.
+
+    With another DSN, `listen_dsn` and `connect_kwargs`, which belong to the app's own server, are left out, and the schema is
+    created when it is not there (`auto_migrate`), unless said otherwise. The app must be closed at the beginning and at the end:
+    open it inside. UsageError when it is open, ConfigurationError for a setting that cannot be meant.
+    """
+    _refuse_open(jobs, "before override() is entered")
+    own_dsn, own_settings = jobs.dsn, jobs.settings
+    given: dict[str, Any] = dict(settings)
+    if dsn is not None:
+        parse_dsn(dsn)
+        given = {"listen_dsn": None, "connect_kwargs": {}, "auto_migrate": True, **given}
+    # Made before anything is changed: what is refused leaves the app as it was.
+    changed = make_settings({**msgspec.structs.asdict(own_settings), **given})
+    jobs.dsn, jobs.settings = own_dsn if dsn is None else dsn, changed
+    try:
+        yield jobs
+        _refuse_open(jobs, "before override() is left")
+    finally:
+        jobs.dsn, jobs.settings = own_dsn, own_settings
+
+
+def _refuse_open(jobs: AsyncJobs, when: str) -> None:
+    if jobs.lifecycle.opened is not None:
+        raise UsageError(f"{jobs!r} is open: close it {when}.")

@@ -1,0 +1,156 @@
+"""One attempt of one job, in memory: the handler as a runner would call it, without a database.
+
+    assert await perform(add.new(1, 2)) == 3
+
+The payload goes through JSON and back, the handler gets a real JobContext, its timeout holds, `ctx.use` opens and closes, and
+what it returns must be storable. `ctx.progress` is checked and forgotten. `ctx.complete(connection)` writes nothing; its result
+is what `perform` returns. Jobs that the handler enqueues are kept in memory, by the `captured` block round the call if there is
+one.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+
+from structlog.typing import FilteringBoundLogger
+
+from asyncjobs.app import AsyncJobs
+from asyncjobs.context import JobContext, current
+from asyncjobs.errors import AmbiguousApp, InvalidOption
+from asyncjobs.handlers import Handler, NewJob
+from asyncjobs.in_memory import keeper
+from asyncjobs.model.claim import Ack, Claimed
+from asyncjobs.model.duration import duration_seconds
+from asyncjobs.model.job import Job
+from asyncjobs.model.new_row import NewRow
+from asyncjobs.model.outcome import Cancel, Dead, Retry, Snooze, Verdict
+from asyncjobs.rows import admit
+from asyncjobs.runtime.attempt import Attempt, Surroundings
+from asyncjobs.runtime.progress import progress_text
+from asyncjobs.runtime.threads import Threads
+from asyncjobs.telemetry.events import AttemptEnded, Events
+from asyncjobs.testing.captured import Captured, job_of
+from asyncjobs.which_app import open_apps
+
+N = TypeVar("N")
+
+
+async def perform(new: NewJob[N], /, *, attempt: int = 1, jobs: AsyncJobs | None = None) -> N | Verdict:
+    """What the handler of this job answers, a value or a verdict; what it raises is raised.
+
+    `attempt` is the ordinal that it is told. `jobs` is the app it runs in, by default the one that includes the type. Raises also
+    what would fail the attempt: AttemptTimeout, UnstorableResult, a verdict's delay that is none.
+    """
+    if not 1 <= attempt <= new.row.max_attempts:
+        raise InvalidOption(f"attempt={attempt}: {new.type} has attempts 1 to {new.row.max_attempts}.", option="attempt")
+    app = _app_of(new) if jobs is None else jobs
+    kept = keeper.get()
+    row = admit(new.row, new.handler, app.queues, app.settings) if app.includes(new.handler) else new.row
+    performance = _Performance(app, new.handler, kept if isinstance(kept, Captured) and kept.app is app else Captured(app))
+    return cast("N | Verdict", await performance.of(row, attempt))
+
+
+def _app_of(new: NewJob[Any]) -> AsyncJobs:
+    kept = keeper.get()
+    if kept is not None and kept.app.includes(new.handler):
+        return kept.app
+    apps = [app for app in open_apps() if app.includes(new.handler)] or new.handler.apps()
+    if len(apps) > 1:
+        raise AmbiguousApp(f'job "{new.type}" is in {len(apps)} AsyncJobs: write perform(..., jobs=...).')
+    return apps[0] if apps else AsyncJobs()
+
+
+class _Performance:
+    """The handler of one attempt, watched, and what surrounds it."""
+
+    def __init__(self, app: AsyncJobs, handler: Handler, kept: Captured) -> None:
+        self._app = app
+        self._kept = kept
+        self._handler = handler
+        self._answer: object = None
+        self._completed: list[str | None] = []
+        # What an attempt asks of a handler.
+        self.function: Callable[..., Any] = self._watched_async if handler.is_async else self._watched
+        self.is_async = handler.is_async
+        self.takes_context = handler.takes_context
+        self.backoff = handler.backoff
+        self.decode_payload = handler.decode_payload
+        self.encode_result = handler.encode_result
+
+    def _watched(self, *args: Any, **kwargs: Any) -> object:
+        self._answer = self._handler.function(*args, **kwargs)
+        return self._answer
+
+    async def _watched_async(self, *args: Any, **kwargs: Any) -> object:
+        self._answer = await self._handler.function(*args, **kwargs)
+        return self._answer
+
+    async def of(self, row: NewRow, number: int) -> object:
+        """What the handler answered; raises what failed the attempt."""
+        ended: list[AttemptEnded] = []
+        events, threads = Events(), Threads()
+        events.subscribe(ended.append, AttemptEnded)
+        attempt = Attempt(_claimed(row, number), self, row.lane, self._surroundings(events, threads))
+        task = attempt.start(_nothing)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            attempt.cancel("shutdown")
+            await asyncio.wait([task])
+            raise
+        finally:
+            threads.close()
+        if ended[0].error is not None:
+            raise ended[0].error
+        return self._handler.decode_result(self._completed[-1]) if self._completed else self._checked(self._answer)
+
+    def _checked(self, answer: object) -> object:
+        match answer:
+            case Snooze(delay) | Retry(delay) if delay is not None:
+                duration_seconds(delay, name=f"{type(answer).__name__}(delay)")
+            case Snooze() | Retry() | Cancel() | Dead():
+                pass
+            case _:
+                self.encode_result(answer)
+        return answer
+
+    def _surroundings(self, events: Events, threads: Threads) -> Surroundings:
+        settings = self._app.settings
+        return Surroundings(
+            open_context=self._open_context, events=events, runner_id=lambda: 0, threads=threads,
+            max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
+            report_progress=lambda _, done, note: _forget(progress_text(done, note)), complete=self._complete,
+        )  # fmt: skip
+
+    def _open_context(self, attempt: Attempt, job: Job, log: FilteringBoundLogger) -> JobContext:
+        context = JobContext(job=job, jobs=self._app, log=log, attempt=attempt)
+        current.set(context)
+        keeper.set(self._kept)
+        return context
+
+    async def _complete(self, _: Attempt, __: object, result: str | None, ___: str | None) -> None:
+        self._completed.append(result)
+
+
+def _claimed(row: NewRow, number: int) -> Claimed:
+    job, now = job_of(row), datetime.now(UTC)
+    return Claimed(
+        scan=0, queue=job.queue, id=job.id, token=job.id, lane=job.lane, type=job.type, version=job.version, payload=row.payload,
+        priority=job.priority, place=job.id, attempt=number, max_attempts=job.max_attempts, timeout=job.timeout, snoozes=0,
+        rescues=0, scheduled_at=job.scheduled_at, run_at=job.run_at, started_at=now, correlation_id=job.correlation_id,
+        parent_job_id=job.parent_job_id, created_by=job.created_by, dedup_key=job.dedup_key,
+        serialization_key=job.serialization_key, requeued_from=None, trace_context=job.trace_context, progress=None,
+        last_error=None, created_at=job.created_at,
+    )  # fmt: skip
+
+
+def _nothing(_: Attempt, __: Ack) -> None:
+    pass
+
+
+def _forget(_: str) -> None:
+    pass
+
+
+__all__ = ["perform"]
