@@ -7,6 +7,7 @@ from asyncjobs.model.breaker import Opened, Policy, Reset
 from asyncjobs.model.outcome import Duration
 from asyncjobs.store import breakers
 from asyncjobs.store.breakers import BreakerState
+from asyncjobs.store.database import Link
 from asyncjobs.telemetry.events import BreakerMoved
 
 
@@ -20,7 +21,15 @@ class Breakers(Desk):
         app does not declare (any more): their rows may be deleted.
         """
         declared = self._opened("admin.breakers was called").breakers.services
-        return await self._do("breakers", lambda link: breakers.listed(link, declared=declared))
+
+        async def listed(link: Link) -> list[BreakerState]:
+            found = await breakers.listed(link, declared=declared)
+            if {one.service for one in found}.issuperset(declared):
+                return found
+            await breakers.declare(link, declared)  # the app has only just been opened
+            return await breakers.listed(link, declared=declared)
+
+        return await self._do("breakers", listed)
 
     async def breaker(self, service: str, /) -> BreakerState:
         """One circuit breaker. BreakerNotFound."""
@@ -55,4 +64,7 @@ class Breakers(Desk):
         opened.breakers.moved(service, happened)
         seconds = event.seconds if isinstance(event, Opened) else None
         state = happened.seen.circuit.state
-        opened.events.emit(BreakerMoved(service=service, formerly=happened.formerly, state=state, seconds=seconds, reason=reason))
+        if state != happened.formerly or isinstance(event, Opened):
+            opened.events.emit(
+                BreakerMoved(service=service, formerly=happened.formerly, state=state, seconds=seconds, reason=reason)
+            )
