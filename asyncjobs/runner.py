@@ -29,7 +29,7 @@ from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
-from asyncjobs.runtime.acker import Acker, Tokens
+from asyncjobs.runtime.acker import Acker
 from asyncjobs.runtime.attempt import Attempt, Context, Handler, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
@@ -38,6 +38,7 @@ from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.health import RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
+from asyncjobs.runtime.host import Tokens
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened

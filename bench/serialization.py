@@ -1,6 +1,7 @@
 """How fast do keyed jobs drain, one key and many, and who gets the slots when some keys have a backlog?"""
 
 import asyncio
+import statistics
 import time
 from collections.abc import Iterable, Iterator
 from itertools import cycle, islice
@@ -75,12 +76,21 @@ async def commits(dsn: str, count: int) -> float:
     return count / spent
 
 
-async def throughput(dsn: str, few: int, many: int) -> None:
-    rows: list[list[str]] = []
-    best = await commits(dsn, few)
-    one = await drain(dsn, 10, [keyed.new("k", number) for number in range(few)], [], 0)
-    assert [number for _, number in ran] == list(range(few))
-    rows.append(["one key", f"{one:,.0f}", f"{best:,.0f} round trips with a commit", f"{one / best:.0%}"])
+async def one_key(dsn: str, few: int, rounds: int) -> list[str]:
+    """Both in turn: what a commit costs changes from second to second on a machine that others use, too."""
+    pairs: list[tuple[float, float]] = []
+    for _ in range(rounds):
+        best = await commits(dsn, few)
+        pairs.append((await drain(dsn, 10, [keyed.new("k", number) for number in range(few)], [], 0), best))
+        assert [number for _, number in ran] == list(range(few))
+    shares = sorted(one / best for one, best in pairs)
+    one, best = (statistics.median(rates) for rates in zip(*pairs, strict=True))
+    spread = f"{statistics.median(shares):.0%} ({shares[0]:.0%} to {shares[-1]:.0%})"
+    return [f"one key, median of {rounds}", f"{one:,.0f}", f"{best:,.0f} round trips with a commit", spread]
+
+
+async def throughput(dsn: str, few: int, many: int, rounds: int) -> None:
+    rows = [await one_key(dsn, few, rounds)]
     unkeyed = await drain(dsn, 50, [plain.new("k", number) for number in range(many)], [], 0)
     names = [f"key {number}" for number in range(100)]
     hundred = await drain(dsn, 50, [keyed.new(key, number) for key, number in round_robin(names, many)], [], 0)
@@ -107,7 +117,7 @@ async def fairness(dsn: str, hot: int, backlog: int, cold: int) -> None:
 
 async def run(dsn: str, smoke: bool) -> None:  # noqa: FBT001 - the lab calls it
     await migrated(dsn)
-    await throughput(dsn, *((50, 200) if smoke else (3_000, 30_000)))
+    await throughput(dsn, *((50, 200, 2) if smoke else (1_000, 30_000, 5)))
     await fairness(dsn, *((5, 20, 20) if smoke else (50, 1_000, 1_000)))
 
 

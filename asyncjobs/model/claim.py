@@ -67,6 +67,7 @@ class Ack(msgspec.Struct, frozen=True):
     id: int
     token: int
     outcome: Outcome
+    key_queue: str | None = None  # of a job with a serialization key: its queue, where the key's next job is most likely to be
 
     @property
     def status(self) -> Status:

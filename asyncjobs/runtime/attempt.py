@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 import structlog
@@ -36,8 +36,6 @@ from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events
 
 CancelReason = Literal["shutdown", "claim lost", "cancel requested"]
-
-_log: Final[FilteringBoundLogger] = structlog.get_logger("asyncjobs.job")
 
 #: The attempt for which the current task works: the handler's own, or one that it started.
 _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
@@ -163,11 +161,15 @@ class Attempt:
             outcome = self._decide(error)
         if self._surroundings.events.wants(AttemptEnded):
             self._emit_ended(outcome, ending)
-        ended(self, Ack(self.claimed.id, self.claimed.token, outcome))
+        claimed = self.claimed
+        key_queue = None if claimed.serialization_key is None else claimed.queue
+        ended(self, Ack(claimed.id, claimed.token, outcome, key_queue))
 
     async def _call(self) -> object:
         """The handler's answer; AttemptTimeout when its time was over first."""
         timeout = self._timeout_seconds
+        if timeout is None:
+            return await self._call_in_context()
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
@@ -184,7 +186,13 @@ class Attempt:
     async def _call_in_context(self) -> object:
         claimed, handler = self.claimed, self.handler
         arguments = handler.decode_payload(claimed.payload, claimed.version)
-        log = _log.bind(job_id=claimed.id, job_type=claimed.type, attempt=claimed.attempt, correlation_id=claimed.correlation_id)
+        log = structlog.get_logger(
+            "asyncjobs.job",
+            job_id=claimed.id,
+            job_type=claimed.type,
+            attempt=claimed.attempt,
+            correlation_id=claimed.correlation_id,
+        )
         context = self._surroundings.open_context(self, to_job(claimed), log)
         structlog.contextvars.bind_contextvars(job_id=claimed.id, job_type=claimed.type)
         answer: object = None

@@ -14,7 +14,6 @@ from typing import Final
 
 from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.outcome import Outcome
-from asyncjobs.model.status import FINAL
 from asyncjobs.runtime.attempt import Attempt, CancelReason, Handler, Surroundings
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.telemetry.events import HandlerStuck
@@ -107,10 +106,6 @@ class Attempts:
             self._settle(attempt, ack)
         else:
             self._put(ack)
-            if job.serialization_key is not None and ack.status in FINAL:
-                # The call that writes this end dispatches the key's next job, and claims it. Else that takes a second call, and
-                # on one key with nothing else to do a third, for our own notification (measured: 4 calls a job, 1 with this).
-                self._coordinators[job.queue].wake()
         self._tell_ended(job)
         self._wake()
         if job.rescues > 0:  # the next of its kind was passed over while this one ran: the scans that came back short lied

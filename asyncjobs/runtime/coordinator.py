@@ -14,6 +14,11 @@ its scans whenever a call goes out, so that freed slots, acks and claims of all 
 4. Rows that another runner's claim has locked for a moment are skipped, not absent, and nobody notifies when they are let go. So
    a scan that came back short on a reason, while other runners live, looks once more after 20 ms.
 5. A call that failed leaves its scans hungry, and they start at the front.
+6. The next head of a key may start in the slot of the job before it, without a scan, as long as nothing else waits for that slot:
+   the last scan came back short, it is no older than 0.1 s, and nothing has woken the coordinator since. Else the head becomes
+   pending behind all that is, and takes part in a scan. (Starting it always: with 60 hot keys of 200 jobs each, 100 one-job keys
+   started after 10,099 jobs, and a job of priority 1 after 10,000; with this rule after 149 and 50.) The age bounds what a missed
+   notification can cost while keys keep the slots busy.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -26,6 +31,9 @@ from asyncjobs.model.slots import Slots
 
 #: How long another claim may hold rows locked that it will not keep.
 SECOND_LOOK_SECONDS: Final = 0.02
+
+#: For how long a scan that came back short vouches for it that nothing waits.
+HEADS_SECONDS: Final = 0.1
 
 
 class _Lane:
@@ -51,6 +59,7 @@ class Coordinator:
         self._later = later
         self._lanes = {lane: _Lane() for lane in self.slots.lanes}
         self._second_look_version = -1  # its version, or that of the claim that it is planned for
+        self._short_at = float("-inf")  # when the last scan for general slots was made that came back short
         self._stopped = False
 
     @property
@@ -74,6 +83,15 @@ class Coordinator:
             for lane in self._lanes.values():
                 lane.start.hint()
         self._ask()
+
+    def expect_head(self) -> None:
+        """The call that is made now may make a key's next job pending here: let it look for it, too."""
+        self.version += 1
+
+    def may_start_heads(self, now: float) -> bool:
+        """Whether nothing that is known of waits for a free general slot, so that a key's next job may have it without a scan."""
+        is_free = not self._stopped and self.slots.free(None) > 0
+        return is_free and self._lanes[None].seen == self.version and now - self._short_at < HEADS_SECONDS
 
     def stop(self) -> None:
         """Claim nothing any more."""
@@ -103,6 +121,8 @@ class Coordinator:
         lane.start.made(scan.start, full=full, last=last, at=at, seconds=seconds)
         if not full and scan.start == FRONT:
             lane.seen = version
+            if scan.lane is None:
+                self._short_at = at
             if others and version == self.version != self._second_look_version:
                 self._second_look_version = version  # one for all lanes
                 self._later(SECOND_LOOK_SECONDS, self._look_again)

@@ -29,6 +29,9 @@ is looked up after a lock is as it is under the lock.
    without the lock (nobody else can dispatch while the deleted row is visible to them), and for keys that seem empty under it.
    Crash before the commit: nothing happened. After: it is done. When somebody holds that lock for longer than a moment, the ack
    leaves a request instead: whoever holds it commits before or after it, and the serializer looks when both are visible.
+   A runner that has nothing else to claim (`runtime/coordinator.py`, 6) acks with `finish_one`, which makes the next head its own
+   in the slot that the last one left, if nobody paused anything. That is the claim's rule of one owner (token, attempt, the
+   runner's row) and the dispatch's of one head, in one statement. A job that waited in `jobs` becomes pending as always.
 4. *The head fails, snoozes, is interrupted, or is rescued*: it keeps its row, so the key is held and the place is kept. When it
    is due it becomes pending again, with a new place among the pending jobs: keys that fail for ever overtake nobody.
 5. *The head dies and its type halts*: the row stays, marked. Only `retry` or `release_key` move the key on; sweep and ack leave
@@ -40,7 +43,8 @@ is looked up after a lock is as it is under the lock.
    transaction ends. Those on a key lock its head's row first: no ack that dispatches without the lock is under way then. A cancel
    of a waiting job takes the key's lock and then the row, as whoever dispatches it has the row first.
 9. *Somebody's hand* deletes rows, or a request is not carried out (its runner died): the sweep finds stalled keys and dispatched
-   rows whose job is gone or ended, and mends them. Nothing else relies on it.
+   rows whose job is gone or ended, and mends them. A job that waits in `jobs` and is in no line joins it anew, at the end, by way
+   of a promotion that is due. Nothing else relies on the sweep.
 
 **The serializer** carries out requests and what the sweep finds: partitions, each a task with a queue of keys. A partition takes
 all that wait, drops duplicates, and dispatches the heads of all those keys in one call; a key that is locked is tried again soon,
@@ -161,6 +165,7 @@ class Serializer(Duty):
         self._wakes = wakes
         self._page = page
         self._after = ""
+        self._after_id = 0
         self._sweep_at = float("-inf")
         self._again_seconds = float("inf")
         self.partitions = [Partition(pool, wakes, events=events) for _ in range(partitions)]
@@ -192,12 +197,15 @@ class Serializer(Duty):
         now = self._monotonic()
         page = self._page if sweeps and now >= self._sweep_at else 0
         async with self._pool.take() as link:
-            found = await serialized.sweep(link, self._after, page)
+            found = await serialized.sweep(link, self._after, page, after_id=self._after_id)
             if page:
                 self._plan(found.last, self._monotonic() - now)
+                self._after_id = found.last_id or 0
+            if found.lost and await serialized.rejoin(self.turn.guard(link), found.lost):
+                self._wakes.due_in(0.0)
             for job_id in found.ended:
                 await self._release(self.turn.guard(link), job_id)
-            self.items = (self.items or 0) + len(found.ended) + len(found.stalled)
+            self.items = (self.items or 0) + len(found.ended) + len(found.stalled) + len(found.lost)
         for key, requests in found.requests.items():
             self.put(key, requests)
         for key in found.stalled:

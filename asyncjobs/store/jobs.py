@@ -106,6 +106,23 @@ async def finish(
         [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, rescued, token_base, token_seq,
         *_probe_columns(probes),
     )  # fmt: skip
+    return _finished(rows)
+
+
+async def finish_one(
+    link: Link, runner_id: int, ack: Ack, queue: str | None, types: Sequence[str], *, next_token: int
+) -> Finished:
+    """Write that an attempt completed, and let its key go on. If the key's next job is of `queue` (None: whatever it is) and of
+    one of these types it is claimed with this token: there must be a free general slot for it.
+    """
+    outcome = ack.outcome
+    rows = await link.fetch(
+        "finish_one", runner_id, ack.id, ack.token, outcome.result, outcome.result_dropped, queue, types, next_token
+    )
+    return _finished(rows)
+
+
+def _finished(rows: Sequence[Record]) -> Finished:
     claimed: list[Claimed] = []
     lost: list[int] = []
     heads: list[str] = []

@@ -24,6 +24,8 @@ class Sweep(msgspec.Struct, frozen=True):
     ended: list[int]  # jobs that ended and still hold their key
     last: str | None  # where the next page starts; None: this was the last
     requests: dict[str, list[int]]  # keys whose dispatch was asked for, with the requests' ids
+    lost: list[int]  # jobs that wait and are in no line
+    last_id: int | None  # where the next page of waiting jobs starts; None: this was the last
 
 
 class KeyState(msgspec.Struct, frozen=True):
@@ -74,13 +76,15 @@ class Verb(msgspec.Struct, frozen=True):
     other_id: int | None = None  # of the live job that has the dedup key
 
 
-async def sweep(link: Link, after: str, limit: int) -> Sweep:
-    """Look at a page of keys behind `after` (none when `limit` is 0), and at the first requests."""
-    (row,) = await link.fetch("sweep_keys", after, limit, MOST_REQUESTS)
+async def sweep(link: Link, after: str, limit: int, *, after_id: int = 0) -> Sweep:
+    """Look at a page of keys behind `after` and of waiting jobs behind `after_id` (none when `limit` is 0), and at the first
+    requests.
+    """
+    (row,) = await link.fetch("sweep_keys", after, after_id, limit, MOST_REQUESTS)
     requests: dict[str, list[int]] = {}
     for key, number in zip(row["request_keys"] or (), row["request_ids"] or (), strict=True):
         requests.setdefault(key, []).append(number)
-    return Sweep(row["stalled"] or [], row["ended"] or [], row["last"], requests)
+    return Sweep(row["stalled"] or [], row["ended"] or [], row["last"], requests, row["lost"] or [], row["last_id"])
 
 
 class Advanced(msgspec.Struct, frozen=True):
@@ -101,6 +105,12 @@ async def release_ended(link: Link, job_id: int) -> list[str]:
     """Let go the key of a job that ended without doing so; returns the queues where heads became pending."""
     (row,) = await link.fetch("release_ended", job_id)
     return row["queues"] or []
+
+
+async def rejoin(link: Link, job_ids: Sequence[int]) -> int:
+    """Let jobs that wait in no line join theirs again, by way of a promotion that is due; returns how many needed it."""
+    (row,) = await link.fetch("rejoin", job_ids)
+    return int(row["count"])
 
 
 async def cancel(link: Link, job_id: int, message: str) -> Verb:

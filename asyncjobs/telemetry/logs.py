@@ -18,6 +18,9 @@ from asyncjobs.telemetry import events as e
 Level = Literal["debug", "info", "warning", "error"]
 
 _LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error")
+_NUMBERS: Final[Mapping[Level, int]] = {
+    "debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR,
+}  # fmt: skip
 
 #: kind of event -> level and name of its line.
 _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
@@ -78,8 +81,11 @@ def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -
     least = _LEVELS.index(level)
     kinds = [kind for kind, (of, _) in _LINES.items() if _LEVELS.index(of) >= least]
     out = default_logger() if logger is None else logger
+    by_logging = logging.getLogger("asyncjobs") if logger is None and not structlog.is_configured() else None
 
     def sink(event: e.Event) -> None:
+        if by_logging is not None and not by_logging.isEnabledFor(_NUMBERS[_level_and_name(event)[0]]):
+            return  # most attempts complete, and most apps log no such line: do not make it
         of, name, fields = line(event)
         if _LEVELS.index(of) >= least:
             getattr(out, of)(name, **fields)
@@ -90,18 +96,20 @@ def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -
 def line(event: e.Event) -> tuple[Level, str, dict[str, Any]]:
     """Level, name and keys of an event's line. Keys without a value are left out."""
     fields = {key: value for key, value in msgspec.structs.asdict(event).items() if value is not None}
-    if isinstance(event, e.AttemptEnded):
-        level, name = _ATTEMPTS.get(event.outcome, ("info", "asyncjobs.job.ended"))
-    else:
-        level, name = _LINES.get(type(event), ("debug", f"asyncjobs.{type(event).__name__}"))
+    level, name = _level_and_name(event)
     if "event" in fields:  # structlog's own word for the name of a line
         fields["of_event"] = fields.pop("event")
     error = fields.pop("error", None)
     if isinstance(error, BaseException):
         _describe(event, error, fields)
-    if isinstance(event, e.ServicePassFailed):
-        level = _level_of_failure(event)
     return level, name, fields
+
+
+def _level_and_name(event: e.Event) -> tuple[Level, str]:
+    if isinstance(event, e.AttemptEnded):
+        return _ATTEMPTS.get(event.outcome, ("info", "asyncjobs.job.ended"))
+    level, name = _LINES.get(type(event), ("debug", f"asyncjobs.{type(event).__name__}"))
+    return (_level_of_failure(event) if isinstance(event, e.ServicePassFailed) else level), name
 
 
 def _level_of_failure(event: e.ServicePassFailed) -> Level:

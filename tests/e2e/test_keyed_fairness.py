@@ -46,10 +46,18 @@ class Shop:
         return len(jobs)
 
 
-@pytest.mark.parametrize(("hot", "backlog", "cold"), [(10, 60, 100), pytest.param(50, 1_000, 1_000, marks=pytest.mark.proof)])
-async def test_keys_with_a_backlog_starve_no_others(dsn: str, hot: int, backlog: int, cold: int) -> None:
+@pytest.mark.parametrize(
+    ("hot", "backlog", "cold", "spare"),
+    [
+        (10, 60, 100, 0),
+        (10, 60, 100, 2),  # the hot keys' next jobs start without a scan
+        pytest.param(50, 1_000, 1_000, 0, marks=pytest.mark.proof),
+        pytest.param(50, 1_000, 1_000, 2, marks=pytest.mark.proof),
+    ],
+)
+async def test_keys_with_a_backlog_starve_no_others(dsn: str, hot: int, backlog: int, cold: int, spare: int) -> None:
     """One-job keys that come later are done before the hot keys ran 5,000 more; a better priority starts within 100 jobs."""
-    shop = Shop(dsn, concurrency=hot)
+    shop = Shop(dsn, concurrency=hot + spare)
     async with shop.app.runner():
         total = await shop.enqueue(islice(cycle(f"hot {number}" for number in range(hot)), hot * backlog))
         await shop.wait_ran(hot, timeout=60)

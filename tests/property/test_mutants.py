@@ -19,11 +19,11 @@ async def test_mutant_is_caught(
     monkeypatch.setattr("tests.support.peers.LOCK_PATIENCE_SECONDS", 0.3)  # a lock that is not there is not waited for long
     await mutate(connection, database, mutant)
     with pytest.raises((AssertionError, asyncpg.PostgresError)):
-        await _run(name, database)
+        await _run(name, database, lean=mutant.lean)
 
 
-async def _run(name: str, database: Database) -> None:
-    async with peers(database) as world:
+async def _run(name: str, database: Database, *, lean: bool) -> None:
+    async with peers(database, lean=lean) as world:
         await SCENARIOS[name](world)
         await world.promises_hold()
 

@@ -126,7 +126,7 @@ class KeysMachine(RuleBasedStateMachine):
             self.running[job.id] = (by, job)
 
     @precondition(lambda self: self.running)
-    @rule(data=st.data(), kind=st.sampled_from(["completed", "completed", "retry", "snooze", "cancel", "dead", "interrupted"]))
+    @rule(data=st.data(), kind=st.sampled_from(["completed", "retry", "snooze", "cancel", "dead", "interrupted"]))
     def ack(self, data: st.DataObject, kind: Any) -> None:
         by, claimed = self.running.pop(data.draw(st.sampled_from(sorted(self.running))))
         job = self.model.jobs[claimed.id]
@@ -142,6 +142,21 @@ class KeysMachine(RuleBasedStateMachine):
             self.model.end(job, {"cancel": "cancelled"}.get(kind, kind))
         else:
             self.model.again(job, {"retry": "failed", "snooze": "scheduled", "interrupted": "pending"}[kind])
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), queue=st.sampled_from(["default", "default", "another", None]))
+    def complete(self, data: st.DataObject, queue: str | None) -> None:
+        by, claimed = self.running.pop(data.draw(st.sampled_from(sorted(self.running))))
+        finished = self.do(self.processes[by].complete(claimed, queue=queue))
+        assert finished.lost == []
+        self.stale.append(claimed)
+        self.model.end(self.model.jobs[claimed.id], "completed")
+        assert not finished.claimed or queue == "default"
+        for head in finished.claimed:
+            job = self.model.jobs[head.id]
+            assert (job.key, job.status, job.attempts) == (claimed.serialization_key, "pending", 0)
+            job.status, job.attempts = "processing", 1
+            self.running[head.id] = (by, head)
 
     @precondition(lambda self: self.stale)
     @rule(data=st.data(), by=PROCESSES)
@@ -186,7 +201,7 @@ class KeysMachine(RuleBasedStateMachine):
 
     async def _sweep(self, process: Peer) -> None:
         found = await serialized.sweep(process.link, "", 100)
-        assert found.ended == []
+        assert (found.ended, found.lost) == ([], [])
         requests = [number for ids in found.requests.values() for number in ids]
         await serialized.advance(process.link, [*found.stalled, *found.requests], requests)
 

@@ -94,6 +94,25 @@ async def test_claim_whose_answer_was_lost_is_given_back_with_its_attempt_and_ma
     assert len({job.token for job in rig.host.started}) == 3
 
 
+async def test_key_whose_next_jobs_claim_was_not_answered_goes_on_with_that_job(rig: Acking, proxy: Proxy) -> None:
+    first, second, third = await rig.enqueue_keyed(3)
+    rig.wake()
+    await rig.wait_running(1)
+    proxy.drop_next_response("finish")
+    rig.put(first)
+    await rig.wait_idle()
+    rig.wake()
+    await eventually(lambda: second in rig.host.running, description="the next one runs")
+    assert [event.job_ids for event in rig.of(JobsGivenBack)] == [[second]]
+    assert [(await rig.row(job_id))["status"] for job_id in (first, second)] == ["completed", "processing"]
+    assert (await rig.row(second))["attempts"] == 1
+    await rig.wait_idle()
+    rig.put(second)
+    await eventually(lambda: third in rig.host.running, description="the last one runs")
+    assert [job.id for job in rig.host.started] == [first, second, third]
+    assert rig.of(ClaimWasLost) == []
+
+
 async def test_job_that_runs_is_not_given_back_when_an_answer_is_lost(rig: Acking, proxy: Proxy) -> None:
     [job_id] = await running(rig)
     proxy.drop_next_response("finish")

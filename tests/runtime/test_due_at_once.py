@@ -34,6 +34,7 @@ async def promote_while_claiming(database: Database, claiming: Claiming, recorde
 async def test_promotion_is_in_bounded_batches_and_claims_go_on(
     database: Database, connection: Connection, claiming: Claiming, recorder: Recorder
 ) -> None:
+    await fill(connection, 2_000, "pending", "probe")
     await fill(connection, 2_000, "scheduled", "default")
     batches = await promote_while_claiming(database, claiming, recorder, 2_000)
     assert batches == [BATCH] * 20

@@ -215,6 +215,19 @@ async def test_key_of_a_job_that_ended_and_whose_runner_is_gone_is_let_go(world:
     assert await world.line() == [(second, "pending")]
 
 
+async def test_job_that_waits_in_no_line_is_promoted_into_it_anew(world: Peers, make: Make) -> None:
+    await world.a.enqueue()
+    delayed = await world.a.enqueue(delay_seconds=3600.0)
+    await world.promote()
+    await world.admin.execute("DELETE FROM asyncjobs.serialized_jobs WHERE id = $1", delayed)
+    setup = make()
+    async with setup.running():
+        await eventually(lambda: setup.woken.due, description="the promoter is told")
+    assert await world.status(delayed) == "scheduled"
+    await world.promote()
+    assert await world.line() == [(delayed - 1, "pending"), (delayed, "waiting")]
+
+
 async def test_row_that_somebody_holds_does_not_hold_up_the_sweep(world: Peers, make: Make) -> None:
     await world.a.enqueue("held", times=2)
     await world.a.enqueue("other", times=2)

@@ -154,6 +154,7 @@ CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id) WHERE (runner_id IS NOT NULL);
+CREATE INDEX jobs_waiting ON asyncjobs.jobs USING btree (id) WHERE (status = 'waiting'::text);
 
 CREATE TABLE asyncjobs.migrations (
     number integer NOT NULL,
@@ -529,6 +530,18 @@ CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bi
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: fb1bad854ad7aece
 
+CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
+    RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 859aba9535efa992
+
 CREATE FUNCTION asyncjobs.fold_metrics(_minutes interval, _hours interval, _days interval, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
@@ -659,6 +672,12 @@ CREATE FUNCTION asyncjobs.lock_keys_shortly(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 37f8b3f80a18c66e
 
+CREATE FUNCTION asyncjobs.look_again(_keys text[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 22218ce575cc6b65
+
 CREATE FUNCTION asyncjobs.look_at_breakers(_services text[])
     RETURNS TABLE(service_name text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
     LANGUAGE plpgsql
@@ -666,7 +685,7 @@ CREATE FUNCTION asyncjobs.look_at_breakers(_services text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4d9018b06f277ca8
 
-CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text)
+CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_id bigint, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text, OUT lost bigint[], OUT last_id bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -676,7 +695,7 @@ CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 23b2342a2b9a6dc1
+-- body: cc28b26d66c420fc
 
 CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean)
     RETURNS record
@@ -775,6 +794,16 @@ CREATE FUNCTION asyncjobs.record_metrics(_types text[], _statuses text[], _count
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: a31815cfd4541231
 
+CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 255ee247cfc4e341
+
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
     LANGUAGE plpgsql
@@ -803,7 +832,7 @@ CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2b5c85b55a957dc3
+-- body: 42891ee4429d2b52
 
 CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval, OUT released text[], OUT successor bigint)
     RETURNS record

@@ -273,6 +273,22 @@ async def test_sweep_goes_through_all_keys_page_by_page(world: Peers) -> None:
     assert (ended, pages) == (7, 3)
 
 
+async def test_sweep_goes_through_all_waiting_jobs_page_by_page(world: Peers) -> None:
+    await world.a.enqueue()
+    delayed = [await world.a.enqueue(delay_seconds=3600.0) for _ in range(7)]
+    await world.promote()
+    await world.admin.execute("DELETE FROM asyncjobs.serialized_jobs WHERE id = ANY ($1)", delayed[::2])
+    lost: list[int] = []
+    after = pages = 0
+    while pages == 0 or after:
+        found = await serialized.sweep(world.a.link, "", 3, after_id=after)
+        lost, after, pages = lost + found.lost, found.last_id or 0, pages + 1
+    assert (lost, pages) == (delayed[::2], 3)
+    assert await serialized.rejoin(world.a.link, [*delayed]) == 4
+    await world.promote()
+    assert [job_id for job_id, _ in await world.line()] == [delayed[0] - 1, *delayed[1::2], *delayed[::2]]
+
+
 @pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.proof)])
 async def test_one_call_takes_any_number_of_keys_and_at_most_4096_locks(world: Peers, count: int) -> None:
     link = world.database.link("bulk", command_timeout=120)
@@ -306,7 +322,7 @@ async def test_claim_reads_no_more_when_keys_have_a_backlog(world: Peers) -> Non
     "call",
     [
         "asyncjobs.dispatch_keys(ARRAY['k'])",
-        "asyncjobs.look_at_keys('', 5)",
+        "asyncjobs.look_at_keys('', 0, 5)",
         "asyncjobs.purge_key('k', 'no', 1)",
     ],
 )

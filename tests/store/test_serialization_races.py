@@ -7,9 +7,14 @@ from tests.support.peers import peers
 from tests.support.scenarios import SCENARIOS
 
 
+@pytest.mark.parametrize("lean", [False, True], ids=["finish", "finish_one"])
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_after_this_interleaving_nothing_is_stuck_and_all_run_in_order(name: str, database: Database) -> None:
-    async with peers(database) as world:
+async def test_after_this_interleaving_nothing_is_stuck_and_all_run_in_order(
+    name: str,
+    lean: bool,  # noqa: FBT001 - a parameter
+    database: Database,
+) -> None:
+    async with peers(database, lean=lean) as world:
         await SCENARIOS[name](world)
         await world.promises_hold()
         await world.drain()

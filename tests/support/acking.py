@@ -7,14 +7,16 @@ from typing import Any, cast
 
 from asyncjobs.config import Queue
 from asyncjobs.model.claim import Ack, Claimed, Probe, Scan
-from asyncjobs.runtime.acker import Acker, Tokens
+from asyncjobs.runtime.acker import Acker
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.host import Tokens
 from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Event, Events
 from tests.support.claims import an_ack
 from tests.support.eventually import eventually
-from tests.support.factories import insert_job, insert_runner
+from tests.support.factories import a_row, insert_job, insert_runner
 from tests.support.services import Woken
 
 
@@ -80,6 +82,7 @@ class Acking:
         self.seen: list[Event] = []
         self.events.subscribe(self.seen.append)
         self.notified: list[str] = []
+        self.is_keyed = False
         self.wakes = Wakes(self.notified.append)
         self.woken = Woken()
         self.wakes.add(self.woken)
@@ -126,6 +129,17 @@ class Acking:
         """Pending jobs of which nobody was told."""
         return [await insert_job(self.connection, **columns) for _ in range(count)]
 
+    async def enqueue_keyed(self, count: int, key: str = "k") -> list[int]:
+        """Jobs of a key, of which nobody was told. What is left of them at the end is taken away."""
+        self.is_keyed = True
+        link = self.link.database.link("enqueue")
+        try:
+            ids = await jobs.reserve_ids(link, count)
+            await jobs.enqueue(link, [a_row(serialization_key=key)] * count, ids, ids)
+        finally:
+            await link.close()
+        return ids
+
     async def wait_running(self, count: int) -> list[int]:
         """Wait until so many handlers run; their jobs."""
         await eventually(lambda: len(self.host.running) == count, description=f"{count} handlers run")
@@ -156,4 +170,8 @@ async def acking(database: Database, connection: Connection, *queues: Queue, **o
         await connection.execute(
             "UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL WHERE status = 'processing'"
         )
+        if made.is_keyed:
+            await connection.execute(
+                "DELETE FROM asyncjobs.serialized_jobs; DELETE FROM asyncjobs.jobs WHERE serialization_key IS NOT NULL"
+            )
     assert task.cancelled(), "the acker ended by itself"

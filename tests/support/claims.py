@@ -28,7 +28,8 @@ def a_claimed(**fields: Any) -> Claimed:
 
 def an_ack(job: Claimed, kind: str = "completed", /, **outcome: Any) -> Ack:
     """The outcome of a claimed job."""
-    return Ack(job.id, job.token, Outcome(kind=kind, **outcome))  # type: ignore[arg-type]
+    key_queue = None if job.serialization_key is None else job.queue
+    return Ack(job.id, job.token, Outcome(kind=kind, **outcome), key_queue)  # type: ignore[arg-type]
 
 
 class Claims:

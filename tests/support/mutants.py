@@ -16,6 +16,7 @@ class Mutant(NamedTuple):
     old: str
     new: str
     caught_by: Sequence[str]  # scenarios
+    lean: bool = False  # the scenarios' acks are calls of `finish_one`
 
 
 def mutated(database: Database, mutant: Mutant) -> str:
@@ -69,12 +70,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ],
     ),
     Mutant(
-        "no second look of the ack", _FINISH, "release_keys",
-        "SELECT array_agg(d.id) INTO _more FROM asyncjobs.dispatch_keys(_keys) AS d;", "",
+        "no second look of the ack", _FINISH, "look_again",
+        "RETURN (SELECT array_agg(d.id) FROM asyncjobs.dispatch_keys(_keys) AS d);", "RETURN NULL;",
         ["enqueue_races_with_the_ack_of_the_last_job"],
     ),
     Mutant(
-        "second look of the ack without the lock", _FINISH, "release_keys", "PERFORM asyncjobs.lock_keys_shortly(_keys);", "",
+        "second look of the ack without the lock", _FINISH, "look_again", "PERFORM asyncjobs.lock_keys_shortly(_keys);", "",
         ["enqueue_races_with_the_ack_of_the_last_job", "ack_of_the_last_job_races_with_an_enqueue"],
     ),
     Mutant(
@@ -85,6 +86,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no sweep of keys whose job is gone", _SWEEP, "look_at_keys", "WHERE j.id IS NULL OR", "WHERE",
         ["a_key_whose_head_is_gone_goes_on_with_the_sweep"],
+    ),
+    Mutant(
+        "no sweep of jobs in no line", _SWEEP, "rejoin", "j.status = 'waiting'", "false",
+        ["a_job_that_was_taken_out_of_its_line_joins_it_again_with_the_sweep"],
     ),
     Mutant(
         "places drawn at the insert", _KEYS, "join_keys", "nextval('asyncjobs.place_seq') AS place", "o.id AS place",
@@ -107,8 +112,20 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("rescue keeps the token", _RESCUE, "fail_lost", "claim_token = NULL,", "", ["a_late_ack_is_read_back_as_lost"]),
     Mutant(
-        "a key that a stranger holds is forgotten", _FINISH, "release_keys",
+        "a key that a stranger holds is forgotten", _FINISH, "look_again",
         "PERFORM asyncjobs.request_dispatch(ARRAY(SELECT k.key FROM unnest(_keys) AS k(key) WHERE k.key <> ALL (_locked)));", "",
         ["a_key_goes_on_when_a_stranger_held_its_lock"],
+    ),
+    Mutant(
+        "no fence of the lean ack", _FINISH, "finish_one", "AND j.claim_token = _token AND j.status = 'processing'",
+        "AND j.status = 'processing'", ["a_late_ack_touches_nothing"], lean=True,
+    ),
+    Mutant(
+        "no second look of the lean ack", _FINISH, "finish_one", "_heads := asyncjobs.look_again(ARRAY[_key]);", "",
+        ["enqueue_races_with_the_ack_of_the_last_job", "a_key_goes_on_when_a_stranger_held_its_lock"], lean=True,
+    ),
+    Mutant(
+        "lean ack keeps the key", _FINISH, "finish_one", "s.id = _id AND s.job_id IS NOT NULL", "s.id = _id AND s.job_id IS NULL",
+        ["a_dispatch_does_not_wait_for_the_ack_of_the_head"], lean=True,
     ),
 )  # fmt: skip

@@ -153,6 +153,18 @@ async def a_key_whose_head_is_gone_goes_on_with_the_sweep(world: Peers) -> None:
     assert await world.line() == [(second, "pending")]
 
 
+async def a_job_that_was_taken_out_of_its_line_joins_it_again_with_the_sweep(world: Peers) -> None:
+    """It had been delayed: its row in `jobs` waits for a dispatch that nobody would make."""
+    await world.a.enqueue()
+    delayed = await world.a.enqueue(delay_seconds=3600.0)
+    await world.promote()
+    last = await world.a.enqueue()
+    await world.admin.execute("DELETE FROM asyncjobs.serialized_jobs WHERE id = $1", delayed)
+    await sweep(world)
+    await world.promote()
+    assert await world.line() == [(delayed - 1, "pending"), (last, "waiting"), (delayed, "waiting")]
+
+
 async def a_released_key_has_a_head(world: Peers) -> None:
     second = await world.a.enqueue(times=2, on_dead="halt")
     await world.a.ack(await world.a.claim_one(), "dead", message="no")
@@ -213,6 +225,7 @@ async def sweep(world: Peers) -> None:
     found = await serialized.sweep(world.b.link, "", 1000)
     for job_id in found.ended:
         await serialized.release_ended(world.b.link, job_id)
+    await serialized.rejoin(world.b.link, found.lost)
     await serialized.advance(world.b.link, [*found.stalled, *found.requests], [])
 
 
@@ -231,6 +244,7 @@ SCENARIOS: dict[str, Scenario] = {
         a_late_ack_is_read_back_as_lost,
         a_request_is_carried_out_by_the_sweep_when_nobody_did,
         a_key_whose_head_is_gone_goes_on_with_the_sweep,
+        a_job_that_was_taken_out_of_its_line_joins_it_again_with_the_sweep,
         a_released_key_has_a_head,
         a_resumed_key_has_a_head,
         a_key_whose_head_was_cancelled_has_another,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from asyncjobs.config import Queue
 from asyncjobs.model.claim import FRONT, Claimed, Scan
-from asyncjobs.runtime.coordinator import SECOND_LOOK_SECONDS, Coordinator
+from asyncjobs.runtime.coordinator import HEADS_SECONDS, SECOND_LOOK_SECONDS, Coordinator
 from tests.support.claims import a_claimed
 
 
@@ -224,6 +224,64 @@ def test_full_claim_is_followed_by_no_second_look() -> None:
     harness = Harness(Queue(concurrency=2), others=True)
     harness.look(2)
     assert harness.timers == []
+
+
+def test_head_of_a_key_may_start_without_a_scan_after_one_that_came_back_short() -> None:
+    harness = Harness(Queue(concurrency=2))
+    assert not harness.coordinator.may_start_heads(harness.now)
+    harness.look(1)
+    assert harness.coordinator.may_start_heads(harness.now)
+
+
+def test_head_does_not_start_before_what_waits_since_the_last_scan_was_filled() -> None:
+    harness = Harness(Queue(concurrency=2))
+    harness.look(2)
+    harness.coordinator.slots.give_back(None)
+    assert not harness.coordinator.may_start_heads(harness.now)
+
+
+def test_head_does_not_start_before_what_has_woken_the_coordinator() -> None:
+    harness = Harness(Queue(concurrency=2))
+    harness.look()
+    harness.coordinator.wake()
+    assert not harness.coordinator.may_start_heads(harness.now)
+
+
+def test_head_does_not_start_on_the_word_of_an_old_scan() -> None:
+    harness = Harness(Queue(concurrency=2))
+    harness.look()
+    assert not harness.coordinator.may_start_heads(harness.now + HEADS_SECONDS)
+
+
+def test_head_starts_in_a_free_general_slot_only() -> None:
+    harness = Harness(Queue(concurrency=2, lanes={"fast": 1}))
+    for scan in harness.scans():
+        harness.answer(scan)
+    assert harness.coordinator.may_start_heads(harness.now)
+    harness.coordinator.slots.take(None)
+    assert not harness.coordinator.may_start_heads(harness.now)
+
+
+def test_scan_of_a_lane_says_nothing_about_the_general_slots() -> None:
+    harness = Harness(Queue(concurrency=2, lanes={"fast": 1}))
+    fast, _ = harness.scans()
+    harness.answer(fast)
+    assert not harness.coordinator.may_start_heads(harness.now)
+
+
+def test_expected_head_is_looked_for() -> None:
+    harness = Harness(Queue(concurrency=2))
+    harness.look()
+    harness.coordinator.expect_head()
+    assert len(harness.scans()) == 1
+    assert harness.asked == 0  # the call is being made
+
+
+def test_no_head_starts_after_a_stop() -> None:
+    harness = Harness(Queue(concurrency=2))
+    harness.look()
+    harness.coordinator.stop()
+    assert not harness.coordinator.may_start_heads(harness.now)
 
 
 def test_stopped_coordinator_asks_for_nothing() -> None:

@@ -71,6 +71,8 @@ CREATE INDEX jobs_claim_rescued ON asyncjobs.jobs (queue, priority, place) WHERE
 CREATE INDEX jobs_due ON asyncjobs.jobs (run_at) WHERE status IN ('scheduled', 'failed');
 -- Acks clear runner_id, so this index holds what is in flight, and nothing else.
 CREATE INDEX jobs_runner ON asyncjobs.jobs (runner_id) WHERE runner_id IS NOT NULL;
+-- Delayed or retried jobs behind others of their key: what the sweep looks at.
+CREATE INDEX jobs_waiting ON asyncjobs.jobs (id) WHERE status = 'waiting';
 CREATE INDEX jobs_correlation ON asyncjobs.jobs (correlation_id, created_at) WHERE correlation_id IS NOT NULL;
 CREATE INDEX jobs_parent ON asyncjobs.jobs (parent_job_id) WHERE parent_job_id IS NOT NULL;
 

@@ -19,9 +19,13 @@ BEGIN
 END $$;
 
 -- Look at most at `_limit` keys behind `_after`, in the order of their names: which have waiting jobs and none dispatched, and which
--- hold on to a job that is gone or ended without letting the key go (its runner died in between). `last` is where to go on; null
--- at the end.
-CREATE FUNCTION asyncjobs.look_at_keys(_after text, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text) LANGUAGE plpgsql
+-- hold on to a job that is gone or ended without letting the key go (its runner died in between). And at most at `_limit` jobs behind
+-- `_after_id` that wait in `jobs`: which are in no line (somebody's hand took them out). `last` and `last_id` are where to go on;
+-- null at the end.
+CREATE FUNCTION asyncjobs.look_at_keys(
+    _after text, _after_id bigint, _limit integer,
+    OUT stalled text[], OUT ended bigint[], OUT last text, OUT lost bigint[], OUT last_id bigint)
+LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -47,6 +51,24 @@ BEGIN
         WHERE j.id IS NULL OR (j.status IN ('completed', 'dead', 'cancelled') AND NOT EXISTS (
             SELECT FROM asyncjobs.runners AS r WHERE r.id = j.runner_id)));
     last := CASE WHEN cardinality(_keys) >= _limit THEN _keys[_limit] END;
+    SELECT array_agg(w.id) FILTER (WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[w.id]))),
+        CASE WHEN count(*) >= _limit THEN max(w.id) END
+    INTO lost, last_id
+    FROM (SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'waiting' AND j.id > _after_id ORDER BY j.id LIMIT _limit) AS w;
+END $$;
+
+-- Let jobs that wait in no line join theirs again: as if they had been delayed until now. Returns how many still needed it.
+CREATE FUNCTION asyncjobs.rejoin(_ids bigint[]) RETURNS integer LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _count integer;
+BEGIN
+    UPDATE asyncjobs.jobs AS j SET status = 'scheduled', run_at = asyncjobs.clock(), updated_at = asyncjobs.clock()
+    WHERE j.id = ANY (_ids) AND j.status = 'waiting'
+      AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]));
+    GET DIAGNOSTICS _count = ROW_COUNT;
+    RETURN _count;
 END $$;
 
 -- Let go the key of a job that is gone or final, after looking again under the lock of its row.

@@ -1,0 +1,2 @@
+-- Jobs that wait in no line are to join theirs again.
+SELECT asyncjobs.rejoin($1) AS count;
