@@ -91,10 +91,7 @@ class Runner:
         self._threads = Threads()
 
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
-        self.gate = Gate(
-            opened.breakers, self._types, guarded or {}, wake=self._wake_front, later=opened.loop.call_later,
-            hears=lambda: self.listening.hears,
-        )  # fmt: skip
+        self.gate = self._make_gate(guarded or {})
         self.progress = Progress(opened.pool, events=self._events)
         self.metrics = Metrics(opened.pool, events=self._events, interval_seconds=settings.metrics_interval)
         self.settler = Settler(
@@ -108,8 +105,7 @@ class Runner:
         )  # fmt: skip
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context),
-            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
-            ended=self.gate.ended,
+            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended, ended=self.gate.ended,
         )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
@@ -127,6 +123,12 @@ class Runner:
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
         self._stopping = self._make_stopping()
+
+    def _make_gate(self, guarded: Mapping[str, str]) -> Gate:
+        return Gate(
+            self._opened.breakers, self._types, guarded, wake=self._wake_front, later=self._opened.loop.call_later,
+            hears=lambda: self.listening.hears,
+        )  # fmt: skip
 
     def _make_stopping(self) -> Stopping:
         return Stopping(
