@@ -25,6 +25,7 @@ class MoreSettings(TypedDict, total=False):
     rescue_interval: Duration
     sweep_interval: Duration
     prune_interval: Duration
+    pauses_interval: Duration
     schedule_interval: Duration
     metrics_interval: Duration
     strategies: Mapping[str, Strategy]

@@ -12,12 +12,13 @@
     ├ SchemaError
     │ └ SchemaMissing · SchemaOutdated · SchemaTooNew
     ├ DatabaseUnavailable(ConnectionError)
-    ├ KeyNotFound · ScheduleNotFound · BreakerNotFound · StateError
+    ├ KeyNotFound · ScheduleNotFound · BreakerNotFound · DeadLetterNotFound · StateError
     ├ JobError
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
     │   └ JobDied · JobCancelled
     ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult
+    ├ in attempts, by an operator: FailedByHand
     └ in duties: LeaseLost
 
 Errors survive pickling and copying with their fields.
@@ -98,9 +99,9 @@ class InvalidSchedule(ConfigurationError):
 class DuplicateName(ConfigurationError):
     """One name, two declarations. `.name`; `.first` and `.second`: where, as file:line."""
 
-    def __init__(self, what: str, name: str, first: str, second: str) -> None:
+    def __init__(self, what: str, name: str, first: str, second: str, *, hint: str = "") -> None:
         self.name, self.first, self.second = name, first, second
-        super().__init__(f'{what} "{name}" is declared twice: {first} and {second}.')
+        super().__init__(f'{what} "{name}" is declared twice: {first} and {second}.{hint}')
 
 
 class EnqueueError(AsyncJobsError, ValueError):
@@ -256,6 +257,14 @@ class BreakerNotFound(AsyncJobsError):
         super().__init__(f'there is no circuit breaker "{service}" ({listed(self.known)}).{did_you_mean(service, self.known)}')
 
 
+class DeadLetterNotFound(AsyncJobsError):
+    """There is no such dead letter: it never was, or it was pruned with its job. `.letter_id`."""
+
+    def __init__(self, letter_id: int) -> None:
+        self.letter_id = letter_id
+        super().__init__(f"there is no dead letter {letter_id}: letters have ids of their own, see `admin.dead_letters()`.")
+
+
 class StateError(AsyncJobsError):
     """A verb met something in a state that it does not apply to. The message says which."""
 
@@ -302,6 +311,10 @@ class LeaseLost(AsyncJobsError):
 
 class RunnerLost(AsyncJobsError):
     """The runner of an attempt went away."""
+
+
+class FailedByHand(AsyncJobsError):
+    """An operator let the attempt fail."""
 
 
 class CircuitOpen(AsyncJobsError):

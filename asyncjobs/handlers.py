@@ -13,7 +13,7 @@ from asyncjobs.model.names import check_name, kind_of
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Duration
 from asyncjobs.options import MAX_ATTEMPTS, MAX_PRIORITY
-from asyncjobs.payload import Encoded, PayloadCodec, ResultCodec
+from asyncjobs.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
 from asyncjobs.serialize_by import KeyRule, check_template
 from asyncjobs.signature import Signature, check_function, is_async, read_signature
 
@@ -162,9 +162,26 @@ class Handler:
             raise UndecodablePayload(self.name, problem, is_newer=True)
         fields = self.payload.plain(payload)
         for step in range(version, self.version):
-            if step in self.upgrades:
-                fields = self.upgrades[step](fields)
-        return msgspec.json.encode(fields).decode()
+            fields = self._upgraded_once(fields, step, stored_as=version)
+        try:
+            return to_json(fields)
+        except Problem as problem:
+            raise UndecodablePayload(
+                self.name, f"upgraded from version {version}, it has {problem.text}", path=problem.path
+            ) from None
+
+    def _upgraded_once(self, fields: dict[str, Any], step: int, *, stored_as: int) -> dict[str, Any]:
+        if step not in self.upgrades:
+            oldest = min(self.upgrades, default=self.version)
+            problem = f"it has version {stored_as}, and the oldest that this program can upgrade is {oldest}"
+            raise UndecodablePayload(self.name, problem)
+        try:
+            return _fields(self.name, step, self.upgrades[step](fields))
+        except UndecodablePayload:
+            raise
+        except Exception as error:
+            problem = f"its upgrade from version {step} raised {type(error).__name__}: {error}"
+            raise UndecodablePayload(self.name, problem) from error
 
     def encode_result(self, value: Any) -> str | None:
         """The result as JSON text, None for None; UnstorableResult."""
@@ -195,6 +212,12 @@ class NewJob(Generic[N_co]):
         return self.row.type
 
 
+def _fields(name: str, step: int, upgraded: object) -> dict[str, Any]:
+    if not isinstance(upgraded, dict):
+        raise UndecodablePayload(name, f"its upgrade from version {step} returned {kind_of(upgraded)}, not a dict")
+    return cast("dict[str, Any]", upgraded)
+
+
 def _timeout(name: str, timeout: Duration) -> float:
     return config_seconds(timeout, name=f'job "{name}": timeout', positive=True)
 
@@ -211,11 +234,26 @@ def _check_declared(name: str, declared: Declared) -> None:
         raise ConfigurationError(f'job "{name}": on_dead={declared.on_dead!r} must be "advance" or "halt".')
     if declared.breaker is not None:
         check_name("circuit breaker", declared.breaker)
-    wrong = [step for step in declared.upgrades if not 1 <= step < declared.version]
-    if wrong:
-        raise ConfigurationError(f'job "{name}": upgrades= has step {wrong[0]}: give 1 to {declared.version - 1} (version - 1).')
+    _check_upgrades(name, declared)
     if declared.serialize_by is not None:
         check_template(name, declared.serialize_by)
+
+
+def _check_upgrades(name: str, declared: Declared) -> None:
+    """There is a step to this version, and one to each that has one; the oldest versions may be left behind."""
+    version, steps = declared.version, declared.upgrades
+    given: Mapping[Any, Any] = steps  # whatever a type checker would say
+    for step, upgrade in given.items():
+        if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step < version:
+            raise ConfigurationError(f'job "{name}": upgrades= has step {step!r}: give 1 to {version - 1} (version - 1).')
+        if not callable(upgrade) or is_async(upgrade):
+            raise ConfigurationError(f'job "{name}": upgrades[{step}] is no plain function: give one from dict to dict.')
+    missing = [step for step in range(min(steps, default=version - 1), version) if step and step not in steps]
+    if missing and not declared.is_stub:
+        raise ConfigurationError(
+            f'job "{name}": version={version} has no upgrade from version {missing[0]}: add it, upgrades={{{missing[0]}: …}}. '
+            "Jobs that were enqueued before a deployment still have it."
+        )
 
 
 def _check_backoff(name: str, backoff: object) -> None:

@@ -32,9 +32,9 @@ class Declarations:
         for name in names:
             known = self._known_anywhere(name)
             if known is not None:
-                raise DuplicateName("job", name, known.declared_at, handler.declared_at)
+                raise _duplicate(name, known, handler)
             if names.count(name) > 1:
-                raise DuplicateName("job", name, handler.declared_at, handler.declared_at)
+                raise _duplicate(name, handler, handler)
         self.handlers.update(dict.fromkeys(names, handler))
         handler.apps = self.apps
 
@@ -54,7 +54,7 @@ class Declarations:
         for name, handler in child.all_handlers().items():
             known = self._known_anywhere(name)
             if known is not None and known is not handler:
-                raise DuplicateName("job", name, known.declared_at, handler.declared_at)
+                raise _duplicate(name, known, handler)
         for planned in child.all_planned():
             self._refuse_planned_twice(planned)
         self.children.append(child)
@@ -109,3 +109,15 @@ class Declarations:
     def _known_anywhere(self, name: str) -> Handler | None:
         found = (one.handlers.get(name) for root in self.ancestors() for one in root.tree())
         return next((handler for handler in found if handler is not None), None)
+
+
+def _duplicate(name: str, first: Handler, second: Handler) -> DuplicateName:
+    """What is said of a name that two types have, or one twice: as its own, or as a former one."""
+    if first is second:
+        hint = f" It is among its own aliases, {', '.join(first.aliases)}: an alias is a former name, given once."
+    elif first.name in second.aliases and second.name in first.aliases:
+        hint = f' "{first.name}" and "{second.name}" are aliases of each other: an alias is a former name, only one is in use.'
+    else:
+        former = [f' "{name}" is an alias of "{one.name}" ({one.declared_at}).' for one in (first, second) if one.name != name]
+        hint = "".join(former)
+    return DuplicateName("job", name, first.declared_at, second.declared_at, hint=hint)

@@ -78,7 +78,9 @@ class JobRouter:
 
         `serialize_by` is a template over the arguments ("inbox_{to}"): jobs with the same key run one at a time, in order;
         `on_dead="halt"` stops the key when one dies. `aliases` are former names that stored jobs may still have. A payload of
-        an older `version` goes through `upgrades[version]`, and so on up to this one.
+        an older `version` goes through `upgrades[version]`, a plain function from the fields to those of the next version, and so
+        on up to this one; there must be a step from each version on since the oldest. Jobs of a newer version are given back
+        untouched, for a runner that knows it.
         """
         _refuse_function(name)
         if isinstance(aliases, str):
@@ -91,11 +93,21 @@ class JobRouter:
         return JobDecorator(lambda function: self._declare(name, function, declared))
 
     def stub(
-        self, name: str, /, *, queue: str | None = None, lane: str | None = None, serialize_by: str | None = None
+        self,
+        name: str,
+        /,
+        *,
+        queue: str | None = None,
+        lane: str | None = None,
+        serialize_by: str | None = None,
+        version: int = 1,
     ) -> JobDecorator:
-        """A type whose handler runs in another service: the function's signature is its payload, its body is never run."""
+        """A type whose handler runs in another service: the function's signature is its payload, its body is never run.
+
+        `version` is that of the handler whose payload this is; a newer one there upgrades it.
+        """
         _refuse_function(name)
-        declared = self._declared(queue=queue, lane=lane, serialize_by=serialize_by, is_stub=True)
+        declared = self._declared(queue=queue, lane=lane, serialize_by=serialize_by, version=version, is_stub=True)
         return JobDecorator(lambda function: self._declare(name, function, declared))
 
     def cron(

@@ -43,6 +43,7 @@ from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
+from asyncjobs.runtime.requests import Requests
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
@@ -122,6 +123,7 @@ class Runner:
             listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
+        self.requests = Requests(opened, self.attempts, runner_id=lambda: self.id, poll_seconds=self._poll_seconds)
         self._stopping = self._make_stopping()
 
     def _make_gate(self, guarded: Mapping[str, str]) -> Gate:
@@ -216,7 +218,7 @@ class Runner:
         await self.gate.open()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
-        services = [self.listening, self.progress, self.metrics, StuckCheck(self.attempts, events=self._events)]
+        services = [self.listening, self.progress, self.metrics, self.requests, StuckCheck(self.attempts, events=self._events)]
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self._tasks += self.duties.start(self._spawn)
@@ -251,6 +253,7 @@ class Runner:
             else:
                 break
         self.id = runner_id
+        self._opened.wakes.pauses()
         self.heartbeat.follow(runner_id, sent_at=sent_at)
         self._events.emit(RunnerRegistered(runner_id=runner_id, formerly=former))
 
@@ -287,7 +290,9 @@ class Runner:
         self._wake_front()
         self.duties.promoter.wake()
         self.duties.serializer.wake()
+        self.duties.pauser.wake()
         self.scheduler.wake()
+        self.requests.wake()
 
     def _wake_front(self) -> None:
         for coordinator in self.coordinators:
@@ -306,6 +311,14 @@ class Runner:
     def wake_schedules(self) -> None:
         """A schedule was enabled."""
         self.scheduler.wake()
+
+    def wake_pauses(self) -> None:
+        """Something was paused or resumed."""
+        self.duties.pauser.wake()
+
+    def wake_requests(self) -> None:
+        """The end of jobs that run was asked for."""
+        self.requests.wake()
 
     def wake_due(self, seconds: float) -> None:
         """Something becomes due in so many seconds."""

@@ -90,7 +90,20 @@ OUTPUT = {
         "not yet:  still running",
         "done:     1000",
     ],
+    "dead_letters.py": [
+        """unseen: ["KeyError: '???'", "KeyError: 'cocoa'", "KeyError: 'cocoa'"]""",
+        "the first: {'item': 'cocoa', 'quantity': 2} - KeyError: 'cocoa'",
+        "would be: {'requeued': 2}",
+        "requeued: 10",
+        "requeued: 10",
+        "unseen: []",
+    ],
     "testing_your_jobs.py": ["4 passed"],
+    "payload_versions.py": [
+        "of yesterday: today's handler paid 12.50 EUR",
+        "of today:     today's handler paid 19.90 SEK",
+        "as stored:    version 1, {'euros': 12.5}",
+    ],
     "graceful_shutdown.py": [
         "at the stop: short finished",
         "at the stop: long cleaned up",

@@ -8,12 +8,14 @@ from typing import final
 
 from asyncjobs.admin.breakers import Breakers
 from asyncjobs.admin.keys import Keys
+from asyncjobs.admin.letters import Letters
 from asyncjobs.admin.overview import Overview
+from asyncjobs.admin.pauses import Pauses
 from asyncjobs.admin.schedules import Schedules
 
 __all__ = ["Admin"]
 
 
 @final
-class Admin(Overview, Keys, Schedules, Breakers):
+class Admin(Overview, Keys, Letters, Pauses, Schedules, Breakers):
     """What operators do. The app must be open; it need not run jobs."""

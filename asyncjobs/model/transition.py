@@ -18,6 +18,8 @@ from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, OutcomeKind, Retry, Snooze
 
 _FRAMES: Final = 20
+#: For how long, on average, a job of a newer program is given back.
+_NEWER_SECONDS: Final = 10.0
 
 
 class Interrupted(msgspec.Struct, frozen=True):
@@ -49,17 +51,18 @@ def decide(
 ) -> Outcome:
     """The outcome of an attempt that ended in `ending`: a value, a verdict, an exception of any kind, or Interrupted.
 
-    An exception or Retry is a failed attempt: again after the back-off, or dead when it was the last. Dead at once: a stored
-    payload that does not fit, which no attempt changes; and a result that JSON cannot hold, since the handler has done its work,
-    and doing it again would only repeat the effects. A result that is too large is dropped, and the job completes.
+    An exception or Retry is a failed attempt: again after the back-off, or dead when it was the last. Given back for some
+    seconds, with its attempt: a payload of a newer program, which may run beside this one while it is deployed. Dead at once:
+    another stored payload that does not fit, which no attempt changes; and a result that JSON cannot hold, since the handler has
+    done its work, and doing it again would only repeat the effects. A result that is too large is dropped, and the job completes.
 
     A job that met an open circuit breaker is snoozed until that lets somebody through, and a moment longer: not all at once.
     """
     policy = Policy(attempt=attempt, max_attempts=max_attempts, backoff=backoff, max_error_bytes=max_error_bytes, random=random)
     if isinstance(ending, (Interrupted, ClaimLost)):
         return Outcome(kind="interrupted", message=_cut(_text_of(ending), max_error_bytes))
-    if isinstance(ending, UndecodablePayload) and not ending.is_newer:
-        return _ended("dead", ending, policy)
+    if isinstance(ending, UndecodablePayload):
+        return _given_back(ending, policy) if ending.is_newer else _ended("dead", ending, policy)
     if isinstance(ending, BaseException):
         return _raised(ending, policy)
     if isinstance(ending, (Snooze, Retry, Cancel, Dead)):
@@ -68,6 +71,13 @@ def decide(
         return _completed(encode_result(ending), max_result_bytes)
     except Exception as error:  # noqa: BLE001 - UnstorableResult, or what the user's own serializer raised
         return _ended("dead", error, policy)
+
+
+def _given_back(error: BaseException, policy: Policy) -> Outcome:
+    # Spread out: all jobs of the newer program are met within moments of each other.
+    seconds = _NEWER_SECONDS * (0.5 + policy.random())
+    message = _cut(f"{_kind_of(error)}: {_text_of(error)}", policy.max_error_bytes)
+    return Outcome(kind="interrupted", delay_seconds=seconds, message=message)
 
 
 def _completed(result: str | None, max_bytes: int) -> Outcome:

@@ -10,6 +10,8 @@ CancelledError that comes out of the handler means. One without a reason is the 
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
 the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a
 plain function that was asked to end: it cannot be interrupted, it may have looked at `ctx.cancelled` and left.
+
+When an operator asked for the end (`obey`), that is how the attempt ends, whatever the handler says after it was told.
 """
 
 import asyncio
@@ -18,24 +20,31 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 import structlog
 from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
-from asyncjobs.errors import AttemptTimeout, ClaimLost
+from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events
 
-CancelReason = Literal["shutdown", "claim lost", "cancel requested"]
+CancelReason = Literal["shutdown", "claim lost", "cancel requested", "kill requested", "failure requested"]
+
+_REASONS: Final[dict[Wanted, CancelReason]] = {
+    "cancel": "cancel requested",
+    "dead": "kill requested",
+    "fail": "failure requested",
+}
 
 #: The attempt for which the current task works: the handler's own, or one that it started.
 _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
@@ -94,6 +103,7 @@ class Attempt:
         self.cancelled_at: float | None = None  # since when it should have ended
         self.completed_here = False  # perhaps: the transaction's end decides
         self.is_completed = False
+        self._request: Request | None = None
         self._surroundings = surroundings
         self._task: asyncio.Task[None] | None = None
         self._ended = False
@@ -106,6 +116,12 @@ class Attempt:
             self.cancelled_at = time.monotonic()
             if self._task is not None:
                 self._task.cancel()
+
+    def obey(self, request: Request) -> None:
+        """End it as an operator asked for; the last request counts. It changes nothing when it was to end for another reason."""
+        self.cancel(_REASONS[request.wanted])
+        if self.cancel_reason in _REASONS.values():
+            self._request = request
 
     def abandon(self) -> None:
         """Nobody waits for it any more: the process may end without it."""
@@ -151,7 +167,7 @@ class Attempt:
             ending = await self._call()
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
             ending = self._meaning_of(error)
-        self._end(ended, ending)
+        self._end(ended, ending if self._request is None else _ending_of(self._request, ending))
 
     def _end(self, ended: Callable[["Attempt", Ack], None], ending: object) -> None:
         self._ended = True
@@ -274,6 +290,15 @@ class Attempt:
                 error=ending if isinstance(ending, BaseException) else None,
             )
         )  # fmt: skip
+
+
+def _ending_of(request: Request, ending: object) -> object:
+    """How an attempt ends whose end was asked for. The ack turns an interrupted one into what was asked for."""
+    if request.wanted != "fail":
+        return Interrupted()
+    failure = FailedByHand(request.message or "failed by an operator")
+    failure.__cause__ = ending if isinstance(ending, Exception) else None  # what the handler made of it stays in the traceback
+    return failure
 
 
 async def _to_the_end(thread: "asyncio.Future[tuple[Any, BaseException | None]]") -> tuple[Any, BaseException | None]:

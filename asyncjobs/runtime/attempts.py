@@ -14,6 +14,7 @@ from typing import Final
 
 from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.request import Request
 from asyncjobs.runtime.attempt import Attempt, CancelReason, Handler, Surroundings
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.telemetry.events import HandlerStuck
@@ -122,6 +123,19 @@ class Attempts:
                 self._rescued -= job.rescues > 0
                 self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
             line.clear()
+
+    def obey(self, request: Request) -> None:
+        """Ask the handler of this claim to end; what it answers from now on counts for nothing."""
+        attempt = self._running.get(request.id)
+        if attempt is not None and attempt.claimed.token == request.token:
+            attempt.obey(request)
+            return
+        for queue, line in self._waiting.items():
+            for job in [job for job in line if (job.id, job.token) == (request.id, request.token)]:
+                line.remove(job)
+                self._coordinators[queue].waiting -= 1
+                self._rescued -= job.rescues > 0
+                self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
 
     def cancel_all(self, reason: CancelReason) -> None:
         """Ask every handler to end, and give back what waits for one."""

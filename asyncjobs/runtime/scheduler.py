@@ -23,8 +23,10 @@ since the first of them that looks makes it), and on time when the lease was han
 crash, but each runner asks at each tick. Measured with a schedule that ticks each second, in statements/s of all runners: under
 a lease 2.1, 2.4 and 3.0 with 3, 8 and 20 runners, under `everyone` 7.8, 20.9 and 58.
 
-The server's clock put back: no tick is due until it gets to where it was, so none comes twice. Put forward: what lies in between
-was missed, and is treated as the schedule's `misfire` says.
+The server's clock put forward: what lies in between was missed, and is treated as the schedule's `misfire` says. Put back: ticks
+that had their turn do not come twice, so a schedule rests until the clock gets to where it was. But if there are ticks up to then
+that had none (the clock had been put forward over them), it begins anew from now, and passes over those that had theirs: however
+wrong the clock was, no schedule rests for longer than its ticks came one after the other meanwhile. All that from a minute on.
 
 A schedule that cannot tick (no such time zone on this host, a job that the database refuses) is disabled with the reason, alone;
 one whose key a stranger's transaction holds is tried again a moment later. An error of the connection fails the pass.
@@ -48,6 +50,7 @@ from asyncjobs.telemetry.events import (
     ScheduleDiffers,
     ScheduleDisabled,
     ScheduleFired,
+    ScheduleReanchored,
     SchedulesDeclared,
     ScheduleTicksSkipped,
 )
@@ -131,6 +134,9 @@ class Scheduler(Duty):
             if self._is_stale(seen):
                 await self._declare(link, runner_id)
                 seen = await self._look(link, runner_id)
+            if seen.ahead:
+                await self._reanchor(link, seen)
+                seen = await self._look(link, runner_id)
             # Who holds an advisory lock cannot be seen: it is taken for somebody who declares the same.
             led = set[str]() if leads else seen.led if self.leader is not None else set(seen.last_ticks)
             delays = [await self._see_to(link, name, at, seen.now, is_led=name in led) for name, at in seen.last_ticks.items()]
@@ -161,6 +167,13 @@ class Scheduler(Duty):
             if name not in self._differing:
                 self.events.emit(ScheduleDiffers(schedule=name))
         self._differing = set(declared.differing)
+
+    async def _reanchor(self, link: Link, seen: store.ScheduleLook) -> None:
+        for name in seen.ahead:
+            last_tick = seen.last_ticks[name]
+            now_at = await store.reanchor(link, name, last_tick)
+            if now_at is not None:
+                self.events.emit(ScheduleReanchored(schedule=name, was_at=last_tick, now_at=now_at))
 
     async def _see_to(self, link: Link, name: str, last_tick: datetime, now: datetime, *, is_led: bool) -> float:
         """Let one schedule tick if it is due; returns the seconds until it wants to be seen to again."""
@@ -198,7 +211,7 @@ class Scheduler(Duty):
                 ScheduleFired(schedule=schedule.name, job_ids=ticked.job_ids, tick_at=due.reached, late_seconds=late)
             )
         if ticked.outcome != "fired" or due.is_skipping:
-            reason = ticked.outcome if ticked.outcome in {"overlapped", "duplicate"} else "missed"
+            reason = ticked.outcome if ticked.outcome in {"overlapped", "duplicate", "spent"} else "missed"
             self.events.emit(ScheduleTicksSkipped(schedule=schedule.name, reason=reason, after=last_tick, until=due.reached))
         return ticked.outcome
 

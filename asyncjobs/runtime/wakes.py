@@ -23,6 +23,12 @@ class Woken(Protocol):
     def wake_schedules(self) -> None:
         """A schedule was enabled."""
 
+    def wake_pauses(self) -> None:
+        """Something was paused or resumed, or a runner came that serves what nobody did."""
+
+    def wake_requests(self) -> None:
+        """The end of jobs that run was asked for."""
+
     def wake_leases(self, runner_id: int) -> None:
         """Leases are free, and this runner is to take them."""
 
@@ -81,6 +87,17 @@ class Wakes:
             self.schedules(here_only=True)
         elif kind == "b":
             self.breakers(here_only=True)
+        elif kind == "p":
+            self.pauses(here_only=True)
+        elif kind == "x":
+            self.requested(here_only=True)
+
+    def requested(self, *, here_only: bool = False) -> None:
+        """The end of jobs that run was asked for: who runs them has to look."""
+        for woken in tuple(self._woken):
+            woken.wake_requests()
+        if not here_only:
+            self._notify("x")
 
     def schedules(self, *, here_only: bool = False) -> None:
         """A schedule was enabled: when it ticks next has to be found out."""
@@ -99,6 +116,13 @@ class Wakes:
             self._breakers()
         if not here_only:
             self._notify("b")
+
+    def pauses(self, *, here_only: bool = False) -> None:
+        """Rows may not say any more what is paused and what is not."""
+        for woken in tuple(self._woken):
+            woken.wake_pauses()
+        if not here_only:
+            self._notify("p")
 
     def missed(self) -> None:
         """Notifications may have been missed until now."""

@@ -9,7 +9,7 @@ import msgspec
 from asyncjobs.model.schedule import Due, Misfire, Overlap, Schedule, Timing
 from asyncjobs.store.database import Link
 
-Outcome = Literal["fired", "taken", "locked", "overlapped", "duplicate", "skipped"]
+Outcome = Literal["fired", "taken", "locked", "overlapped", "duplicate", "skipped", "spent"]
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +29,7 @@ class ScheduleLook(msgspec.Struct, frozen=True):
     now: datetime  # by the server's clock
     last_ticks: dict[str, datetime]  # of those that are enabled and have the definition that this runner declared
     led: set[str]  # of all: those that the holder of the lease fires
+    ahead: list[str]  # those that would be silent for long, since the clock was put back
     declared: int  # how many it has declared
     is_stale: bool  # rows do not fit what runners declare: declare again
 
@@ -84,14 +85,20 @@ async def look(link: Link, runner_id: int) -> ScheduleLook:
     """Where the runner's schedules are."""
     (row,) = await link.fetch("look_at_schedules", runner_id)
     last_ticks: dict[str, datetime] = dict(zip(row["names"] or (), row["last_ticks"] or (), strict=True))
-    return ScheduleLook(row["now"], last_ticks, set(row["led"] or ()), row["declared"], row["stale"])
+    return ScheduleLook(row["now"], last_ticks, set(row["led"] or ()), row["ahead"] or [], row["declared"], row["stale"])
 
 
 async def tick(link: Link, runner_id: int, name: str, last_tick: datetime, due: Due) -> Ticked:
     """Let a schedule tick, unless another runner did."""
-    (row,) = await link.fetch("tick_schedule", name, runner_id, last_tick, due.reached, due.ticks)
+    (row,) = await link.fetch("tick_schedule", name, runner_id, last_tick, due.reached, due.ticks, due.is_skipping)
     made = zip(row["ids"] or (), row["created"] or (), strict=True)
     return Ticked(row["outcome"], [job_id for job_id, created in made if created])
+
+
+async def reanchor(link: Link, name: str, last_tick: datetime) -> datetime | None:
+    """Let a schedule begin anew whose last tick lies in the future; returns from when. None: another runner did, or it ticked."""
+    row = await link.fetch_row("reanchor_schedule", name, last_tick)
+    return None if row is None else row["last_tick"]
 
 
 async def disable(link: Link, name: str, *, because: Literal["operator", "failed"], reason: str | None) -> bool:

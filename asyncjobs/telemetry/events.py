@@ -202,12 +202,22 @@ class ScheduleFired(Event, frozen=True, kw_only=True):
 
 
 class ScheduleTicksSkipped(Event, frozen=True, kw_only=True):
-    """Ticks after the first instant and up to the second made no job of their own: `missed`, `overlapped` or `duplicate`."""
+    """Ticks after the first instant and up to the second made no job of their own: `missed`, `overlapped`, `duplicate`, or
+    `spent` (they had made one before the clock was put back).
+    """
 
     schedule: str
     reason: str
     after: datetime
     until: datetime
+
+
+class ScheduleReanchored(Event, frozen=True, kw_only=True):
+    """The server's clock was put back: the schedule, which had got ahead, goes on from now instead of resting until then."""
+
+    schedule: str
+    was_at: datetime
+    now_at: datetime
 
 
 class ScheduleDisabled(Event, frozen=True, kw_only=True):

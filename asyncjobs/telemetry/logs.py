@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 import structlog
 
-from asyncjobs.errors import LeaseLost
+from asyncjobs.errors import LeaseLost, UndecodablePayload
 from asyncjobs.telemetry import events as e
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -53,6 +53,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.ScheduleDiffers: ("warning", "asyncjobs.schedule.differs"),
     e.ScheduleFired: ("debug", "asyncjobs.schedule.fired"),
     e.ScheduleTicksSkipped: ("info", "asyncjobs.schedule.ticks_skipped"),
+    e.ScheduleReanchored: ("warning", "asyncjobs.schedule.reanchored"),
     e.ScheduleDisabled: ("error", "asyncjobs.schedule.disabled"),
     e.BreakerOpened: ("warning", "asyncjobs.breaker.opened"),
     e.BreakerHalfOpened: ("info", "asyncjobs.breaker.half_opened"),
@@ -107,6 +108,8 @@ def line(event: e.Event) -> tuple[Level, str, dict[str, Any]]:
 
 def _level_and_name(event: e.Event) -> tuple[Level, str]:
     if isinstance(event, e.AttemptEnded):
+        if event.outcome == "interrupted" and isinstance(event.error, UndecodablePayload):
+            return "warning", "asyncjobs.job.too_new"
         return _ATTEMPTS.get(event.outcome, ("info", "asyncjobs.job.ended"))
     level, name = _LINES.get(type(event), ("debug", f"asyncjobs.{type(event).__name__}"))
     return (_level_of_failure(event) if isinstance(event, e.ServicePassFailed) else level), name
@@ -136,8 +139,10 @@ def _text(error: BaseException) -> str:
 
 
 def _is_expected(error: BaseException) -> bool:
-    """Whether it is the network's or the database's, and a traceback would say nothing."""
-    return isinstance(error, (OSError, TimeoutError, LeaseLost)) or type(error).__module__.startswith("asyncpg")
+    """Whether it is the network's or the database's, or a payload's, and a traceback would say nothing."""
+    return isinstance(error, (OSError, TimeoutError, LeaseLost, UndecodablePayload)) or type(error).__module__.startswith(
+        "asyncpg"
+    )
 
 
 def default_logger() -> Any:

@@ -27,8 +27,19 @@ def say(event: Event) -> None:
             pass
 
 
-jobs = AsyncJobs(DSN, hooks=[say], heartbeat=5 * SCALE, runner_timeout=30 * SCALE, lease_expiry=10 * SCALE, grace=1)
+jobs = AsyncJobs(
+    DSN, hooks=[say], heartbeat=5 * SCALE, runner_timeout=30 * SCALE, lease_expiry=10 * SCALE, schedule_interval=15 * SCALE,
+    strategies={"promote": "lease"}, grace=1,
+)  # fmt: skip
 state: list["asyncpg.Connection[asyncpg.Record]"] = []
+
+
+@jobs.job("mail")
+async def mail() -> None:
+    """Ends at once: what counts is when it began."""
+
+
+jobs.schedule("often", mail.new(), every=0.5, misfire="all")
 
 
 @jobs.duty("trace", every=0.1)

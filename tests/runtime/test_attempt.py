@@ -145,7 +145,7 @@ async def test_payload_that_does_not_fit_is_the_end_of_the_job_and_no_call(runs:
 async def test_payload_of_a_newer_program_is_a_failed_attempt(runs: Runs) -> None:
     async def handler() -> None: ...
 
-    assert (await runs.run(handler, version=2)).kind == "retry"
+    assert (await runs.run(handler, version=2)).kind == "interrupted"
 
 
 async def test_unstorable_result_is_the_end_of_the_job(runs: Runs) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from asyncjobs.telemetry.events import (
     ScheduleDiffers,
     ScheduleDisabled,
     ScheduleFired,
+    ScheduleReanchored,
     SchedulesDeclared,
     ScheduleTicksSkipped,
     ServicePassFailed,
@@ -116,6 +117,64 @@ async def test_a_clock_put_back_makes_no_tick_twice_and_loses_none(
             await setup.look()
         ticks = [row["scheduled_at"] for row in await connection.fetch("SELECT scheduled_at FROM asyncjobs.jobs ORDER BY 1")]
     assert [after - before for before, after in pairwise(ticks)] == [timedelta(seconds=600)] * 11
+
+
+class Jumps(NamedTuple):
+    """How the server's clock is moved, in hours, and how many jobs there are after each move."""
+
+    misfire: Misfire
+    hours: list[float]
+    jobs: list[int]
+    reanchored: int
+
+
+JUMPS = {
+    "far ahead and back": Jumps("one", [1, 2400.5, -2400.5, 1, 1], [1, 2, 2, 3, 4], 1),
+    "missed ticks are skipped": Jumps("skip", [1, 2400.5, -2400.5, 1, 1], [1, 1, 1, 2, 3], 1),
+    "to ticks that had their turn again": Jumps("one", [1, 3.5, -3.5, 1, 1, 1, 1, 1], [1, 2, 2, 3, 4, 4, 5, 6], 1),
+    "all ticks had their turn": Jumps("all", [1, 3.5, -3.5, 1, 1, 1, 1, 1], [1, 4, 4, 4, 4, 4, 5, 6], 0),
+    "more than are made up for": Jumps("all", [1, 2400.5, -2400.5, 1, 1], [1, 1001, 1001, 1002, 1003], 1),
+    "twice": Jumps("one", [1, 2400.5, -2400.5, 1, 48.5, -48.5, 1, 1], [1, 2, 2, 3, 4, 4, 5, 6], 2),
+    "an hour back": Jumps("one", [1, 0.9, -1, 1, 0.5], [1, 1, 1, 1, 2], 0),
+    "ahead by a single tick": Jumps("one", [1, 1.2, -1.2, 1, 1], [1, 2, 2, 2, 3], 0),
+    "and ahead again for good": Jumps("one", [1, 10.5, -10.5, 1, 10, 1], [1, 2, 2, 3, 4, 5], 1),
+}
+
+
+@pytest.mark.parametrize("jumps", JUMPS.values(), ids=JUMPS)
+async def test_no_schedule_rests_because_the_clock_was_wrong_and_no_tick_comes_twice(
+    make: Make, database: Database, connection: Connection, recorder: Recorder, *, jumps: Jumps
+) -> None:
+    cron = Schedule(name="c", timing=Timing(cron="0 * * * *"), misfire=jumps.misfire, overlap="allow", row=a_row("email"))
+    setup, made = make(cron), list[int]()
+    async with MovableClock(database) as clock:
+        await clock.set(datetime(2027, 1, 1, 9, 0, 5, tzinfo=UTC))
+        async with setup.running():
+            for hours in jumps.hours:
+                await clock.advance(HOUR * hours)
+                await setup.look()
+                made.append(await count(connection))
+    assert made == jumps.jobs
+    ticks = [row["scheduled_at"] for row in await connection.fetch("SELECT scheduled_at FROM asyncjobs.jobs")]
+    assert len(set(ticks)) == len(ticks)
+    assert len(recorder.of(ScheduleReanchored)) == jumps.reanchored
+
+
+async def test_of_runners_that_find_the_clock_put_back_one_lets_a_schedule_begin_anew(
+    make: Make, database: Database, connection: Connection, recorder: Recorder
+) -> None:
+    setups = [make(a_schedule(), runner_id=number) for number in range(1, 5)]
+    async with MovableClock(database) as clock, AsyncExitStack() as stack:
+        for setup in setups:
+            await stack.enter_async_context(setup.running())
+        await clock.advance(HOUR * 100.5)
+        await asyncio.gather(*(setup.look() for setup in setups))
+        await clock.advance(HOUR * -100.5)
+        await asyncio.gather(*(setup.look() for setup in setups))
+        assert len(recorder.of(ScheduleReanchored)) == 1
+        await clock.advance(HOUR * 1.1)
+        await asyncio.gather(*(setup.look() for setup in setups))
+        assert await count(connection) == 2
 
 
 async def test_a_schedule_that_was_added_in_the_past_does_not_make_up_for_the_time_before(

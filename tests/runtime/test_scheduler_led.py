@@ -20,6 +20,8 @@ from tests.support.scheduling import Make, Setup, a_schedule, count
 
 HOLDER = 9
 
+pytestmark = pytest.mark.matrix("loop")
+
 
 class Aside:
     """Runner 1, which is not the holder; runner 9 is, as the tables have it."""

@@ -118,6 +118,21 @@ async def test_old_and_new_programs_do_not_undo_each_others_work(connection: Con
     assert (await declare(connection, link, 3, old)) == store.Declared(registered=True)
 
 
+async def test_enabling_makes_no_tick_come_twice_after_the_clock_was_put_back(connection: Connection, link: Link) -> None:
+    await declare(connection, link, 1, a_schedule())
+    await store.disable(link, "nightly", because="operator", reason=None)
+    until = await past(connection, seconds=-600.0)
+    assert await store.enable(link, "nightly")
+    last_tick = (await store.look(link, 1)).last_ticks["nightly"]
+    await connection.execute(
+        "CREATE OR REPLACE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE RETURN now() + interval '1 hour'"
+    )
+    owed = [last_tick + EVERY, until - EVERY, until + EVERY]
+    ticked = await store.tick(link, 1, "nightly", last_tick, Due(owed, owed[-1], is_skipping=False))
+    assert ticked.outcome == "fired"
+    assert await connection.fetchval("SELECT array_agg(scheduled_at) FROM asyncjobs.jobs") == [until + EVERY]
+
+
 async def test_an_operators_no_outlives_deployments_and_a_failure_does_not(connection: Connection, link: Link) -> None:
     await declare(connection, link, 1, a_schedule(), a_schedule("bad"))
     assert await store.disable(link, "nightly", because="operator", reason="holidays")

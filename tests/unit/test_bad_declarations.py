@@ -78,6 +78,13 @@ def generator(to: str) -> Generator[int]:
 async def good(to: str, template: str = "x") -> None: ...
 
 
+async def upgrade_in_vain(fields: dict[str, Any]) -> dict[str, Any]:
+    return fields
+
+
+STILL = "Jobs that were enqueued before a deployment still have it."
+
+
 def refused(problem: str, **options: Any) -> Case:
     """A job whose options cannot be meant."""
     return Case(declared(good, **options), ConfigurationError, f'job "email": {problem}')
@@ -138,6 +145,14 @@ DECLARATIONS = [
     refused("backoff=5 is no Backoff: write Backoff(base, maximum=…).", backoff=5),
     refused('on_dead=\'stop\' must be "advance" or "halt".', on_dead="stop"),
     refused("upgrades= has step 2: give 1 to 1 (version - 1).", version=2, upgrades={2: dict}),
+    refused("upgrades= has step '1': give 1 to 1 (version - 1).", version=2, upgrades={"1": dict}),
+    refused("upgrades[1] is no plain function: give one from dict to dict.", version=2, upgrades={1: None}),
+    refused("upgrades[1] is no plain function: give one from dict to dict.", version=2, upgrades={1: upgrade_in_vain}),
+    refused(f"version=2 has no upgrade from version 1: add it, upgrades={{1: …}}. {STILL}", version=2),
+    refused(
+        f"version=4 has no upgrade from version 2: add it, upgrades={{2: …}}. {STILL}", version=4, upgrades={1: dict, 3: dict}
+    ),
+    refused(f"version=4 has no upgrade from version 3: add it, upgrades={{3: …}}. {STILL}", version=4, upgrades={2: dict}),
     refused('serialize_by is empty: leave it out, or name a resource, as in "inbox_{to}".', serialize_by=""),
     refused("serialize_by=\"{to\" does not parse: expected '}' before end of string.", serialize_by="{to"),
     Case(lambda: Backoff(-1), ConfigurationError, "Backoff(base)=-1 must be at least 0 seconds."),

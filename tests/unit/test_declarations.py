@@ -269,3 +269,34 @@ def test_a_ticks_job_says_neither_when_it_runs_nor_in_which_transaction() -> Non
         jobs.schedule("s", email.using(delay=5).new("a"), every=5)
     with pytest.raises(InvalidSchedule, match=r"its job has run_at="):
         jobs.schedule("s", email.using(run_at=datetime.now(UTC)).new("a"), every=5)
+
+
+def typed(router: JobRouter, name: str, *aliases: str) -> None:
+    @router.job(name, aliases=aliases)
+    async def handler() -> None: ...
+
+
+def test_aliases_do_not_go_in_a_circle() -> None:
+    router = JobRouter()
+    typed(router, "new", "old")
+    with pytest.raises(DuplicateName, match=r'"new" and "old" are aliases of each other: an alias is a former name'):
+        typed(router, "old", "new")
+    with pytest.raises(DuplicateName, match=r'job "itself" is declared twice: .* It is among its own aliases, itself'):
+        typed(router, "itself", "itself")
+
+
+def test_aliases_do_not_go_in_a_circle_of_routers() -> None:
+    one, two = JobRouter(), JobRouter()
+    typed(one, "new", "old")
+    typed(two, "old", "new")
+    with pytest.raises(DuplicateName, match="aliases of each other"):
+        AsyncJobs(routers=[one, two])
+
+
+def test_a_name_that_is_an_alias_elsewhere_says_of_what() -> None:
+    router = JobRouter()
+    typed(router, "b", "a")
+    with pytest.raises(DuplicateName, match=r'job "a" is declared twice: .*\. "a" is an alias of "b" \(.*:\d+\)\.$'):
+        typed(router, "a")
+    with pytest.raises(DuplicateName, match=r'job "b" is declared twice: .*\. "b" is an alias of "c" \(.*:\d+\)\.$'):
+        typed(router, "c", "b")

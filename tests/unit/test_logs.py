@@ -5,6 +5,7 @@ import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
+from asyncjobs.errors import UndecodablePayload
 from asyncjobs.telemetry import events as e
 from asyncjobs.telemetry.logs import line, log_events
 
@@ -122,3 +123,10 @@ def test_app_that_configured_structlog_gets_lines_there(monkeypatch: pytest.Monk
     with structlog.testing.capture_logs() as lines:
         events.emit(e.ListenerFellBack(reason="x"))
     assert lines == [{"event": "asyncjobs.listener.fell_back", "reason": "x", "log_level": "warning"}]
+
+
+def test_a_job_that_is_too_new_is_a_warning_without_a_traceback() -> None:
+    error = UndecodablePayload("email", "it has version 2", is_newer=True)
+    level, name, fields = line(ended("interrupted", error=error, message="it has version 2"))
+    assert (level, name, fields["message"]) == ("warning", "asyncjobs.job.too_new", "it has version 2")
+    assert "exc_info" not in fields

@@ -114,7 +114,10 @@ def test_an_exception_of_any_kind_is_a_failed_attempt_and_the_last_one_is_dead(e
 
 def test_a_stored_payload_that_does_not_fit_is_dead_at_once_unless_a_newer_program_made_it() -> None:
     assert decided(raised(UndecodablePayload("email", 'missing field "to"'))).kind == "dead"
-    assert decided(raised(UndecodablePayload("email", "it has version 4", is_newer=True))).kind == "retry"
+    given_back = decided(raised(UndecodablePayload("email", "it has version 4", is_newer=True)))
+    assert given_back.kind == "interrupted"
+    assert 5 <= given_back.delay_seconds <= 15
+    assert given_back.message == "asyncjobs.errors.UndecodablePayload: email: stored payload: it has version 4"
 
 
 def test_what_the_runner_ended_is_given_back() -> None:

@@ -48,15 +48,8 @@ BEGIN
     INTO written, pending, _asked, _dead, _ended_keyed, _ended_dedup FROM acked AS a;
 
     IF _asked IS NOT NULL THEN
-        WITH obeyed AS (
-            UPDATE asyncjobs.jobs AS j
-            SET status = CASE j.requested_outcome WHEN 'dead' THEN 'dead' ELSE 'cancelled' END, completed_at = _now,
-                error_message = coalesce(j.request_message, j.error_message)
-            WHERE j.id = ANY (_asked) RETURNING j.id, j.status, j.serialization_key, j.dedup_key)
-        SELECT _dead || array_agg(o.id) FILTER (WHERE o.status = 'dead'),
-            _ended_keyed || array_agg(o.id) FILTER (WHERE o.serialization_key IS NOT NULL),
-            _ended_dedup || array_agg(o.id) FILTER (WHERE o.dedup_key IS NOT NULL)
-        INTO _dead, _ended_keyed, _ended_dedup FROM obeyed AS o;
+        SELECT _dead || o.dead, _ended_keyed || o.ended_keyed, _ended_dedup || o.ended_dedup
+        INTO _dead, _ended_keyed, _ended_dedup FROM asyncjobs.obey_requests(_asked, _max_errors) AS o;
     END IF;
 
     IF _dead IS NOT NULL THEN
@@ -70,13 +63,14 @@ BEGIN
     END IF;
 END $$;
 
--- Write the dead letters of jobs that just died.
+-- Write the dead letters of jobs that just died. How often their work was requeued, or started over, goes on from letter to letter.
 CREATE FUNCTION asyncjobs.bury(_ids bigint[]) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, error_details, died_at)
+    INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, error_details, died_at, requeue_count)
     SELECT j.id, to_jsonb(j) - 'errors' - 'claim_token' - 'enqueue_token' - 'runner_id', j.error_message,
-        jsonb_build_object('errors', j.errors, 'attempts', j.attempts), j.completed_at
+        jsonb_build_object('errors', j.errors, 'attempts', j.attempts), j.completed_at,
+        coalesce((SELECT max(d.requeue_count) FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = ANY (ARRAY[j.id, j.requeued_from])), 0)
     FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' ORDER BY j.id;
 END $$;
 

@@ -6,6 +6,11 @@
 -- Of two definitions of one name the newest wins: one that was never there before replaces the other at once, one that was replaced
 -- before comes back only when no runner that lives declares its successor. So the old and the new programs of a rolling deploy do
 -- not undo each other's work, whichever restarts in between, and rolling back works.
+--
+-- `last_tick` is how far a schedule got. After the server's clock was put far ahead and back that lies in the future, and the schedule
+-- would be silent until then. Whoever finds that ticks between now and then had no turn lets it begin anew from now; those that had one
+-- while the clock was ahead are `spent`, and make no job a second time. From `unbroken_since` to `last_tick` each tick had its turn;
+-- a tick that leaves others out begins it anew.
 
 CREATE TABLE asyncjobs.schedules (
     name               text PRIMARY KEY,
@@ -21,6 +26,8 @@ CREATE TABLE asyncjobs.schedules (
     misfire            text GENERATED ALWAYS AS (definition ->> 'misfire') STORED,
     overlap            text GENERATED ALWAYS AS (definition ->> 'overlap') STORED,
     last_tick          timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    unbroken_since     timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    spent              tstzmultirange NOT NULL DEFAULT '{}',
     last_job_id        bigint,
     enabled            boolean NOT NULL DEFAULT true,
     disabled_because   text CHECK (disabled_because IN ('operator', 'removed', 'failed')),
@@ -93,6 +100,9 @@ BEGIN
             former_definitions = (array_remove(array_append(s.former_definitions, s.definition), _row.definition))[
                 greatest(cardinality(s.former_definitions) - 8, 1):],
             last_tick = CASE WHEN s.definition -> 'timing' = _row.definition -> 'timing' THEN s.last_tick ELSE asyncjobs.clock() END,
+            unbroken_since = CASE WHEN s.definition -> 'timing' = _row.definition -> 'timing' THEN s.unbroken_since
+                                  ELSE asyncjobs.clock() END,
+            spent = CASE WHEN s.definition -> 'timing' = _row.definition -> 'timing' THEN s.spent ELSE '{}' END,
             enabled = coalesce(s.disabled_because <> 'operator', true),
             disabled_because = CASE WHEN s.disabled_because = 'operator' THEN s.disabled_because END,
             disabled_reason = CASE WHEN s.disabled_because = 'operator' THEN s.disabled_reason END,
@@ -115,10 +125,12 @@ BEGIN
 END $$;
 
 -- What a runner has to do: where its schedules are, by the server's clock. `led`: those that the runner fires which holds the lease of
--- the duty `cron`; it has not declared the others, or has another definition. `stale`: hold the rows against what it declares again.
+-- the duty `cron`; it has not declared the others, or has another definition. `ahead`: those that have to begin anew, since the clock
+-- was put back; a minute is no reason, and a look may be older than a tick that it sees. `stale`: hold the rows against what it declares
+-- again.
 CREATE FUNCTION asyncjobs.look_at_schedules(
-    _runner bigint, OUT now timestamptz, OUT names text[], OUT last_ticks timestamptz[], OUT led text[], OUT declared bigint,
-    OUT stale boolean)
+    _runner bigint, OUT now timestamptz, OUT names text[], OUT last_ticks timestamptz[], OUT led text[], OUT ahead text[],
+    OUT declared bigint, OUT stale boolean)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -128,9 +140,12 @@ BEGIN
     SELECT nullif(l.held_by_worker_id, 'none')::bigint INTO _holder FROM asyncjobs.background_job_leases AS l WHERE l.job_name = 'cron';
     SELECT asyncjobs.clock(), array_agg(s.name ORDER BY s.name) FILTER (WHERE s.enabled AND s.definition = d.definition),
         array_agg(s.last_tick ORDER BY s.name) FILTER (WHERE s.enabled AND s.definition = d.definition),
-        array_agg(s.name) FILTER (WHERE h.definition = s.definition), count(d.name),
+        array_agg(s.name) FILTER (WHERE h.definition = s.definition),
+        array_agg(s.name) FILTER (WHERE s.enabled AND s.definition = d.definition
+            AND least(s.unbroken_since, s.last_tick) > asyncjobs.clock() + interval '1 minute' AND isfinite(s.last_tick)),
+        count(d.name),
         coalesce(bool_or(s.name IS NULL OR s.definition <> d.definition OR s.disabled_because = 'removed'), false)
-    INTO now, names, last_ticks, led, declared, stale
+    INTO now, names, last_ticks, led, ahead, declared, stale
     FROM asyncjobs.schedule_declarations AS d LEFT JOIN asyncjobs.schedules AS s ON s.name = d.name
     LEFT JOIN asyncjobs.schedule_declarations AS h ON h.runner_id = _holder AND h.name = s.name
     WHERE d.runner_id = _runner;
@@ -170,7 +185,8 @@ END $$;
 -- comes second finds another tick there and does nothing, so a tick makes its job once, however many runners see it come.
 CREATE FUNCTION asyncjobs.tick_schedule(
     _name text, _runner bigint, _previous timestamptz, _reached timestamptz, _ticks timestamptz[],
-    OUT outcome text,    -- fired, taken (by another runner, or it is not ours to fire), locked, overlapped, duplicate, skipped
+    _skips boolean,      -- ticks before these, after `_previous`, are left out
+    OUT outcome text,    -- fired, taken (by another runner, or it is not ours to fire), locked, overlapped, duplicate, skipped, spent
     OUT ids bigint[], OUT created boolean[])
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -179,15 +195,19 @@ DECLARE
     _definition jsonb;
     _last_job_id bigint;
     _status text;
+    _spent tstzmultirange;
 BEGIN
     -- Most likely another runner lets it tick, but it may also be one that declares it, or an operator.
     outcome := 'locked';
-    PERFORM FROM asyncjobs.schedules AS s WHERE s.name = _name FOR NO KEY UPDATE SKIP LOCKED;
+    SELECT s.spent INTO _spent FROM asyncjobs.schedules AS s WHERE s.name = _name FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
     outcome := 'taken';
-    UPDATE asyncjobs.schedules AS s SET last_tick = _reached, updated_at = asyncjobs.clock()
+    UPDATE asyncjobs.schedules AS s
+    SET last_tick = _reached, updated_at = asyncjobs.clock(),
+        unbroken_since = CASE WHEN _skips THEN coalesce(_ticks[1], _reached) ELSE s.unbroken_since END,
+        spent = s.spent * tstzmultirange(tstzrange(_reached, NULL, '()'))
     WHERE s.name = _name AND s.last_tick = _previous AND s.enabled AND _reached <= asyncjobs.clock()
       AND s.definition = (SELECT d.definition FROM asyncjobs.schedule_declarations AS d WHERE d.runner_id = _runner AND d.name = _name)
     RETURNING s.definition, s.last_job_id INTO _definition, _last_job_id;
@@ -197,6 +217,13 @@ BEGIN
     outcome := 'skipped';
     IF cardinality(_ticks) = 0 THEN
         RETURN;
+    END IF;
+    IF NOT isempty(_spent) THEN
+        _ticks := ARRAY(SELECT u.tick FROM unnest(_ticks) WITH ORDINALITY AS u(tick, number) WHERE NOT u.tick <@ _spent ORDER BY u.number);
+        IF cardinality(_ticks) = 0 THEN
+            outcome := 'spent';
+            RETURN;
+        END IF;
     END IF;
     IF _definition ->> 'overlap' <> 'allow' THEN
         _ticks := _ticks[cardinality(_ticks):];  -- the others would overlap with it
