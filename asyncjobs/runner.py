@@ -49,6 +49,7 @@ from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
 from asyncjobs.runtime.stuck_check import StuckCheck
 from asyncjobs.runtime.threads import Threads
+from asyncjobs.runtime.woken_parts import WokenParts
 from asyncjobs.store import callers, runners
 from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_passing
@@ -124,12 +125,13 @@ class Runner:
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
         self.requests = Requests(opened, self.attempts, runner_id=lambda: self.id, poll_seconds=self._poll_seconds)
+        self._woken = WokenParts(self.coordinators, self.duties, self.requests, self.heartbeat, runner_id=lambda: self.id)
         self._stopping = self._make_stopping()
 
     def _make_gate(self, guarded: Mapping[str, str]) -> Gate:
         return Gate(
-            self._opened.breakers, self._types, guarded, wake=self._wake_front, later=self._opened.loop.call_later,
-            hears=lambda: self.listening.hears,
+            self._opened.breakers, self._types, guarded, self.coordinators,
+            later=self._opened.loop.call_later, hears=lambda: self.listening.hears,
         )  # fmt: skip
 
     def _make_stopping(self) -> Stopping:
@@ -217,7 +219,7 @@ class Runner:
             await self._register()
         await self.gate.open()
         self.heartbeat.start()
-        self._forget = self._opened.wakes.add(self)
+        self._forget = self._opened.wakes.add(self._woken)
         services = [self.listening, self.progress, self.metrics, self.requests, StuckCheck(self.attempts, events=self._events)]
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
@@ -279,57 +281,9 @@ class Runner:
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
         return self._opened.spawn(coroutine, name)
 
-    # Being woken.
-
     def wake(self) -> None:
         """Look for work now, in every queue."""
-        self.wake_all()
-
-    def wake_all(self) -> None:
-        """Anything may have changed: nobody listened for a while."""
-        self._wake_front()
-        self.duties.promoter.wake()
-        self.duties.serializer.wake()
-        self.duties.pauser.wake()
-        self.scheduler.wake()
-        self.requests.wake()
-
-    def _wake_front(self) -> None:
-        for coordinator in self.coordinators:
-            coordinator.wake(front=True)
-
-    def wake_queue(self, queue: str, *, front: bool) -> None:
-        """Jobs of the queue became pending."""
-        for coordinator in self.coordinators:
-            if coordinator.queue == queue:
-                coordinator.wake(front=front)
-
-    def wake_keys(self) -> None:
-        """Heads of keys are to be dispatched."""
-        self.duties.serializer.wake()
-
-    def wake_schedules(self) -> None:
-        """A schedule was enabled."""
-        self.scheduler.wake()
-
-    def wake_pauses(self) -> None:
-        """Something was paused or resumed."""
-        self.duties.pauser.wake()
-
-    def wake_requests(self) -> None:
-        """The end of jobs that run was asked for."""
-        self.requests.wake()
-
-    def wake_due(self, seconds: float) -> None:
-        """Something becomes due in so many seconds."""
-        self.duties.promoter.hint(seconds)
-
-    def wake_leases(self, runner_id: int) -> None:
-        """Leases are free, and that runner is to take them."""
-        if runner_id == self.id:
-            self.heartbeat.beat_now()
-        else:
-            self.scheduler.handed_over()
+        self._woken.wake_all()
 
     def _ask(self) -> None:
         self.acker.wake()
@@ -354,7 +308,7 @@ class Runner:
         finally:
             self._registering = None
         self.acker.resume()
-        self.wake_all()
+        self.wake()
 
     def _on_declared_dead(self, runner_id: int) -> None:
         if runner_id == self.id:

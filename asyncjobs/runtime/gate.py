@@ -19,6 +19,7 @@ import msgspec
 
 from asyncjobs.model.claim import Claimed, Probe
 from asyncjobs.runtime.breakers import Breakers
+from asyncjobs.runtime.coordinator import Coordinator
 
 _SHORTEST_HOLD_SECONDS: Final = 0.1
 _HOLD_COST_RATIO: Final = 20.0
@@ -41,8 +42,8 @@ class Gate:
         breakers: Breakers,
         types: Sequence[str],
         guarded: Mapping[str, str],
+        coordinators: Sequence[Coordinator],
         *,
-        wake: Callable[[], None],
         later: Callable[[float, Callable[[], None]], object],
         hears: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -53,7 +54,7 @@ class Gate:
         self._guarded = {
             service: _Guarded(tuple(type for type in types if self._service_of.get(type) == service), {}) for service in services
         }
-        self._wake = wake
+        self._coordinators = coordinators
         self._later = later
         self._forget: Callable[[], None] = _nothing
         self._hears = hears  # whether notifications arrive here
@@ -107,6 +108,10 @@ class Gate:
         service = self._service_of.get(job.type)
         if service is not None and self._guarded[service].running.pop((job.id, job.token), None) is not None:
             self._wake()
+
+    def _wake(self) -> None:
+        for coordinator in self._coordinators:
+            coordinator.wake(front=True)
 
     def _hold(self, one: _Guarded, seconds: float) -> None:
         one.hold_until = time.monotonic() + seconds
