@@ -110,15 +110,13 @@ class Runner:
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended, ended=self.gate.ended,
         )  # fmt: skip
         self.duties = Duties(
-            opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
-            runner_id=lambda: self.id,
+            opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost, runner_id=lambda: self.id,
         )  # fmt: skip
         self.scheduler = self.duties.scheduler
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
-            stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit,
-            leader=self.duties.leader,
+            stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit, leader=self.duties.leader,
         )  # fmt: skip
         self.listening = Listening(
             listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,

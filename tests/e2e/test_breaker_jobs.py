@@ -104,9 +104,8 @@ async def test_one_job_finds_out_whether_the_service_is_back_and_then_all_run(ds
         await eventually(lambda: len(calls) >= 2, description="two probes failed", timeout=20)
         is_down = False
         jobs = [await handle.wait(timeout=20) for handle in handles]
-    failed = sum(job.status == "dead" for job in jobs)
-    assert failed <= len(calls) - (20 - failed)
-    assert calls[:2] == [0, 1], "the first in line first, one at a time"
+    assert len(calls) == 20, "those that were refused have not called"
+    assert 2 <= sum(job.status == "dead" for job in jobs) <= 10, "one at a time, and a busy machine"
     assert {(job.status, job.attempts) for job in jobs} <= {("completed", 1), ("dead", 1)}
 
 
