@@ -91,7 +91,6 @@ class Runner:
         self._registering: asyncio.Task[None] | None = None
         self._forget: Callable[[], None] = lambda: None
         self._threads = Threads()
-
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
         self.gate = self._make_gate(guarded or {})
         self.progress = Progress(opened.pool, events=self._events)
@@ -101,8 +100,8 @@ class Runner:
             spawn=self._spawn, max_errors=settings.max_errors,
         )  # fmt: skip
         self.acker = Acker(
-            opened.database.link("finish"), self, self.coordinators, gate=self.gate,
-            tokens=Tokens(secrets.randbits(31)), wakes=opened.wakes, events=self._events, max_errors=settings.max_errors,
+            opened.database.link("finish"), self, self.coordinators, gate=self.gate, tokens=Tokens(secrets.randbits(31)),
+            wakes=opened.wakes, events=self._events, max_errors=settings.max_errors,
             poll_seconds=self._poll_seconds, reconcile_seconds=settings.runner_timeout,
         )  # fmt: skip
         self.attempts = Attempts(
@@ -110,7 +109,8 @@ class Runner:
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended, ended=self.gate.ended,
         )  # fmt: skip
         self.duties = Duties(
-            opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost, runner_id=lambda: self.id,
+            opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
+            runner_id=lambda: self.id,
         )  # fmt: skip
         self.scheduler = self.duties.scheduler
         self.heartbeat = Heartbeat(
