@@ -486,6 +486,17 @@ CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5a147d69213ad3bf
 
+CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, _max_errors integer)
+    RETURNS TABLE(id bigint, outcome text, was text, queues text[])
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9a382566c917d398
+
 CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -538,6 +549,16 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer)
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 154485bad1d19156
+
+CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ee1f95f370beedf5
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
     RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)

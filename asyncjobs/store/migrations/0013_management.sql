@@ -244,3 +244,86 @@ BEGIN
     SELECT d.id, d.job_id, d.id = ANY (_new), d.acknowledged_by, d.acknowledged_at
     FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_locked) ORDER BY d.id;
 END $$;
+
+-- End many jobs in one transaction; the rows first, in the order of their ids, then all keys. From the last to the first: what waits
+-- is ended before the head of its key, which would otherwise dispatch one after the other.
+CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, _max_errors integer)
+RETURNS TABLE (id bigint, outcome text, was text, queues text[]) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status <> 'waiting' ORDER BY j.id FOR UPDATE;
+    PERFORM asyncjobs.lock_keys(ARRAY(
+        SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids)));
+    FOR id IN SELECT u.id FROM unnest(_ids) AS u(id) ORDER BY u.id DESC LOOP
+        SELECT e.outcome, e.was, e.queues INTO outcome, was, queues FROM asyncjobs.end_job(id, _request, _message, _max_errors) AS e;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- A page of jobs that fit, those with the highest ids first, below `_before`. At most `_look` jobs are looked at in a call: `next` is
+-- where the next one goes on, null when there is nothing more. Where an index says what is meant (a correlation id, what is
+-- unfinished, what is dead) only that is looked at; `_walk` goes along the ids all the same, as changes of many jobs do, page by page.
+CREATE FUNCTION asyncjobs.find_jobs(
+    _before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text,
+    _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _dispatched bigint[] := '{}';
+    _waiting bigint[] := '{}';
+    _floor bigint;
+BEGIN
+    _before := coalesce(_before, 9223372036854775807);
+    IF _correlation_id IS NOT NULL THEN
+        _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            WHERE j.correlation_id = _correlation_id AND j.id < _before ORDER BY j.id + 0 DESC LIMIT _look);
+    ELSIF _walk OR NOT coalesce(_statuses <@ '{processing}' OR _statuses <@ '{pending}' OR _statuses <@ '{scheduled,failed}'
+                                OR _statuses <@ '{dead}', false) THEN
+        _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id < _before ORDER BY j.id DESC LIMIT _look);
+    ELSIF _statuses <@ '{processing}' THEN
+        _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            WHERE j.runner_id IS NOT NULL AND j.status = 'processing' AND j.id < _before ORDER BY j.id + 0 DESC LIMIT _look);
+    ELSIF _statuses <@ '{pending}' THEN
+        _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            WHERE j.status = 'pending' AND j.id < _before ORDER BY j.id + 0 DESC LIMIT _look);
+    ELSIF _statuses <@ '{scheduled,failed}' THEN
+        _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            WHERE j.status IN ('scheduled', 'failed') AND j.id < _before ORDER BY j.id + 0 DESC LIMIT _look);
+    ELSE
+        _dispatched := ARRAY(SELECT DISTINCT d.job_id FROM asyncjobs.dead_letter_jobs AS d
+            WHERE d.job_id < _before ORDER BY d.job_id DESC LIMIT _look);
+    END IF;
+    IF _statuses IS NULL OR 'waiting' = ANY (_statuses) THEN
+        IF _key IS NOT NULL THEN
+            _waiting := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
+                WHERE s.serialization_key = _key AND s.job_id IS NULL AND s.id < _before ORDER BY s.id + 0 DESC LIMIT _look);
+        ELSE
+            _waiting := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
+                WHERE s.job_id IS NULL AND s.id < _before AND (_correlation_id IS NULL OR s.correlation_id = _correlation_id)
+                ORDER BY s.id DESC LIMIT _look);
+        END IF;
+    END IF;
+    looked := cardinality(_dispatched) + cardinality(_waiting);
+    -- Below the last one that a full look has seen nothing is known.
+    _floor := greatest(CASE WHEN cardinality(_dispatched) >= _look THEN _dispatched[_look] END,
+                       CASE WHEN cardinality(_waiting) >= _look THEN _waiting[_look] END);
+    SELECT coalesce(array_agg(f.id ORDER BY f.id DESC), '{}'), coalesce(array_agg(f.status ORDER BY f.id DESC), '{}') INTO ids, statuses
+    FROM (SELECT c.id, c.status FROM (
+              SELECT j.id, j.status, j.type, j.queue, j.serialization_key, j.parent_job_id, j.payload, j.error_message
+              FROM asyncjobs.jobs AS j WHERE j.id = ANY (_dispatched || _waiting)
+              UNION ALL
+              SELECT s.id, 'waiting', s.type, s.queue, s.serialization_key, s.parent_job_id, s.payload, NULL
+              FROM asyncjobs.serialized_jobs AS s
+              WHERE s.id = ANY (_waiting) AND s.job_id IS NULL
+                AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[s.id]))) AS c
+          WHERE (_floor IS NULL OR c.id >= _floor) AND (_statuses IS NULL OR c.status = ANY (_statuses))
+            AND (_type IS NULL OR c.type = _type) AND (_queue IS NULL OR c.queue = _queue)
+            AND (_key IS NULL OR c.serialization_key = _key) AND (_parent IS NULL OR c.parent_job_id = _parent)
+            AND (_payload IS NULL OR c.payload @> _payload)
+            AND (_error IS NULL OR strpos(lower(c.error_message), lower(_error)) > 0)
+          ORDER BY c.id DESC LIMIT _limit) AS f;
+    next := CASE WHEN cardinality(ids) >= _limit THEN ids[_limit] ELSE _floor END;
+END $$;
