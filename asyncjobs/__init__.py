@@ -12,7 +12,7 @@ from asyncjobs.app import AsyncJobs
 from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.config import Lane, Queue, Settings
 from asyncjobs.connections import Connection
-from asyncjobs.context import DutyContext, JobContext
+from asyncjobs.context import DutyContext, JobContext, Resource, resource
 from asyncjobs.errors import (
     AlreadyOpen,
     AmbiguousApp,
@@ -28,6 +28,7 @@ from asyncjobs.errors import (
     DuplicateName,
     EnqueueError,
     FailedByHand,
+    HookFailed,
     InvalidDSN,
     InvalidHandler,
     InvalidName,
@@ -45,6 +46,7 @@ from asyncjobs.errors import (
     NotIncluded,
     NotOpen,
     PayloadTooLarge,
+    ResourceFailed,
     ResultUnavailable,
     RunnerLost,
     ScheduleNotFound,
@@ -66,9 +68,10 @@ from asyncjobs.errors import (
 )
 from asyncjobs.handlers import NewJob
 from asyncjobs.handles import JobHandle
+from asyncjobs.hooks import Hook
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import Cancel, Dead, Duration, Retry, Snooze, Verdict
+from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, Retry, Snooze, Verdict
 from asyncjobs.model.status import Status
 from asyncjobs.options import Options
 from asyncjobs.router import JobRouter, JobType
@@ -97,6 +100,8 @@ __all__ = [
     "DutyContext",
     "EnqueueError",
     "FailedByHand",
+    "Hook",
+    "HookFailed",
     "InvalidDSN",
     "InvalidHandler",
     "InvalidName",
@@ -121,8 +126,11 @@ __all__ = [
     "NotIncluded",
     "NotOpen",
     "Options",
+    "Outcome",
     "PayloadTooLarge",
     "Queue",
+    "Resource",
+    "ResourceFailed",
     "ResultUnavailable",
     "Retry",
     "Runner",
@@ -147,4 +155,5 @@ __all__ = [
     "WaitTimeout",
     "WouldBlock",
     "WrongLoop",
+    "resource",
 ]

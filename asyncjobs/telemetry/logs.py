@@ -60,6 +60,8 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.BreakerClosed: ("info", "asyncjobs.breaker.closed"),
     e.BreakerMoved: ("warning", "asyncjobs.breaker.moved"),
     e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),
+    e.HookRaised: ("error", "asyncjobs.hook.raised"),
+    e.ResourceNotClosed: ("error", "asyncjobs.resource.not_closed"),
     e.SinkFailed: ("error", "asyncjobs.sink.failed"),
 }
 
