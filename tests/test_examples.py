@@ -98,6 +98,14 @@ OUTPUT = {
         "fox.png is small now",
     ],
     "testing_your_jobs.py": ["4 passed"],
+    "dependencies.py": [
+        "client opened",
+        "dependencies.fetch: committed ['200 /good']",
+        "audit: dependencies.fetch for example: completed",
+        "dependencies.fetch: rolled back, a bad page",
+        "audit: dependencies.fetch for example: dead",
+        "client closed",
+    ],
     "payload_versions.py": [
         "of yesterday: today's handler paid 12.50 EUR",
         "of today:     today's handler paid 19.90 SEK",
