@@ -11,7 +11,7 @@ handle = await send_email.enqueue(to="a@example.com", template="welcome")
 from asyncjobs.app import AsyncJobs
 from asyncjobs.config import Lane, Queue, Settings
 from asyncjobs.connections import Connection
-from asyncjobs.context import DutyContext, JobContext
+from asyncjobs.context import DutyContext, JobContext, Resource, resource
 from asyncjobs.errors import (
     AlreadyOpen,
     AmbiguousApp,
@@ -26,6 +26,7 @@ from asyncjobs.errors import (
     DuplicateName,
     EnqueueError,
     FailedByHand,
+    HookFailed,
     InvalidDSN,
     InvalidHandler,
     InvalidName,
@@ -43,6 +44,7 @@ from asyncjobs.errors import (
     NotIncluded,
     NotOpen,
     PayloadTooLarge,
+    ResourceFailed,
     ResultUnavailable,
     RunnerLost,
     ScheduleNotFound,
@@ -64,9 +66,10 @@ from asyncjobs.errors import (
 )
 from asyncjobs.handlers import NewJob
 from asyncjobs.handles import JobHandle
+from asyncjobs.hooks import Hook
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import Cancel, Dead, Duration, Retry, Snooze, Verdict
+from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, Retry, Snooze, Verdict
 from asyncjobs.model.status import Status
 from asyncjobs.options import Options
 from asyncjobs.planned import CircuitBreaker
@@ -95,6 +98,8 @@ __all__ = [
     "DutyContext",
     "EnqueueError",
     "FailedByHand",
+    "Hook",
+    "HookFailed",
     "InvalidDSN",
     "InvalidHandler",
     "InvalidName",
@@ -119,8 +124,11 @@ __all__ = [
     "NotIncluded",
     "NotOpen",
     "Options",
+    "Outcome",
     "PayloadTooLarge",
     "Queue",
+    "Resource",
+    "ResourceFailed",
     "ResultUnavailable",
     "Retry",
     "Runner",
@@ -145,4 +153,5 @@ __all__ = [
     "WaitTimeout",
     "WouldBlock",
     "WrongLoop",
+    "resource",
 ]

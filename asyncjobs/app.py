@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 from weakref import ref
 
 from asyncjobs.admin import Admin
-from asyncjobs.app_settings import Hook, MoreSettings, make_settings
+from asyncjobs.app_settings import MoreSettings, make_settings
 from asyncjobs.config import Queue, check_queues
 from asyncjobs.connections import Connection
 from asyncjobs.dsn import parse_dsn
@@ -17,6 +17,7 @@ from asyncjobs.enqueueing import check_job_id, check_jobs, in_slices, named, one
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.handles import JobHandle, ended
+from asyncjobs.hooks import Hook, check_hooks, enqueue_through
 from asyncjobs.in_memory import keeper_of, refuse_in_memory
 from asyncjobs.lifecycle import Lifecycle
 from asyncjobs.model.job import Job
@@ -74,8 +75,8 @@ class AsyncJobs(JobRouter):
         )  # fmt: skip
         self.queues = check_queues(queues)
         self.events = Events()
-        for hook in hooks:
-            self.events.subscribe(hook)
+        self.hooks = check_hooks(hooks)
+        self.stand_ins: Mapping[object, object] = {}  # for what `ctx.use` is given, in tests
         self.declarations.app = ref(self)
         self._handlers: dict[str, Handler] | None = None
         self.schedules: list[Schedule] = []  # since the first open
@@ -204,6 +205,13 @@ class AsyncJobs(JobRouter):
     async def enqueue_many(self, jobs: Iterable[NewJob[N]], /, *, connection: Connection | None = None) -> list[JobHandle[N]]:
         """Make all of these jobs durable, or none; the handles in the same order."""
         news = check_jobs(jobs, self.handlers)
+        if not self.hooks.enqueue:
+            return await self._write(news, connection)
+        return await enqueue_through(
+            self.hooks.enqueue, news, lambda through: self._write(through, connection), events=self.events
+        )
+
+    async def _write(self, news: list[NewJob[Any]], connection: Connection | None) -> list[JobHandle[Any]]:
         rows = [admit(new.row, new.handler, self.queues, self.settings) async for new in in_slices(news)]
         on = one_connection(news, connection)
         keeper = keeper_of(self)

@@ -18,6 +18,7 @@
     │ └ JobFailed
     │   └ JobDied · JobCancelled
     ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult
+    ├ in attempts, of what surrounds the handler: ResourceFailed · HookFailed
     ├ in attempts, by an operator: FailedByHand
     └ in duties: LeaseLost
 
@@ -331,3 +332,19 @@ class UnstorableResult(AsyncJobsError, ValueError):
     def __init__(self, type: str, problem: str, *, path: str = "$") -> None:
         self.type, self.path = type, path
         super().__init__(f"{type}: result: {problem}" + (f" - at {path}" if path != "$" else ""))
+
+
+class ResourceFailed(AsyncJobsError):
+    """A resource that the attempts of a runner share could not be opened. `.resource`: its name."""
+
+    def __init__(self, resource: str, problem: str) -> None:
+        self.resource = resource
+        super().__init__(f'resource "{resource}" {problem}.')
+
+
+class HookFailed(AsyncJobsError):
+    """A hook raised. `.hook`: its class's name; `.method`; `__cause__` is what it raised."""
+
+    def __init__(self, hook: str, method: str, effect: str, error: BaseException) -> None:
+        self.hook, self.method = hook, method
+        super().__init__(f"{effect}: hook {hook}.{method} raised {type(error).__name__}: {error}")

@@ -20,17 +20,15 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final, final
 
-from structlog.typing import FilteringBoundLogger
-
 from asyncjobs.config import Queue, config_seconds
 from asyncjobs.connections import Connection
 from asyncjobs.errors import ClaimLost
+from asyncjobs.hooks import Hook
 from asyncjobs.model.claim import Ack, Claimed, Scan
-from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.runtime.acker import Acker
-from asyncjobs.runtime.attempt import Attempt, Context, Handler, Surroundings
+from asyncjobs.runtime.attempt import Attempt, Handler, OpenContext, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.coordinator import Coordinator
@@ -43,6 +41,7 @@ from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
 from asyncjobs.runtime.requests import Requests
+from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
@@ -71,16 +70,16 @@ class Runner:
         queues: Sequence[Queue],
         handlers: Mapping[str, Handler],
         schedules: Sequence[Schedule],
-        open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context],
+        open_context: OpenContext,
         grace: float,
         listen: Database,
         duties: Sequence[DeclaredDuty] = (),
+        hooks: Sequence[Hook] = (),
     ) -> None:
         settings = opened.settings
         self.id = 0
         self.started_at: float | None = None
-        self._opened = opened
-        self._events = opened.events
+        self._opened, self._events = opened, opened.events
         self._grace = grace
         self._types = sorted(handlers)
         self._queues = [queue.name for queue in queues]
@@ -88,7 +87,7 @@ class Runner:
         self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
         self._forget: Callable[[], None] = _nothing
-        self._threads = Threads()
+        self._threads, self.resources = Threads(), Resources(events=opened.events)
 
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
         self.progress = Progress(opened.pool, events=self._events)
@@ -103,7 +102,7 @@ class Runner:
             poll_seconds=self._poll_seconds, reconcile_seconds=settings.runner_timeout,
         )  # fmt: skip
         self.attempts = Attempts(
-            handlers, self.coordinators, self._surroundings(open_context),
+            handlers, self.coordinators, self._surroundings(open_context, hooks),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
         )  # fmt: skip
         self.duties = Duties(
@@ -129,10 +128,10 @@ class Runner:
         return Stopping(
             self._opened, coordinators=self.coordinators, attempts=self.attempts, acker=self.acker, settler=self.settler,
             heartbeat=self.heartbeat, duties=self.duties, runner_id=lambda: self.id, revive_acker=self._revive_acker,
-            end_services=self._end_services, metrics=self.metrics, let_go=self._let_go,
+            end_services=self._end_services, metrics=self.metrics, resources=self.resources, let_go=self._let_go,
         )  # fmt: skip
 
-    def _surroundings(self, open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context]) -> Surroundings:
+    def _surroundings(self, open_context: OpenContext, hooks: Sequence[Hook]) -> Surroundings:
         settings = self._opened.settings
         return Surroundings(
             open_context=open_context,
@@ -143,6 +142,8 @@ class Runner:
             max_error_bytes=settings.max_error_bytes,
             report_progress=self.progress.report,
             complete=self._complete_here,
+            share=self.resources.use,
+            hooks=hooks,
         )
 
     # What the acker asks of its host.

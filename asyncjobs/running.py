@@ -55,6 +55,7 @@ async def running(
             queues=chosen,
             handlers=handlers,
             schedules=() if only_jobs else app.schedules,
+            hooks=app.hooks.attempt,
             open_context=lambda attempt, job, log: _open_context(app, attempt, job, log),
             grace=seconds,
             duties=() if only_jobs else _duties(app),

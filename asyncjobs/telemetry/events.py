@@ -232,6 +232,20 @@ class EmbeddedStarted(Event, frozen=True, kw_only=True):
     port: int
 
 
+class HookRaised(Event, frozen=True, kw_only=True):
+    """A hook raised where that changes nothing any more: the enqueue stands, the attempt is given back."""
+
+    hook: str
+    method: str
+    type: str
+    error: BaseException
+
+
+class ResourceNotClosed(Event, frozen=True, kw_only=True):
+    resource: str
+    error: BaseException
+
+
 class SinkFailed(Event, frozen=True, kw_only=True):
     event: str
     error: BaseException

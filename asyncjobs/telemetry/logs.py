@@ -56,6 +56,8 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.ScheduleReanchored: ("warning", "asyncjobs.schedule.reanchored"),
     e.ScheduleDisabled: ("error", "asyncjobs.schedule.disabled"),
     e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),
+    e.HookRaised: ("error", "asyncjobs.hook.raised"),
+    e.ResourceNotClosed: ("error", "asyncjobs.resource.not_closed"),
     e.SinkFailed: ("error", "asyncjobs.sink.failed"),
 }
 

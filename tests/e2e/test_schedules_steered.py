@@ -117,7 +117,8 @@ class Side:
         self.fired: list[ScheduleFired] = []
         self.fired_at: list[float] = []
         self.acquired: list[str] = []
-        self.jobs = AsyncJobs(dsn, schema=schema, notify=notify, hooks=[self._note], **options)
+        self.jobs = AsyncJobs(dsn, schema=schema, notify=notify, **options)
+        self.jobs.events.subscribe(self._note)
 
         @self.jobs.job("tick")
         async def tick() -> None: ...
