@@ -269,6 +269,7 @@ class Runner:
                 queues=self._queues,
                 types=self._types,
                 duties=self.duties.names,
+                slots={coordinator.queue: coordinator.slots.sizes for coordinator in self.coordinators},
             )
 
     async def _withdraw(self, runner_id: int) -> None:

@@ -98,6 +98,15 @@ OUTPUT = {
         "requeued: 10",
         "unseen: []",
     ],
+    "lanes.py": ["mailed ada@example.com beside 3 exports", "at most 3 exports at a time"],
+    "pause_and_drain.py": [
+        "mailed ada@example.com",
+        'why not: its type "pause.thumbnail" is paused by ada: the storage is full.',
+        "cat.png is small now",
+        "still running after the drain: 0",
+        "paused: [('queue', 'pictures')]",
+        "fox.png is small now",
+    ],
     "testing_your_jobs.py": ["4 passed"],
     "dependencies.py": [
         "client opened",

@@ -198,6 +198,7 @@ CREATE TABLE asyncjobs.runners (
     queues text[] NOT NULL,
     types text[] NOT NULL,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
+    slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
