@@ -45,6 +45,16 @@ OUTPUT = {
         "retry.unwanted  cancelled attempts=1 snoozes=0 unsubscribed",
     ],
     "dedup.py": ["again: the same job", "raise: DuplicateJob", "ran:   all of it", "later: known for an hour"],
+    "circuit_breaker.py": [
+        "customer 0: no answer",
+        "customer 1: no answer",
+        "customer 2: no answer",
+        "customer 3: refused, breaker.sms is not called",
+        "alarm: scheduled, attempts=0",
+        "while it was open: ['customer 0', 'customer 1', 'customer 2']",
+        "['texted Ada', 'texted Eve', 'texted Joe'] alarmed Kim",
+        "open because the provider works on it",
+    ],
     "serialized.py": [
         "bonn in order",
         "lima in order",
