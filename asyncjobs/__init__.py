@@ -9,21 +9,26 @@ handle = await send_email.enqueue(to="a@example.com", template="welcome")
 """
 
 from asyncjobs.app import AsyncJobs
+from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.config import Lane, Queue, Settings
 from asyncjobs.connections import Connection
-from asyncjobs.context import DutyContext, JobContext
+from asyncjobs.context import DutyContext, JobContext, Resource, resource
 from asyncjobs.errors import (
     AlreadyOpen,
     AmbiguousApp,
     AsyncJobsError,
     AttemptTimeout,
+    BreakerNotFound,
     CircuitOpen,
     ClaimLost,
     ConfigurationError,
     DatabaseUnavailable,
+    DeadLetterNotFound,
     DuplicateJob,
     DuplicateName,
     EnqueueError,
+    FailedByHand,
+    HookFailed,
     InvalidDSN,
     InvalidHandler,
     InvalidName,
@@ -41,6 +46,7 @@ from asyncjobs.errors import (
     NotIncluded,
     NotOpen,
     PayloadTooLarge,
+    ResourceFailed,
     ResultUnavailable,
     RunnerLost,
     ScheduleNotFound,
@@ -62,12 +68,12 @@ from asyncjobs.errors import (
 )
 from asyncjobs.handlers import NewJob
 from asyncjobs.handles import JobHandle
+from asyncjobs.hooks import Hook
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import Cancel, Dead, Duration, Retry, Snooze, Verdict
+from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, Retry, Snooze, Verdict
 from asyncjobs.model.status import Status
 from asyncjobs.options import Options
-from asyncjobs.planned import CircuitBreaker
 from asyncjobs.router import JobRouter, JobType
 from asyncjobs.runner import Runner
 
@@ -78,6 +84,7 @@ __all__ = [
     "AsyncJobsError",
     "AttemptTimeout",
     "Backoff",
+    "BreakerNotFound",
     "Cancel",
     "CircuitBreaker",
     "CircuitOpen",
@@ -86,11 +93,15 @@ __all__ = [
     "Connection",
     "DatabaseUnavailable",
     "Dead",
+    "DeadLetterNotFound",
     "DuplicateJob",
     "DuplicateName",
     "Duration",
     "DutyContext",
     "EnqueueError",
+    "FailedByHand",
+    "Hook",
+    "HookFailed",
     "InvalidDSN",
     "InvalidHandler",
     "InvalidName",
@@ -115,8 +126,11 @@ __all__ = [
     "NotIncluded",
     "NotOpen",
     "Options",
+    "Outcome",
     "PayloadTooLarge",
     "Queue",
+    "Resource",
+    "ResourceFailed",
     "ResultUnavailable",
     "Retry",
     "Runner",
@@ -141,4 +155,5 @@ __all__ = [
     "WaitTimeout",
     "WouldBlock",
     "WrongLoop",
+    "resource",
 ]

@@ -9,7 +9,8 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 from weakref import ref
 
 from asyncjobs.admin import Admin
-from asyncjobs.app_settings import Hook, MoreSettings, make_settings
+from asyncjobs.app_settings import MoreSettings, make_settings
+from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.config import Queue, check_queues
 from asyncjobs.connections import Connection
 from asyncjobs.dsn import parse_dsn
@@ -17,20 +18,22 @@ from asyncjobs.enqueueing import check_job_id, check_jobs, in_slices, named, one
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.handles import JobHandle, ended
+from asyncjobs.hooks import Hook, check_hooks, enqueue_through
 from asyncjobs.in_memory import keeper_of, refuse_in_memory
 from asyncjobs.lifecycle import Lifecycle
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.options import Options
-from asyncjobs.planned import refuse_planned
 from asyncjobs.router import JobRouter
 from asyncjobs.rows import admit, check_placed
 from asyncjobs.runner import Runner
 from asyncjobs.running import lifespan, run_until_signal, running
+from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.runtime.health import Health
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.schedules import made_schedules
+from asyncjobs.served import check_guarded
 from asyncjobs.telemetry.events import Events
 from asyncjobs.which_app import check_loop, not_open
 
@@ -74,11 +77,12 @@ class AsyncJobs(JobRouter):
         )  # fmt: skip
         self.queues = check_queues(queues)
         self.events = Events()
-        for hook in hooks:
-            self.events.subscribe(hook)
+        self.hooks = check_hooks(hooks)
+        self.stand_ins: Mapping[object, object] = {}  # for what `ctx.use` is given, in tests
         self.declarations.app = ref(self)
         self._handlers: dict[str, Handler] | None = None
         self.schedules: list[Schedule] = []  # since the first open
+        self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
         self.admin = Admin(self._here)
         self.runners: list[Runner] = []  # that run now, in this process
@@ -101,21 +105,27 @@ class AsyncJobs(JobRouter):
         """Whether this very declaration is part of the app."""
         return self.handlers.get(handler.name) is handler
 
+    def includes_breaker(self, breaker: CircuitBreaker) -> bool:
+        """Whether this very circuit breaker is part of the app."""
+        breakers = self.breakers if self._handlers is not None else self.declarations.all_breakers()
+        return breakers.get(breaker.service) is breaker
+
     def settle(self) -> None:
         """Hold the declarations together, once, at the first open; after it there are no more.
 
-        ConfigurationError of all kinds: unknown queues and lanes, annotations that cannot be resolved, schedules whose job cannot
-        be enqueued; UsageError for what is not supported yet.
+        ConfigurationError of all kinds: unknown queues, lanes and breakers, annotations that cannot be resolved, schedules whose
+        job cannot be enqueued.
         """
         if self._handlers is not None:
             return
         handlers = self.declarations.all_handlers()
-        planned = self.declarations.all_planned()
-        refuse_planned(planned)
+        breakers = self.declarations.all_breakers()
         for handler in handlers.values():
             handler.settle()
             check_placed(handler, self.queues)
-        self.schedules = made_schedules(planned, handlers, self.queues, self.settings)
+            check_guarded(handler, breakers)
+        self.schedules = made_schedules(self.declarations.all_planned(), handlers, self.queues, self.settings)
+        self.breakers = breakers
         self._handlers = handlers
         self.declarations.is_closed = True
 
@@ -186,6 +196,16 @@ class AsyncJobs(JobRouter):
         check_loop(opened.loop, self.lifecycle.thread_name)
         return opened
 
+    def breakers_here(self, what: str) -> Breakers:
+        """The breakers of the open app, for its own loop; NotOpen, WrongLoop."""
+        opened = self._opened(what)
+        check_loop(opened.loop, self.lifecycle.thread_name, instead="breaker.sync()")
+        return opened.breakers
+
+    def breakers_in(self, what: str) -> Breakers:
+        """The breakers of the open app, whoever asks; NotOpen."""
+        return self._opened(what).breakers
+
     # -- jobs
 
     @overload
@@ -204,6 +224,13 @@ class AsyncJobs(JobRouter):
     async def enqueue_many(self, jobs: Iterable[NewJob[N]], /, *, connection: Connection | None = None) -> list[JobHandle[N]]:
         """Make all of these jobs durable, or none; the handles in the same order."""
         news = check_jobs(jobs, self.handlers)
+        if not self.hooks.enqueue:
+            return await self._write(news, connection)
+        return await enqueue_through(
+            self.hooks.enqueue, news, lambda through: self._write(through, connection), events=self.events
+        )
+
+    async def _write(self, news: list[NewJob[Any]], connection: Connection | None) -> list[JobHandle[Any]]:
         rows = [admit(new.row, new.handler, self.queues, self.settings) async for new in in_slices(news)]
         on = one_connection(news, connection)
         keeper = keeper_of(self)

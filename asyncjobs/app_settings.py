@@ -1,17 +1,12 @@
 """The arguments of AsyncJobs as Settings."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypedDict
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
 from asyncjobs.config import Settings, Strategy, check_settings, config_seconds
 from asyncjobs.dsn import parse_dsn
 from asyncjobs.errors import ConfigurationError, did_you_mean
 from asyncjobs.model.outcome import Duration
-from asyncjobs.telemetry.events import Event
-
-#: Called with every event of the app, in its loop; only what says that the loop stands still comes from another thread. One that
-#: raises is reported and changes nothing.
-Hook: TypeAlias = Callable[[Event], None]
 
 
 class MoreSettings(TypedDict, total=False):
@@ -25,6 +20,7 @@ class MoreSettings(TypedDict, total=False):
     rescue_interval: Duration
     sweep_interval: Duration
     prune_interval: Duration
+    pauses_interval: Duration
     schedule_interval: Duration
     metrics_interval: Duration
     strategies: Mapping[str, Strategy]

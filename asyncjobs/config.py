@@ -104,6 +104,7 @@ BUILT_IN: Mapping[str, Strategy] = {
     "prune": "lease",
     "cron": "lease",
     "rollup": "lease",
+    "pauses": "lease",
 }
 
 
@@ -125,9 +126,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rescue_interval: float = 5.0
     sweep_interval: float = 15.0
     prune_interval: float = 60.0
+    pauses_interval: float = 15.0
     schedule_interval: float = 15.0  # looks at schedules besides their ticks
     metrics_interval: float = 30.0  # of roll-ups
-    strategies: Mapping[str, Strategy] = {}  # of duties that are built in: promote, rescue, sweep, prune, cron, rollup
+    strategies: Mapping[str, Strategy] = {}  # of duties that are built in: promote, rescue, sweep, prune, cron, rollup, pauses
     lease_expiry: float | None = None  # a third of runner_timeout, at least 1; the three below are shares of it
     lease_renew: float | None = None  # a fifth
     lease_trust: float | None = None  # a half
@@ -163,9 +165,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 _POSITIVE = (
     "connect_timeout", "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
-    "sweep_interval", "prune_interval", "schedule_interval", "metrics_interval", "keep_completed", "keep_cancelled", "keep_dead",
-    "keep_runners", "keep_metrics",
-    "listener_keepalive",
+    "sweep_interval", "prune_interval", "pauses_interval", "schedule_interval", "metrics_interval",
+    "keep_completed", "keep_cancelled", "keep_dead", "keep_runners", "keep_metrics", "listener_keepalive",
 )  # fmt: skip
 #: name -> whether 0 is refused
 _OPTIONAL = {

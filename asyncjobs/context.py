@@ -3,18 +3,44 @@
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 
 from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
-from asyncjobs.errors import LeaseLost
+from asyncjobs.errors import ConfigurationError, LeaseLost
 from asyncjobs.model.job import Job
 
 if TYPE_CHECKING:
     from asyncjobs.app import AsyncJobs
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@final
+class Resource(Generic[T_co]):
+    """What the attempts of one runner share, made by `resource`: an HTTP client, a pool. `ctx.use(it)` gives the open one."""
+
+    __slots__ = ("name", "provider")
+
+    def __init__(self, provider: Callable[[], AbstractAsyncContextManager[T_co]]) -> None:
+        self.provider = provider
+        self.name = str(getattr(provider, "__qualname__", None) or type(provider).__name__)
+
+    def __repr__(self) -> str:
+        return f"<Resource {self.name}>"
+
+
+def resource(provider: Callable[[], AbstractAsyncContextManager[T]], /) -> Resource[T]:
+    """As a decorator: make what the provider opens one per runner, for `ctx.use`.
+
+    Opened when the first attempt asks, once, however many ask; closed when the runner stops, after its attempts. One that fails
+    to open fails the attempts that asked (ResourceFailed), and the next one tries again.
+    """
+    if not callable(provider):
+        raise ConfigurationError(f"resource({provider!r}): give a function without parameters that makes a context manager.")
+    return Resource(provider)
 
 
 class AttemptSide(Protocol):
@@ -31,6 +57,10 @@ class AttemptSide(Protocol):
 
     async def complete(self, connection: Connection, result: object) -> None:
         """Complete the job on this connection."""
+        ...
+
+    async def share(self, resource: Resource[T], /) -> T:
+        """The runner's own."""
         ...
 
 
@@ -62,8 +92,14 @@ class JobContext:
         """Show how far the job is: `done` from 0 to 1. Written now and then, not at every call; never waits."""
         self._attempt.progress(done, note)
 
-    async def use(self, provider: Callable[["JobContext"], AbstractAsyncContextManager[T]], /) -> T:
-        """Open what the provider makes, and close it when the attempt ends, the last one first."""
+    async def use(self, provider: Callable[["JobContext"], AbstractAsyncContextManager[T]] | Resource[T], /) -> T:
+        """Open what the provider makes, and close it when the attempt ends, the last one first.
+
+        A `resource` is the runner's, and is not closed with the attempt; ResourceFailed when it does not open.
+        """
+        provider = cast("Any", self.jobs.stand_ins.get(provider, provider))
+        if isinstance(provider, Resource):
+            return await self._attempt.share(provider)
         return await self.resources.enter_async_context(provider(self))
 
     async def complete(self, connection: Connection, result: object = None) -> None:

@@ -12,12 +12,14 @@
     ├ SchemaError
     │ └ SchemaMissing · SchemaOutdated · SchemaTooNew
     ├ DatabaseUnavailable(ConnectionError)
-    ├ KeyNotFound · ScheduleNotFound · StateError
+    ├ KeyNotFound · ScheduleNotFound · BreakerNotFound · DeadLetterNotFound · StateError
     ├ JobError
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
     │   └ JobDied · JobCancelled
     ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult
+    ├ in attempts, of what surrounds the handler: ResourceFailed · HookFailed
+    ├ in attempts, by an operator: FailedByHand
     └ in duties: LeaseLost
 
 Errors survive pickling and copying with their fields.
@@ -248,6 +250,22 @@ class ScheduleNotFound(AsyncJobsError):
         super().__init__(f'there is no schedule "{name}" ({listed(self.known)}).{did_you_mean(name, self.known)}')
 
 
+class BreakerNotFound(AsyncJobsError):
+    """No circuit breaker of this service was ever declared. `.service`."""
+
+    def __init__(self, service: str, known: Iterable[str] = ()) -> None:
+        self.service, self.known = service, sorted(known)
+        super().__init__(f'there is no circuit breaker "{service}" ({listed(self.known)}).{did_you_mean(service, self.known)}')
+
+
+class DeadLetterNotFound(AsyncJobsError):
+    """There is no such dead letter: it never was, or it was pruned with its job. `.letter_id`."""
+
+    def __init__(self, letter_id: int) -> None:
+        self.letter_id = letter_id
+        super().__init__(f"there is no dead letter {letter_id}: letters have ids of their own, see `admin.dead_letters()`.")
+
+
 class StateError(AsyncJobsError):
     """A verb met something in a state that it does not apply to. The message says which."""
 
@@ -296,11 +314,21 @@ class RunnerLost(AsyncJobsError):
     """The runner of an attempt went away."""
 
 
-class CircuitOpen(AsyncJobsError):
-    """The circuit breaker of a service is open. `.retry_at`: when it lets a probe through."""
+class FailedByHand(AsyncJobsError):
+    """An operator let the attempt fail."""
 
-    def __init__(self, message: str, *, retry_at: datetime | None = None) -> None:
-        self.retry_at = retry_at
+
+class CircuitOpen(AsyncJobsError):
+    """The circuit breaker of a service is open: the service was not called. `.service`.
+
+    `.retry_at`: when it lets a probe through, by this machine's clock; None when an operator has opened it until it is reset.
+    `.retry_after`: seconds until it is worth trying again.
+    """
+
+    def __init__(
+        self, message: str, *, service: str = "", retry_at: datetime | None = None, retry_after: float | None = None
+    ) -> None:
+        self.service, self.retry_at, self.retry_after = service, retry_at, retry_after
         super().__init__(message)
 
 
@@ -318,3 +346,19 @@ class UnstorableResult(AsyncJobsError, ValueError):
     def __init__(self, type: str, problem: str, *, path: str = "$") -> None:
         self.type, self.path = type, path
         super().__init__(f"{type}: result: {problem}" + (f" - at {path}" if path != "$" else ""))
+
+
+class ResourceFailed(AsyncJobsError):
+    """A resource that the attempts of a runner share could not be opened. `.resource`: its name."""
+
+    def __init__(self, resource: str, problem: str) -> None:
+        self.resource = resource
+        super().__init__(f'resource "{resource}" {problem}.')
+
+
+class HookFailed(AsyncJobsError):
+    """A hook raised. `.hook`: its class's name; `.method`; `__cause__` is what it raised."""
+
+    def __init__(self, hook: str, method: str, effect: str, error: BaseException) -> None:
+        self.hook, self.method = hook, method
+        super().__init__(f"{effect}: hook {hook}.{method} raised {type(error).__name__}: {error}")

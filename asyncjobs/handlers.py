@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast, final
 
 import msgspec
 
 from asyncjobs.config import config_seconds
-from asyncjobs.errors import ConfigurationError, InvalidHandler, UndecodablePayload
+from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidOption, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.names import check_name, kind_of
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Duration
-from asyncjobs.options import MAX_ATTEMPTS, MAX_PRIORITY
+from asyncjobs.options import MAX_ATTEMPTS, MAX_PRIORITY, Options, check_options
 from asyncjobs.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
 from asyncjobs.serialize_by import KeyRule, check_template
 from asyncjobs.signature import Signature, check_function, is_async, read_signature
@@ -210,6 +210,22 @@ class NewJob(Generic[N_co]):
     def type(self) -> str:
         """The job type's name."""
         return self.row.type
+
+    def using(self, **options: Unpack[Options]) -> "NewJob[N_co]":
+        """The same job with these options over those it was made with: what a hook answers. InvalidOption."""
+        checked = check_options(options)
+        given = {name: value for name, value in msgspec.structs.asdict(checked).items() if value is not None}
+        connection = given.pop("connection", self.connection)
+        row = msgspec.structs.replace(self.row, **{_COLUMNS.get(name, name): value for name, value in given.items()})
+        if row.run_at is not None and row.delay_seconds is not None:
+            raise InvalidOption("give run_at or delay, not both.", option="run_at")
+        if row.dedup_key is None and (row.dedup_for_seconds is not None or row.on_duplicate != "return"):
+            raise InvalidOption("dedup_for and on_duplicate need a dedup_key: give one.", option="dedup_for")
+        return NewJob(self.handler, row, connection)
+
+
+#: Options whose columns have other names.
+_COLUMNS = {"timeout": "timeout_seconds", "delay": "delay_seconds", "dedup_for": "dedup_for_seconds"}
 
 
 def _fields(name: str, step: int, upgraded: object) -> dict[str, Any]:

@@ -20,21 +20,20 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final, final
 
-from structlog.typing import FilteringBoundLogger
-
 from asyncjobs.config import Queue, config_seconds
 from asyncjobs.connections import Connection
 from asyncjobs.errors import ClaimLost
+from asyncjobs.hooks import Hook
 from asyncjobs.model.claim import Ack, Claimed, Scan
-from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.runtime.acker import Acker
-from asyncjobs.runtime.attempt import Attempt, Context, Handler, Surroundings
+from asyncjobs.runtime.attempt import Attempt, Handler, OpenContext, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
+from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.health import RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.host import Tokens
@@ -42,11 +41,14 @@ from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
+from asyncjobs.runtime.requests import Requests
+from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
 from asyncjobs.runtime.stuck_check import StuckCheck
 from asyncjobs.runtime.threads import Threads
+from asyncjobs.runtime.woken_parts import WokenParts
 from asyncjobs.store import callers, runners
 from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_passing
@@ -69,26 +71,27 @@ class Runner:
         queues: Sequence[Queue],
         handlers: Mapping[str, Handler],
         schedules: Sequence[Schedule],
-        open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context],
+        open_context: OpenContext,
         grace: float,
         listen: Database,
         duties: Sequence[DeclaredDuty] = (),
+        guarded: Mapping[str, str] | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         settings = opened.settings
         self.id = 0
         self.started_at: float | None = None
-        self._opened = opened
-        self._events = opened.events
+        self._opened, self._events = opened, opened.events
         self._grace = grace
         self._types = sorted(handlers)
         self._queues = [queue.name for queue in queues]
         self._tasks: list[asyncio.Task[None]] = []
         self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
-        self._forget: Callable[[], None] = _nothing
-        self._threads = Threads()
-
+        self._forget: Callable[[], None] = lambda: None
+        self._threads, self.resources = Threads(), Resources(events=opened.events)
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
+        self.gate = self._make_gate(guarded or {})
         self.progress = Progress(opened.pool, events=self._events)
         self.metrics = Metrics(opened.pool, events=self._events, interval_seconds=settings.metrics_interval)
         self.settler = Settler(
@@ -96,13 +99,13 @@ class Runner:
             spawn=self._spawn, max_errors=settings.max_errors,
         )  # fmt: skip
         self.acker = Acker(
-            opened.database.link("finish"), self, self.coordinators,
-            tokens=Tokens(secrets.randbits(31)), wakes=opened.wakes, events=self._events, max_errors=settings.max_errors,
+            opened.database.link("finish"), self, self.coordinators, gate=self.gate, tokens=Tokens(secrets.randbits(31)),
+            wakes=opened.wakes, events=self._events, max_errors=settings.max_errors,
             poll_seconds=self._poll_seconds, reconcile_seconds=settings.runner_timeout,
         )  # fmt: skip
         self.attempts = Attempts(
-            handlers, self.coordinators, self._surroundings(open_context),
-            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
+            handlers, self.coordinators, self._surroundings(open_context, hooks),
+            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended, ended=self.gate.ended,
         )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
@@ -112,23 +115,30 @@ class Runner:
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
-            stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit,
-            leader=self.duties.leader,
+            stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit, leader=self.duties.leader,
         )  # fmt: skip
         self.listening = Listening(
             listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
+        self.requests = Requests(opened, self.attempts, runner_id=lambda: self.id, poll_seconds=self._poll_seconds)
+        self._woken = WokenParts(self.coordinators, self.duties, self.requests, self.heartbeat, runner_id=lambda: self.id)
         self._stopping = self._make_stopping()
+
+    def _make_gate(self, guarded: Mapping[str, str]) -> Gate:
+        return Gate(
+            self._opened.breakers, self._types, guarded, self.coordinators,
+            later=self._opened.loop.call_later, hears=lambda: self.listening.hears,
+        )  # fmt: skip
 
     def _make_stopping(self) -> Stopping:
         return Stopping(
             self._opened, coordinators=self.coordinators, attempts=self.attempts, acker=self.acker, settler=self.settler,
             heartbeat=self.heartbeat, duties=self.duties, runner_id=lambda: self.id, revive_acker=self._revive_acker,
-            end_services=self._end_services, metrics=self.metrics, let_go=self._let_go,
+            end_services=self._end_services, metrics=self.metrics, resources=self.resources, let_go=self._let_go,
         )  # fmt: skip
 
-    def _surroundings(self, open_context: Callable[[Attempt, Job, FilteringBoundLogger], Context]) -> Surroundings:
+    def _surroundings(self, open_context: OpenContext, hooks: Sequence[Hook]) -> Surroundings:
         settings = self._opened.settings
         return Surroundings(
             open_context=open_context,
@@ -139,6 +149,8 @@ class Runner:
             max_error_bytes=settings.max_error_bytes,
             report_progress=self.progress.report,
             complete=self._complete_here,
+            share=self.resources.use,
+            hooks=hooks,
         )
 
     # What the acker asks of its host.
@@ -152,11 +164,6 @@ class Runner:
     def other_runners(self) -> int:
         """How many other runners were alive at the last beat."""
         return self.heartbeat.other_runners
-
-    @property
-    def types(self) -> Sequence[str]:
-        """The types it has handlers for."""
-        return self._types
 
     @property
     def queues(self) -> Sequence[str]:
@@ -209,9 +216,10 @@ class Runner:
         async with asyncio.timeout(self._opened.settings.connect_timeout):
             await self.duties.check()
             await self._register()
+        await self.gate.open()
         self.heartbeat.start()
-        self._forget = self._opened.wakes.add(self)
-        services = [self.listening, self.progress, self.metrics, StuckCheck(self.attempts, events=self._events)]
+        self._forget = self._opened.wakes.add(self._woken)
+        services = [self.listening, self.progress, self.metrics, self.requests, StuckCheck(self.attempts, events=self._events)]
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self._tasks += self.duties.start(self._spawn)
@@ -246,6 +254,7 @@ class Runner:
             else:
                 break
         self.id = runner_id
+        self._opened.wakes.pauses()
         self.heartbeat.follow(runner_id, sent_at=sent_at)
         self._events.emit(RunnerRegistered(runner_id=runner_id, formerly=former))
 
@@ -260,6 +269,7 @@ class Runner:
                 queues=self._queues,
                 types=self._types,
                 duties=self.duties.names,
+                slots={coordinator.queue: coordinator.slots.sizes for coordinator in self.coordinators},
             )
 
     async def _withdraw(self, runner_id: int) -> None:
@@ -271,44 +281,9 @@ class Runner:
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
         return self._opened.spawn(coroutine, name)
 
-    # Being woken.
-
     def wake(self) -> None:
         """Look for work now, in every queue."""
-        self.wake_all()
-
-    def wake_all(self) -> None:
-        """Anything may have changed: nobody listened for a while."""
-        for coordinator in self.coordinators:
-            coordinator.wake(front=True)
-        self.duties.promoter.wake()
-        self.duties.serializer.wake()
-        self.scheduler.wake()
-
-    def wake_queue(self, queue: str, *, front: bool) -> None:
-        """Jobs of the queue became pending."""
-        for coordinator in self.coordinators:
-            if coordinator.queue == queue:
-                coordinator.wake(front=front)
-
-    def wake_keys(self) -> None:
-        """Heads of keys are to be dispatched."""
-        self.duties.serializer.wake()
-
-    def wake_schedules(self) -> None:
-        """A schedule was enabled."""
-        self.scheduler.wake()
-
-    def wake_due(self, seconds: float) -> None:
-        """Something becomes due in so many seconds."""
-        self.duties.promoter.hint(seconds)
-
-    def wake_leases(self, runner_id: int) -> None:
-        """Leases are free, and that runner is to take them."""
-        if runner_id == self.id:
-            self.heartbeat.beat_now()
-        else:
-            self.scheduler.handed_over()
+        self._woken.wake_all()
 
     def _ask(self) -> None:
         self.acker.wake()
@@ -333,7 +308,7 @@ class Runner:
         finally:
             self._registering = None
         self.acker.resume()
-        self.wake_all()
+        self.wake()
 
     def _on_declared_dead(self, runner_id: int) -> None:
         if runner_id == self.id:
@@ -385,9 +360,6 @@ class Runner:
     def _let_go(self) -> None:
         self.acker.abort()
         self.duties.let_go()
+        self.gate.close()
         self._threads.close()
         self._forget()
-
-
-def _nothing() -> None:
-    pass

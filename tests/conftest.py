@@ -12,6 +12,7 @@ from typing import Any, Literal
 import asyncpg
 import hypothesis
 import pytest
+import structlog
 import uvloop
 
 from asyncjobs.store.database import Connection, Database
@@ -162,6 +163,13 @@ async def auditor(database: Database, recorder: Recorder) -> Auditor:
 async def _audited(auditor: Auditor) -> AsyncGenerator[None]:
     yield
     await auditor.check()
+
+
+@pytest.fixture(autouse=True)
+def _structlog_unconfigured() -> Generator[None]:
+    """`structlog.testing.capture_logs` leaves structlog configured: every later test would print a line for each of its jobs."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True)

@@ -24,6 +24,7 @@ LAYERS: list[set[str]] = [
         "connections",
         "context",
         "handlers",
+        "hooks",
         "options",
         "payload",
         "pydantic_types",

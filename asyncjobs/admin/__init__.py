@@ -6,13 +6,16 @@ changes, except by an explicit `retry`. There is one file per concern; `Admin` i
 
 from typing import final
 
+from asyncjobs.admin.breakers import Breakers
+from asyncjobs.admin.finding import Finding
 from asyncjobs.admin.keys import Keys
-from asyncjobs.admin.overview import Overview
+from asyncjobs.admin.letters import Letters
+from asyncjobs.admin.pauses import Pauses
 from asyncjobs.admin.schedules import Schedules
 
 __all__ = ["Admin"]
 
 
 @final
-class Admin(Overview, Keys, Schedules):
+class Admin(Finding, Keys, Letters, Pauses, Schedules, Breakers):
     """What operators do. The app must be open; it need not run jobs."""

@@ -22,20 +22,20 @@ class Desk:
     def __init__(self, opened: Callable[[str], Opened]) -> None:
         self._opened = opened
 
-    async def _do(self, name: str, call: Callable[[Link], Awaitable[T]]) -> T:
-        """The call's answer on a connection of the pool; again when the server resolved a conflict against it.
+    async def _do(self, name: str, call: Callable[[Link], Awaitable[T]], *, most: int = TRIES) -> T:
+        """The call's answer on a connection of the pool; again (`most` tries) when the server resolved a conflict against it.
 
         StateError when somebody's open transaction holds what it needs for longer than a few seconds.
         """
         opened = self._opened(f"admin.{name} was called")
-        for tries in range(1, TRIES + 1):
+        for tries in range(1, most + 1):
             try:
                 async with opened.pool.take() as link:
                     return await call(link)
             except Exception as error:
                 if not is_rolled_back(error):
                     raise
-                if tries == TRIES:
+                if tries == most:
                     raise StateError(f"{name}: another transaction holds the job or its key for too long: {error}.") from error
         raise AssertionError("unreachable")
 

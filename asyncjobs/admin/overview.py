@@ -2,12 +2,14 @@
 
 from asyncjobs.admin.desk import Desk
 from asyncjobs.config import config_seconds
+from asyncjobs.model.explanation import Explanation, explain
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
-from asyncjobs.store import leases, metrics, overview, runners
+from asyncjobs.runtime.opened import not_found
+from asyncjobs.store import explaining, leases, metrics, overview, runners
 from asyncjobs.store.leases import Lease
 from asyncjobs.store.metrics import TypeMetrics
-from asyncjobs.store.overview import Count
+from asyncjobs.store.overview import Count, Summary
 from asyncjobs.store.runners import RunnerRow
 
 
@@ -22,6 +24,10 @@ class Overview(Desk):
         """
         return await self._do("stats", overview.stats)
 
+    async def summary(self) -> Summary:
+        """How much is pending, runs and failed, since when the oldest has been due, and the slots in use per lane and runner."""
+        return await self._do("summary", overview.summary)
+
     async def metrics(self, *, type: str | None = None, window: Duration = 3600.0) -> list[TypeMetrics]:
         """How attempts fared in the last `window` (seconds or a timedelta), by type: numbers, error rate, p50, p95 and p99.
 
@@ -35,6 +41,20 @@ class Overview(Desk):
     async def get(self, job_id: int, /) -> Job | None:
         """The job as it is now, also while it waits for its key, or None."""
         return await self._opened("admin.get was called").get(job_id)
+
+    async def explain(self, job_id: int, /) -> Explanation:
+        """Why the job does not run: the first thing that has to change before it does, as data and as a sentence. JobNotFound.
+
+        Of a job that waits behind another of its key, that one's explanation is in `head`.
+        """
+        facts = await self._do("explain", lambda link: explaining.facts(link, job_id))
+        if facts is None:
+            raise not_found(job_id)
+        head_id, head = facts.head_id, None
+        if facts.status == "waiting" and head_id is not None and head_id != job_id:
+            behind = await self._do("explain", lambda link: explaining.facts(link, head_id))
+            head = None if behind is None else explain(behind)
+        return explain(facts, head)
 
     async def trace(self, correlation_id: str, /, *, limit: int = 1_000) -> list[Job]:
         """The jobs of one correlation id, those that wait among them, in the order in which they were made."""

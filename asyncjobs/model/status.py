@@ -6,14 +6,15 @@ Status = Literal["waiting", "scheduled", "pending", "processing", "failed", "com
 
 FINAL: Final[frozenset[Status]] = frozenset({"completed", "dead", "cancelled"})
 
-#: status -> the statuses that may follow it. An operator's retry of a final job is the only way out of a final status.
+#: status -> the statuses that may follow it. An operator's retry of a final job is the only way out of a final status. What does
+#: not run becomes failed only within the ack of an attempt that gave the job back, or snoozed it, although it was to be failed.
 TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
-    "waiting": frozenset({"pending", "paused", "scheduled", "cancelled"}),
-    "scheduled": frozenset({"pending", "waiting", "paused", "cancelled"}),
-    "pending": frozenset({"processing", "scheduled", "paused", "waiting", "cancelled", "dead"}),
+    "waiting": frozenset({"pending", "paused", "scheduled", "cancelled", "dead"}),
+    "scheduled": frozenset({"pending", "waiting", "paused", "cancelled", "dead", "failed"}),
+    "pending": frozenset({"processing", "scheduled", "paused", "waiting", "cancelled", "dead", "failed"}),
     "processing": frozenset({"completed", "failed", "scheduled", "pending", "paused", "dead", "cancelled"}),
     "failed": frozenset({"pending", "paused", "dead", "cancelled"}),
-    "paused": frozenset({"pending", "waiting", "cancelled", "dead"}),
+    "paused": frozenset({"pending", "waiting", "cancelled", "dead", "failed"}),
     "completed": frozenset(),
     "dead": frozenset({"pending", "waiting"}),
     "cancelled": frozenset({"pending", "waiting"}),

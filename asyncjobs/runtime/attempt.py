@@ -1,7 +1,7 @@
 """One execution of one job, from claim to outcome, as a row of small steps.
 
-    decode the payload → open the context → call the handler within its timeout → close what it used → decide → free the slot →
-    ack
+    decode the payload → open the context → enter the hooks → call the handler within its timeout → close what it used → decide →
+    leave the hooks → free the slot → ack
 
 Whatever the handler does (raise anything at all, leak a CancelledError, return what cannot be stored, ignore its cancellation)
 ends this attempt and nothing else. Whoever wants the attempt to end calls `cancel(reason)`; the reason decides what a
@@ -10,32 +10,45 @@ CancelledError that comes out of the handler means. One without a reason is the 
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
 the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a
 plain function that was asked to end: it cannot be interrupted, it may have looked at `ctx.cancelled` and left.
+
+When an operator asked for the end (`obey`), that is how the attempt ends, whatever the handler says after it was told.
 """
 
 import asyncio
 import contextvars
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import structlog
 from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
-from asyncjobs.errors import AttemptTimeout, ClaimLost
+from asyncjobs.context import Resource
+from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand
+from asyncjobs.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
 from asyncjobs.runtime.threads import Threads
-from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events
+from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
 
-CancelReason = Literal["shutdown", "claim lost", "cancel requested"]
+T = TypeVar("T")
+
+CancelReason = Literal["shutdown", "claim lost", "cancel requested", "kill requested", "failure requested"]
+
+_REASONS: Final[dict[Wanted, CancelReason]] = {
+    "cancel": "cancel requested",
+    "dead": "kill requested",
+    "fail": "failure requested",
+}
 
 #: The attempt for which the current task works: the handler's own, or one that it started.
 _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
@@ -68,17 +81,22 @@ class Context(Protocol):
     resources: AsyncExitStack
 
 
+OpenContext: TypeAlias = Callable[["Attempt", Job, FilteringBoundLogger], Context]
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What all attempts of a runner share."""
 
     events: Events
-    open_context: Callable[["Attempt", Job, FilteringBoundLogger], Context]  # in the attempt's task
+    open_context: OpenContext  # in the attempt's task
     runner_id: Callable[[], int]
     threads: Threads
     max_result_bytes: int
     max_error_bytes: int
     report_progress: Callable[["Attempt", float, str], None]
     complete: Callable[["Attempt", Any, str | None, str | None], Any]
+    share: Callable[[Resource[Any]], Awaitable[Any]]
+    hooks: Sequence[Hook] = ()
 
 
 class Attempt:
@@ -94,9 +112,13 @@ class Attempt:
         self.cancelled_at: float | None = None  # since when it should have ended
         self.completed_here = False  # perhaps: the transaction's end decides
         self.is_completed = False
+        self._request: Request | None = None
         self._surroundings = surroundings
         self._task: asyncio.Task[None] | None = None
         self._ended = False
+        self._context: Context | None = None
+        self._entered: list[Hook] = []  # hooks to be left, in reverse
+        self._decided: tuple[object, Outcome] | None = None
         self._loop = asyncio.get_running_loop()
 
     def cancel(self, reason: CancelReason) -> None:
@@ -106,6 +128,12 @@ class Attempt:
             self.cancelled_at = time.monotonic()
             if self._task is not None:
                 self._task.cancel()
+
+    def obey(self, request: Request) -> None:
+        """End it as an operator asked for; the last request counts. It changes nothing when it was to end for another reason."""
+        self.cancel(_REASONS[request.wanted])
+        if self.cancel_reason in _REASONS.values():
+            self._request = request
 
     def abandon(self) -> None:
         """Nobody waits for it any more: the process may end without it."""
@@ -151,19 +179,51 @@ class Attempt:
             ending = await self._call()
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
             ending = self._meaning_of(error)
+        ending = self._as_requested(ending)
+        for hook in reversed(self._entered):
+            ending = self._as_requested(await self._left(hook, ending))
         self._end(ended, ending)
+
+    def _as_requested(self, ending: object) -> object:
+        if self._request is None or isinstance(ending, FailedByHand):
+            return ending
+        return _ending_of(self._request, ending)
 
     def _end(self, ended: Callable[["Attempt", Ack], None], ending: object) -> None:
         self._ended = True
-        try:
-            outcome = self._decide(ending)
-        except BaseException as error:  # noqa: BLE001 - a result or an error may raise anything when it is looked at
-            outcome = self._decide(error)
+        outcome = self._outcome_of(ending)
         if self._surroundings.events.wants(AttemptEnded):
             self._emit_ended(outcome, ending)
         claimed = self.claimed
         key_queue = None if claimed.serialization_key is None else claimed.queue
         ended(self, Ack(claimed.id, claimed.token, outcome, key_queue))
+
+    def _outcome_of(self, ending: object) -> Outcome:
+        if self._decided is None or self._decided[0] is not ending:
+            try:
+                outcome = self._decide(ending)
+            except BaseException as error:  # noqa: BLE001 - a result or an error may raise anything when it is looked at
+                outcome = self._decide(error)
+            self._decided = ending, outcome
+        return self._decided[1]
+
+    async def _left(self, hook: Hook, ending: object) -> object:
+        """What the attempt ended in after this hook was left. A cancellation that was asked for is told from the hook's own."""
+        context: Any = self._context
+        try:
+            async with asyncio.timeout(self._timeout_seconds), AsyncExitStack() as context.resources:
+                await hook.after_attempt(context, self._outcome_of(ending))
+        except BaseException as error:  # noqa: BLE001 - a hook is the application's code
+            meaning = self._meaning_of(error)
+            if meaning is not error:
+                return meaning
+            if isinstance(ending, Interrupted):
+                self._surroundings.events.emit(
+                    HookRaised(hook=type(hook).__name__, method="after_attempt", type=self.claimed.type, error=error)
+                )
+                return ending
+            return after_failed(hook, error)
+        return ending
 
     async def _call(self) -> object:
         """The handler's answer; AttemptTimeout when its time was over first."""
@@ -195,8 +255,10 @@ class Attempt:
         )
         context = self._surroundings.open_context(self, to_job(claimed), log)
         structlog.contextvars.bind_contextvars(job_id=claimed.id, job_type=claimed.type)
+        self._context = context
         answer: object = None
         async with context.resources:  # they are told of an error: a transaction among them must roll back
+            await enter_attempt(self._surroundings.hooks, context, self._entered)
             if handler.takes_context:
                 answer = await self._call_handler(context, **arguments)
             else:
@@ -254,6 +316,11 @@ class Attempt:
         await self._surroundings.complete(self, connection, None if dropped else text, dropped)
         self.is_completed = True
 
+    async def share(self, resource: Resource[T], /) -> T:
+        """What all attempts of the runner share."""
+        value: T = await self._surroundings.share(resource)
+        return value
+
     def _emit_started(self) -> None:
         claimed = self.claimed
         self._surroundings.events.emit(
@@ -274,6 +341,15 @@ class Attempt:
                 error=ending if isinstance(ending, BaseException) else None,
             )
         )  # fmt: skip
+
+
+def _ending_of(request: Request, ending: object) -> object:
+    """How an attempt ends whose end was asked for. The ack turns an interrupted one into what was asked for."""
+    if request.wanted != "fail":
+        return Interrupted()
+    failure = FailedByHand(request.message or "failed by an operator")
+    failure.__cause__ = ending if isinstance(ending, Exception) else None  # what the handler made of it stays in the traceback
+    return failure
 
 
 async def _to_the_end(thread: "asyncio.Future[tuple[Any, BaseException | None]]") -> tuple[Any, BaseException | None]:

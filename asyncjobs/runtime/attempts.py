@@ -14,6 +14,7 @@ from typing import Final
 
 from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.request import Request
 from asyncjobs.runtime.attempt import Attempt, CancelReason, Handler, Surroundings
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.telemetry.events import HandlerStuck
@@ -35,6 +36,7 @@ class Attempts:
         settle: Callable[[Attempt, Ack], None],
         wake: Callable[[], None],
         note: Callable[[Attempt, Ack], None],
+        ended: Callable[[Claimed], None] = lambda _: None,
     ) -> None:
         self._handlers = handlers
         self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
@@ -43,6 +45,7 @@ class Attempts:
         self._settle = settle  # for a job that was completed inside its handler's transaction
         self._wake = wake
         self._note = note  # for the roll-ups
+        self._tell_ended = ended
         self._running: dict[int, Attempt] = {}
         self._waiting: dict[str, deque[Claimed]] = {queue: deque() for queue in self._coordinators}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,6 +107,7 @@ class Attempts:
             self._settle(attempt, ack)
         else:
             self._put(ack)
+        self._tell_ended(job)
         self._wake()
         if job.rescues > 0:  # the next of its kind was passed over while this one ran: the scans that came back short lied
             for coordinator in self._coordinators.values():
@@ -119,6 +123,19 @@ class Attempts:
                 self._rescued -= job.rescues > 0
                 self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
             line.clear()
+
+    def obey(self, request: Request) -> None:
+        """Ask the handler of this claim to end; what it answers from now on counts for nothing."""
+        attempt = self._running.get(request.id)
+        if attempt is not None and attempt.claimed.token == request.token:
+            attempt.obey(request)
+            return
+        for queue, line in self._waiting.items():
+            for job in [job for job in line if (job.id, job.token) == (request.id, request.token)]:
+                line.remove(job)
+                self._coordinators[queue].waiting -= 1
+                self._rescued -= job.rescues > 0
+                self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
 
     def cancel_all(self, reason: CancelReason) -> None:
         """Ask every handler to end, and give back what waits for one."""

@@ -20,6 +20,7 @@ from asyncjobs.runtime.duties import Strategy as DutyStrategy
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.metrics import Rollup
 from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.pauser import Pauser
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.pruner import Pruner, keeping
 from asyncjobs.runtime.rescuer import Rescuer
@@ -87,6 +88,7 @@ class Duties:
         self.pruner = Pruner(
             link, keeping(settings), events=events, interval_seconds=settings.prune_interval, batch=settings.batch
         )
+        self.pauser = Pauser(link, wakes, events=events, interval_seconds=settings.pauses_interval)
         self.scheduler = Scheduler(
             opened.pool, wakes, schedules, events=events, runner_id=runner_id, interval_seconds=settings.schedule_interval
         )
@@ -108,7 +110,7 @@ class Duties:
 
     @property
     def _all(self) -> list[Duty]:
-        return [self.promoter, self.rescuer, self.serializer, self.pruner, self.scheduler, self.rollup, *self._own]
+        return [self.promoter, self.rescuer, self.serializer, self.pruner, self.scheduler, self.rollup, self.pauser, *self._own]
 
     async def check(self) -> None:
         """ConfigurationError when a duty is to be done under an advisory lock and there is a pooler in between."""

@@ -26,6 +26,7 @@ from asyncjobs.runtime.duty_set import Duties
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.telemetry.events import DatabaseFailed, RunnerStopped
 
@@ -53,6 +54,7 @@ class Stopping:
         revive_acker: Callable[[], None],
         end_services: Callable[[], None],
         metrics: Metrics,
+        resources: Resources,
         let_go: Callable[[], None],
     ) -> None:
         self._opened = opened
@@ -66,6 +68,7 @@ class Stopping:
         self._revive_acker = revive_acker  # if it was cancelled by somebody else
         self._end_services = end_services  # cancels them
         self._metrics = metrics
+        self._resources = resources
         self._let_go = let_go  # of what they used, after the last write
         self._hurry = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -109,7 +112,10 @@ class Stopping:
             if not all_ended:
                 self._attempts.cancel_all("shutdown")
                 await self._attempts.wait_ended(_CANCEL_SECONDS)
-            await self._write_outcomes(at_least_until, grace_ends_at=began + grace)
+            await asyncio.gather(
+                self._write_outcomes(at_least_until, grace_ends_at=began + grace),
+                self._close_resources(at_least_until, grace_ends_at=began + grace),
+            )
             abandoned = sorted({*self._attempts.ids, *self._settler.ids, *self._acker.unwritten_ids})
             await self._leave(stays=bool(abandoned) or not self._acker.is_idle)
         finally:
@@ -139,6 +145,13 @@ class Stopping:
         if self._settler.ids or not self._acker.is_idle:
             # The database is away: the rescue of other runners, or of this one when it comes back, takes them.
             self._opened.is_silent = True
+
+    async def _close_resources(self, at_least_until: float, *, grace_ends_at: float) -> None:
+        """Close what the attempts shared. A second stop cuts off what is beyond its least time."""
+        await self._resources.close(at_least_until)
+        if grace_ends_at > at_least_until:
+            await self._wait_unless_hurried(self._resources.close(grace_ends_at))
+        await self._resources.let_go()
 
     async def _wait_written(self, until: float) -> None:
         with suppress(TimeoutError):

@@ -23,6 +23,12 @@ class Woken(Protocol):
     def wake_schedules(self) -> None:
         """A schedule was enabled."""
 
+    def wake_pauses(self) -> None:
+        """Something was paused or resumed, or a runner came that serves what nobody did."""
+
+    def wake_requests(self) -> None:
+        """The end of jobs that run was asked for."""
+
     def wake_leases(self, runner_id: int) -> None:
         """Leases are free, and this runner is to take them."""
 
@@ -37,6 +43,7 @@ class Wakes:
         self._notify = notify
         self._woken: list[Woken] = []
         self._waiters: dict[int, list[Callable[[], None]]] = {}
+        self._breakers: Callable[[], None] = _nothing
 
     def add(self, woken: Woken) -> Callable[[], None]:
         """Tell `woken` about changes, until the returned function is called."""
@@ -78,6 +85,19 @@ class Wakes:
                 woken.wake_keys()
         elif kind == "s":
             self.schedules(here_only=True)
+        elif kind == "b":
+            self.breakers(here_only=True)
+        elif kind == "p":
+            self.pauses(here_only=True)
+        elif kind == "x":
+            self.requested(here_only=True)
+
+    def requested(self, *, here_only: bool = False) -> None:
+        """The end of jobs that run was asked for: who runs them has to look."""
+        for woken in tuple(self._woken):
+            woken.wake_requests()
+        if not here_only:
+            self._notify("x")
 
     def schedules(self, *, here_only: bool = False) -> None:
         """A schedule was enabled: when it ticks next has to be found out."""
@@ -86,8 +106,27 @@ class Wakes:
         if not here_only:
             self._notify("s")
 
+    def watch_breakers(self, changed: Callable[[], None]) -> None:
+        """Tell this one when a circuit breaker has changed elsewhere."""
+        self._breakers = changed
+
+    def breakers(self, *, here_only: bool = False, there_only: bool = False) -> None:
+        """A circuit breaker has changed: whoever remembers how it was has to look."""
+        if not there_only:
+            self._breakers()
+        if not here_only:
+            self._notify("b")
+
+    def pauses(self, *, here_only: bool = False) -> None:
+        """Rows may not say any more what is paused and what is not."""
+        for woken in tuple(self._woken):
+            woken.wake_pauses()
+        if not here_only:
+            self._notify("p")
+
     def missed(self) -> None:
         """Notifications may have been missed until now."""
+        self._breakers()
         for woken in tuple(self._woken):
             woken.wake_all()
 
@@ -109,3 +148,7 @@ class Wakes:
         if self._waiters:
             for callback in tuple(self._waiters.get(job_id, ())):
                 callback()
+
+
+def _nothing() -> None:
+    pass

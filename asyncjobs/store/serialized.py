@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from asyncjobs.model.request import Wanted
 from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
 
@@ -13,7 +14,20 @@ from asyncjobs.store.database import Link
 MOST_REQUESTS: Final = 1_000
 
 VerbOutcome = Literal[
-    "cancelled", "requested", "retried", "unknown", "final", "waiting", "pending", "processing", "paused", "duplicate", "again"
+    "cancelled",
+    "dead",
+    "requested",
+    "retried",
+    "unknown",
+    "final",
+    "waiting",
+    "scheduled",
+    "pending",
+    "processing",
+    "failed",
+    "paused",
+    "duplicate",
+    "again",
 ]
 
 
@@ -107,6 +121,12 @@ async def release_ended(link: Link, job_id: int) -> list[str]:
     return row["queues"] or []
 
 
+async def end(link: Link, job_id: int, wanted: Wanted, message: str, max_errors: int = 10) -> Verb:
+    """End a job in whatever state it is, or write the request for it when it runs."""
+    (row,) = await link.fetch("end_job", job_id, wanted, message, max_errors)
+    return Verb(row["outcome"], row["was"], row["queues"] or [])
+
+
 async def rejoin(link: Link, job_ids: Sequence[int]) -> int:
     """Let jobs that wait in no line join theirs again, by way of a promotion that is due; returns how many needed it."""
     (row,) = await link.fetch("rejoin", job_ids)
@@ -115,8 +135,7 @@ async def rejoin(link: Link, job_ids: Sequence[int]) -> int:
 
 async def cancel(link: Link, job_id: int, message: str) -> Verb:
     """Cancel a job in whatever state it is."""
-    (row,) = await link.fetch("cancel_job", job_id, message)
-    return Verb(row["outcome"], row["was"], row["queues"] or [])
+    return await end(link, job_id, "cancel", message)
 
 
 async def retry(link: Link, job_id: int, by: str) -> Verb:

@@ -55,7 +55,13 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.ScheduleTicksSkipped: ("info", "asyncjobs.schedule.ticks_skipped"),
     e.ScheduleReanchored: ("warning", "asyncjobs.schedule.reanchored"),
     e.ScheduleDisabled: ("error", "asyncjobs.schedule.disabled"),
+    e.BreakerOpened: ("warning", "asyncjobs.breaker.opened"),
+    e.BreakerHalfOpened: ("info", "asyncjobs.breaker.half_opened"),
+    e.BreakerClosed: ("info", "asyncjobs.breaker.closed"),
+    e.BreakerMoved: ("warning", "asyncjobs.breaker.moved"),
     e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),
+    e.HookRaised: ("error", "asyncjobs.hook.raised"),
+    e.ResourceNotClosed: ("error", "asyncjobs.resource.not_closed"),
     e.SinkFailed: ("error", "asyncjobs.sink.failed"),
 }
 

@@ -1,16 +1,20 @@
 """An app of the program, pointed somewhere else for a test: its declarations stay what they are."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any, Literal, Unpack
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, Literal, TypeAlias, Unpack
 
 import msgspec
 
 from asyncjobs.app import AsyncJobs
 from asyncjobs.app_settings import MoreSettings, make_settings
+from asyncjobs.context import JobContext, Resource
 from asyncjobs.dsn import parse_dsn
 from asyncjobs.errors import UsageError
 from asyncjobs.model.outcome import Duration
+
+#: What `ctx.use` takes.
+Provider: TypeAlias = Callable[[JobContext], AbstractAsyncContextManager[Any]] | Resource[Any]
 
 
 class Settings(MoreSettings, total=False):
@@ -27,15 +31,23 @@ class Settings(MoreSettings, total=False):
 
 
 @contextmanager
-def override(jobs: AsyncJobs, /, *, dsn: str | None = None, **settings: Unpack[Settings]) -> Generator[AsyncJobs]:
+def override(
+    jobs: AsyncJobs,
+    /,
+    *,
+    dsn: str | None = None,
+    stand_ins: Mapping[Provider, Provider] | None = None,
+    **settings: Unpack[Settings],
+) -> Generator[AsyncJobs]:
     """Let the app use this DSN and these settings in the block, then its own again.
 
     With another DSN, `listen_dsn` and `connect_kwargs`, which belong to the app's own server, are left out, and the schema is
-    created when it is not there (`auto_migrate`), unless said otherwise. The app must be closed at the beginning and at the end:
-    open it inside. UsageError when it is open, ConfigurationError for a setting that cannot be meant.
+    created when it is not there (`auto_migrate`), unless said otherwise. `stand_ins` maps what handlers `ctx.use` to what they
+    get instead. The app must be closed at the beginning and at the end: open it inside. UsageError when it is open,
+    ConfigurationError for a setting that cannot be meant.
     """
     _refuse_open(jobs, "before override() is entered")
-    own_dsn, own_settings = jobs.dsn, jobs.settings
+    own_dsn, own_settings, own_stand_ins = jobs.dsn, jobs.settings, jobs.stand_ins
     given: dict[str, Any] = dict(settings)
     if dsn is not None:
         parse_dsn(dsn)
@@ -43,11 +55,13 @@ def override(jobs: AsyncJobs, /, *, dsn: str | None = None, **settings: Unpack[S
     # Made before anything is changed: what is refused leaves the app as it was.
     changed = make_settings({**msgspec.structs.asdict(own_settings), **given})
     jobs.dsn, jobs.settings = own_dsn if dsn is None else dsn, changed
+    given_stand_ins: Mapping[Any, Any] = stand_ins or {}
+    jobs.stand_ins = {**own_stand_ins, **given_stand_ins}
     try:
         yield jobs
         _refuse_open(jobs, "before override() is left")
     finally:
-        jobs.dsn, jobs.settings = own_dsn, own_settings
+        jobs.dsn, jobs.settings, jobs.stand_ins = own_dsn, own_settings, own_stand_ins
 
 
 def _refuse_open(jobs: AsyncJobs, when: str) -> None:

@@ -2,16 +2,17 @@
 
     assert await perform(add.new(1, 2)) == 3
 
-The payload goes through JSON and back, the handler gets a real JobContext, its timeout holds, `ctx.use` opens and closes, and
-what it returns must be storable. `ctx.progress` is checked and forgotten. `ctx.complete(connection)` writes nothing; its result
-is what `perform` returns. Jobs that the handler enqueues are kept in memory, by the `captured` block round the call if there is
-one.
+The payload goes through JSON and back, the handler gets a real JobContext, its timeout holds, `ctx.use` opens and closes, the
+app's hooks are round it, and what it returns must be storable. `ctx.progress` is checked and forgotten.
+`ctx.complete(connection)` writes nothing; its result is what `perform` returns. What the handler enqueues is kept in memory,
+by the `captured` block round the call if there is one.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from structlog.typing import FilteringBoundLogger
 
@@ -28,12 +29,15 @@ from asyncjobs.model.outcome import Cancel, Dead, Retry, Snooze, Verdict
 from asyncjobs.rows import admit
 from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.progress import progress_text
+from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, Events
 from asyncjobs.testing.captured import Captured, job_of
 from asyncjobs.which_app import open_apps
 
 N = TypeVar("N")
+
+_CLOSE_SECONDS: Final = 5.0
 
 
 async def perform(new: NewJob[N], /, *, attempt: int = 1, jobs: AsyncJobs | None = None) -> N | Verdict:
@@ -90,8 +94,9 @@ class _Performance:
         """What the handler answered; raises what failed the attempt."""
         ended: list[AttemptEnded] = []
         events, threads = Events(), Threads()
+        resources = Resources(events=events)
         events.subscribe(ended.append, AttemptEnded)
-        attempt = Attempt(_claimed(row, number), self, row.lane, self._surroundings(events, threads))
+        attempt = Attempt(_claimed(row, number), self, row.lane, self._surroundings(events, threads, resources))
         task = attempt.start(_nothing)
         try:
             await asyncio.shield(task)
@@ -101,6 +106,8 @@ class _Performance:
             raise
         finally:
             threads.close()
+            await resources.close(time.monotonic() + _CLOSE_SECONDS)
+            await resources.let_go()
         if ended[0].error is not None:
             raise ended[0].error
         return self._handler.decode_result(self._completed[-1]) if self._completed else self._checked(self._answer)
@@ -115,12 +122,13 @@ class _Performance:
                 self.encode_result(answer)
         return answer
 
-    def _surroundings(self, events: Events, threads: Threads) -> Surroundings:
+    def _surroundings(self, events: Events, threads: Threads, resources: Resources) -> Surroundings:
         settings = self._app.settings
         return Surroundings(
             open_context=self._open_context, events=events, runner_id=lambda: 0, threads=threads,
             max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
             report_progress=lambda _, done, note: _forget(progress_text(done, note)), complete=self._complete,
+            share=resources.use, hooks=self._app.hooks.attempt,
         )  # fmt: skip
 
     def _open_context(self, attempt: Attempt, job: Job, log: FilteringBoundLogger) -> JobContext:

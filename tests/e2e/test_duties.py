@@ -59,7 +59,7 @@ async def test_declared_duty_is_done_by_a_runner_and_shown(dsn: str, schema: str
 
         await eventually(shown, description="its lease says what it did")
         leases = {one.duty: one.runner_id for one in await jobs.admin.leases()}
-        assert leases == dict.fromkeys(("prune", "report", "rescue", "rollup", "sweep"), runner.id)
+        assert leases == dict.fromkeys(("pauses", "prune", "report", "rescue", "rollup", "sweep"), runner.id)
 
 
 async def test_app_that_only_enqueues_does_no_duties(dsn: str, log: Log) -> None:
@@ -102,11 +102,11 @@ async def test_of_two_runners_one_does_it_and_the_other_follows_within_a_second_
 async def test_successor_takes_every_lease_of_a_runner_that_stops(dsn: str, log: Log, recorder: Recorder) -> None:
     first, second = an_app(dsn, log, "first"), an_app(dsn, log, "second")
     async with first.runner() as holder:
-        await eventually(lambda: len(holder.duties.leader._leases.held) == 5, description="it holds all")
+        await eventually(lambda: len(holder.duties.leader._leases.held) == 6, description="it holds all")
         async with second.runner() as heir:
             await heir.listening.wait_settled()
             await holder.stop()
-            await eventually(lambda: len(heir.duties.leader._leases.held) == 5, description="the successor holds all")
+            await eventually(lambda: len(heir.duties.leader._leases.held) == 6, description="the successor holds all")
             released = [event for event in recorder.of(LeaseEnded) if event.reason == "released"]
             assert {event.successor for event in released} == {heir.id}
     assert {event.runner_id for event in recorder.of(LeaseAcquired)} == {holder.id, heir.id}
@@ -236,7 +236,7 @@ async def test_registry_shows_who_runs_what_and_who_did(dsn: str, log: Log) -> N
         async with jobs.runner() as runner:
             [shown] = await jobs.admin.runners()
             assert (shown.id, shown.queues, shown.duties, shown.ended_at) == (
-                runner.id, ["default"], ["promote", "prune", "report", "rescue", "rollup", "sweep"], None,
+                runner.id, ["default"], ["pauses", "promote", "prune", "report", "rescue", "rollup", "sweep"], None,
             )  # fmt: skip
         [shown] = await jobs.admin.runners()
         assert (shown.id, shown.beat_at, shown.died_at) == (runner.id, None, None)
@@ -285,7 +285,7 @@ async def test_advisory_lock_through_a_pooler_is_refused_at_open(dsn: str, log: 
     [
         (
             {"strategies": {"corn": "lease"}},
-            'names "corn": the duties that are built in are cron, promote, prune, rescue, rollup, sweep',
+            'names "corn": the duties that are built in are cron, pauses, promote, prune, rescue, rollup, sweep',
         ),
         ({"strategies": {"prune": "leader"}}, "strategy='leader'"),
         ({"lease_renew": 3.0, "lease_trust": 5.0}, "lease_trust=5 must be at least twice lease_renew=3"),

@@ -22,7 +22,8 @@ class Work:
         self.go = asyncio.Event()
         self.running = 0
         self.stopped: list[RunnerStopped] = []
-        self.jobs = AsyncJobs(dsn, schema=schema, hooks=[self._note], **options)
+        self.jobs = AsyncJobs(dsn, schema=schema, **options)
+        self.jobs.events.subscribe(self._note)
         self._connection = connection
         self._schema = quote_identifier(schema)
 

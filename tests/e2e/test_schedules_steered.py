@@ -105,9 +105,9 @@ async def test_who_fires_is_shown(app: AsyncJobs) -> None:
 async def test_a_runner_without_schedules_does_not_hold_their_lease(dsn: str) -> None:
     without = AsyncJobs(dsn)
     async with without.runner() as runner:
-        await eventually(lambda: len(runner.duties.leader.held()) == 4, description="it holds the others")
-        assert [lease.duty for lease in await without.admin.leases()] == ["prune", "rescue", "rollup", "sweep"]
-        assert without.health().runners[0].leases == ["prune", "rescue", "rollup", "sweep"]
+        await eventually(lambda: len(runner.duties.leader.held()) == 5, description="it holds the others")
+        assert [lease.duty for lease in await without.admin.leases()] == ["pauses", "prune", "rescue", "rollup", "sweep"]
+        assert without.health().runners[0].leases == ["pauses", "prune", "rescue", "rollup", "sweep"]
 
 
 class Side:
@@ -117,7 +117,8 @@ class Side:
         self.fired: list[ScheduleFired] = []
         self.fired_at: list[float] = []
         self.acquired: list[str] = []
-        self.jobs = AsyncJobs(dsn, schema=schema, notify=notify, hooks=[self._note], **options)
+        self.jobs = AsyncJobs(dsn, schema=schema, notify=notify, **options)
+        self.jobs.events.subscribe(self._note)
 
         @self.jobs.job("tick")
         async def tick() -> None: ...

@@ -28,9 +28,10 @@ def say(event: Event) -> None:
 
 
 jobs = AsyncJobs(
-    DSN, hooks=[say], heartbeat=5 * SCALE, runner_timeout=30 * SCALE, lease_expiry=10 * SCALE, schedule_interval=15 * SCALE,
+    DSN, heartbeat=5 * SCALE, runner_timeout=30 * SCALE, lease_expiry=10 * SCALE, schedule_interval=15 * SCALE,
     strategies={"promote": "lease"}, grace=1,
 )  # fmt: skip
+jobs.events.subscribe(say)
 state: list["asyncpg.Connection[asyncpg.Record]"] = []
 
 

@@ -18,7 +18,8 @@ def say(event: Event) -> None:
             pass
 
 
-jobs = AsyncJobs(hooks=[say], heartbeat=0.5, runner_timeout=3, rescue_interval=0.5, grace=0)
+jobs = AsyncJobs(heartbeat=0.5, runner_timeout=3, rescue_interval=0.5, grace=0)
+jobs.events.subscribe(say)
 
 
 @jobs.job("tick", max_attempts=10)

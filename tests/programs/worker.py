@@ -27,7 +27,6 @@ def say(event: Event) -> None:
 
 jobs = AsyncJobs(
     queues=[Queue("default", concurrency=5)],
-    hooks=[say],
     heartbeat=0.2,
     runner_timeout=1.2,
     rescue_interval=0.2,
@@ -38,6 +37,7 @@ jobs = AsyncJobs(
     listener_keepalive=float(os.environ.get("LISTENER_KEEPALIVE", "5")),
     grace=0,
 )
+jobs.events.subscribe(say)
 
 
 @jobs.job("quick")

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from asyncjobs.model.claim import Claimed
+from asyncjobs.model.request import Wanted
 from asyncjobs.model.status import FINAL, TRANSITIONS, Status
-from asyncjobs.store import due, jobs, runners
+from asyncjobs.store import due, jobs, runners, serialized
 from asyncjobs.store.database import Database
 from asyncjobs.testing import MovableClock
 from tests.support.claims import Claims, an_ack
@@ -26,6 +27,7 @@ T = TypeVar("T")
 LONG = 1000.0
 #: Jobs that live at a time: with more, steps go into jobs instead of into what becomes of them.
 MOST = 4
+WANTED: tuple[Wanted, ...] = ("cancel", "dead", "fail")
 
 MOVES = """
 CREATE TABLE public.moves (was text, now text);
@@ -64,6 +66,7 @@ class Modelled:
     snoozes: int = 0
     rescues: int = 0
     claim: Claimed | None = None
+    wanted: Wanted | None = None
 
     @property
     def state(self) -> tuple[str, int, int, int]:
@@ -115,6 +118,8 @@ class Lives(RuleBasedStateMachine):
             may += [self.ack, self.ack, self.ack, self.give_back, self.rescue, self.operator_takes_back]
         if self.lost:
             may.append(self.ack_late)
+        if self.jobs:
+            may.append(self.operator_ends)
         chance.choice(may)(chance)
 
     def enqueue(self, chance: Random) -> None:
@@ -137,11 +142,17 @@ class Lives(RuleBasedStateMachine):
             job.status = "pending" if line[0] == job.id else "waiting"
 
     def end(self, job: Modelled, status: Status) -> None:
-        job.status = status
         if job.key is not None:
-            line = self.lines[job.key]
-            assert line.pop(0) == job.id, "only the head of a line runs"
-            if line:
+            assert self.lines[job.key][0] == job.id, "only the head of a line runs"
+        self.leave(job, status)
+
+    def leave(self, job: Modelled, status: Status) -> None:
+        job.status = status
+        line = [] if job.key is None else self.lines.setdefault(job.key, [])
+        if job.id in line:
+            was_head = line[0] == job.id
+            line.remove(job.id)
+            if was_head and line:
                 self.jobs[line[0]].status = "pending"
 
     def wait(self, chance: Random) -> None:
@@ -197,6 +208,35 @@ class Lives(RuleBasedStateMachine):
             job.status = "pending"
         else:
             self.end(job, {"completed": "completed", "cancel": "cancelled", "dead": "dead"}[kind])  # type: ignore[arg-type]
+            return
+        if job.wanted is not None:
+            self.obey(job, charged=kind != "retry")
+
+    def obey(self, job: Modelled, *, charged: bool) -> None:
+        """What was asked for while the attempt ran that has just ended, and did not end the job."""
+        wanted, job.wanted = job.wanted, None
+        if wanted != "fail":
+            self.end(job, "cancelled" if wanted == "cancel" else "dead")
+        elif charged:
+            job.attempts += 1
+            job.status, job.due_at = "failed", self.now
+            if job.attempts >= job.max_attempts:
+                self.end(job, "dead")
+
+    def operator_ends(self, chance: Random) -> None:
+        job, wanted = chance.choice(list(self.jobs.values())), chance.choice(WANTED)
+        verb = self.world.run(serialized.end(self.world.claims.link, job.id, wanted, "by me"))
+        assert verb.was == job.status
+        if job.status in FINAL:
+            assert verb.outcome == "final"
+        elif job.status == "processing":
+            assert verb.outcome == "requested"
+            job.wanted = wanted
+        elif wanted == "fail":
+            assert verb.outcome == job.status
+        else:
+            self.leave(job, "cancelled" if wanted == "cancel" else "dead")
+            assert verb.outcome == job.status
 
     def lose(self, change: Callable[[Modelled], None]) -> None:
         for job in self.of("processing"):
@@ -222,7 +262,10 @@ class Lives(RuleBasedStateMachine):
 
         def change(job: Modelled) -> None:
             job.rescues += 1
-            if job.attempts >= job.max_attempts:
+            wanted, job.wanted = job.wanted, None
+            if wanted == "cancel":
+                self.end(job, "cancelled")
+            elif wanted == "dead" or job.attempts >= job.max_attempts:
                 self.end(job, "dead")
             else:
                 job.status = "pending"

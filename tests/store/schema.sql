@@ -17,12 +17,18 @@ CREATE TABLE asyncjobs.background_job_leases (
 CREATE TABLE asyncjobs.circuit_breakers (
     service_name text NOT NULL,
     state text DEFAULT 'closed'::text NOT NULL,
+    reason text,
     failure_count integer DEFAULT 0 NOT NULL,
     success_count integer DEFAULT 0 NOT NULL,
     last_failure_at timestamp with time zone,
     opened_at timestamp with time zone,
+    half_opens_at timestamp with time zone,
     half_opened_at timestamp with time zone,
+    probe_tokens bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    probes_lapse_at timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
+    version bigint DEFAULT 0 NOT NULL,
     updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    CONSTRAINT circuit_breakers_probes_check CHECK ((cardinality(probe_tokens) = cardinality(probes_lapse_at))),
     CONSTRAINT circuit_breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half-open'::text]))),
     CONSTRAINT circuit_breakers_pkey PRIMARY KEY (service_name)
 );
@@ -147,6 +153,8 @@ CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, cre
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
+CREATE INDEX jobs_paused ON asyncjobs.jobs USING btree (type, place) WHERE (status = 'paused'::text);
+CREATE INDEX jobs_requested ON asyncjobs.jobs USING btree (runner_id) WHERE ((status = 'processing'::text) AND (requested_outcome IS NOT NULL));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id) WHERE (runner_id IS NOT NULL);
 CREATE INDEX jobs_waiting ON asyncjobs.jobs USING btree (id) WHERE (status = 'waiting'::text);
 
@@ -190,6 +198,7 @@ CREATE TABLE asyncjobs.runners (
     queues text[] NOT NULL,
     types text[] NOT NULL,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
+    slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -319,7 +328,16 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5fb3f1f3a903adaf
+-- body: 8071f29552d67b12
+
+CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
+    RETURNS TABLE(letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 72bb17ecccac9525
 
 CREATE FUNCTION asyncjobs.add_histograms(jsonb, jsonb)
     RETURNS jsonb
@@ -366,28 +384,7 @@ CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d9f471ef9c21c035
-
-CREATE FUNCTION asyncjobs.cancel_job(_id bigint, _message text, OUT outcome text, OUT was text, OUT queues text[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET lock_timeout TO '1s'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 170156251b9fe254
-
-CREATE FUNCTION asyncjobs.cancel_waiting(_ids bigint[], _message text)
-    RETURNS boolean
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f796e549eba5f6d4
+-- body: e9edb28027de3dd5
 
 CREATE FUNCTION asyncjobs.channel()
     RETURNS text
@@ -417,6 +414,18 @@ CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text,
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 289b2f3ca88f51b9
+
+CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c4a6bf8ddaa93af6
 
 CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _definitions text[], OUT registered boolean, OUT added text[], OUT changed text[], OUT enabled text[], OUT removed text[], OUT differing text[])
     RETURNS record
@@ -467,6 +476,38 @@ CREATE FUNCTION asyncjobs.end_dedup(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5a147d69213ad3bf
+
+CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, _max_errors integer)
+    RETURNS TABLE(id bigint, outcome text, was text, queues text[])
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9a382566c917d398
+
+CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b00a5434daebd702
+
 CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[])
     RETURNS record
     LANGUAGE plpgsql
@@ -510,7 +551,17 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 154485bad1d19156
 
-CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
+CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ee1f95f370beedf5
+
+CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
     RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -518,13 +569,13 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d06c3bbcbddeebee
+-- body: ef1fc635c07fd094
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5d788f4419d48065
+-- body: fb1bad854ad7aece
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
@@ -559,6 +610,14 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[])
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0df9f9a3693f4339
+
+CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
+    RETURNS TABLE(formerly text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET lock_timeout TO '500ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4eb2cc35636dcb51
 
 CREATE FUNCTION asyncjobs.hold_key(_key text)
     RETURNS void
@@ -666,6 +725,13 @@ CREATE FUNCTION asyncjobs.look_again(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 22218ce575cc6b65
 
+CREATE FUNCTION asyncjobs.look_at_breakers(_services text[])
+    RETURNS TABLE(service_name text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4d9018b06f277ca8
+
 CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_id bigint, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text, OUT lost bigint[], OUT last_id bigint)
     RETURNS record
     LANGUAGE plpgsql
@@ -704,6 +770,16 @@ CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 10ea629eebab31d8
 
+CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 718c6966de3618bb
+
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
     LANGUAGE plpgsql
@@ -713,6 +789,12 @@ CREATE FUNCTION asyncjobs.orphans(_limit integer)
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c988d1a548a2764a
+
+CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7411ff119aa255ea
 
 CREATE FUNCTION asyncjobs.pause_key(_key text, _reason text, _by text)
     RETURNS boolean
@@ -767,7 +849,7 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c6bf71ff6573a483
+-- body: 59279b75bac214ad
 
 CREATE FUNCTION asyncjobs.record_metrics(_types text[], _statuses text[], _counts bigint[], _queue_seconds double precision[], _run_seconds double precision[], _queue_times jsonb[], _run_times jsonb[])
     RETURNS void
@@ -857,6 +939,25 @@ CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 011d3d3347ac8b20
+
+CREATE FUNCTION asyncjobs.requests(_runner bigint)
+    RETURNS TABLE(id bigint, token bigint, wanted text, message text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 514d3a5c6d410258
+
+CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolean)
+    RETURNS TABLE(letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: cf3a7539d4edc6b4
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
@@ -965,5 +1066,15 @@ CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
+
+CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, _max_errors integer)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c72cb26d6724e48f
 
 CREATE AGGREGATE asyncjobs.sum_histograms(jsonb) (SFUNC = asyncjobs.add_histograms, STYPE = jsonb, INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);

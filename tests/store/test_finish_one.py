@@ -73,13 +73,14 @@ async def test_next_job_is_not_claimed_by_a_runner_that_is_gone(world: Peers) ->
     assert (await world.status(job.id), await world.line()) == ("completed", [(second, "pending")])
 
 
-@pytest.mark.parametrize(("kind", "name"), [("queue", "default"), ("type", "email")])
-async def test_next_job_that_is_paused_does_not_start(world: Peers, kind: str, name: str) -> None:
+@pytest.mark.parametrize(("kind", "name", "becomes"), [("queue", "default", "pending"), ("type", "email", "paused")])
+async def test_next_job_that_is_paused_does_not_start(world: Peers, kind: str, name: str, becomes: str) -> None:
     second = await world.a.enqueue(times=2)
     job = await world.a.claim_one()
     await insert(world.admin, "pauses", kind=kind, name=name)
     assert (await world.a.complete(job)).claimed == []
-    assert await world.line() == [(second, "paused")]
+    assert await world.a.claim() == []
+    assert await world.line() == [(second, becomes)]
 
 
 async def test_paused_key_stands_still(world: Peers) -> None:

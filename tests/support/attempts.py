@@ -4,16 +4,18 @@ import asyncio
 import json
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
+from asyncjobs.app import AsyncJobs
 from asyncjobs.context import JobContext, current
 from asyncjobs.handlers import Declared, Handler
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime.attempt import Attempt, Surroundings
+from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import Events
 from tests.support.claims import a_claimed
@@ -24,6 +26,7 @@ class Runs:
 
     def __init__(self, **surroundings: Any) -> None:
         self.events = Events()
+        self._app = AsyncJobs()
         self.contexts: list[JobContext] = []
         self.acks: list[Ack] = []
         self.reports: list[tuple[float, str]] = []
@@ -37,11 +40,12 @@ class Runs:
             "max_error_bytes": 1000,
             "report_progress": lambda _attempt, done, note: self.reports.append((done, note)),
             "complete": self._complete,
+            "share": Resources(events=self.events).use,
         }
         self.surroundings = Surroundings(**(given | surroundings))
 
     def _open_context(self, attempt: Attempt, job: Job, log: FilteringBoundLogger) -> JobContext:
-        context = JobContext(job=job, jobs=cast("Any", None), log=log, attempt=attempt)
+        context = JobContext(job=job, jobs=self._app, log=log, attempt=attempt)
         current.set(context)
         self.contexts.append(context)
         return context

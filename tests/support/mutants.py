@@ -38,12 +38,13 @@ async def mutate(connection: Connection, database: Database, mutant: Mutant) -> 
     await connection.execute(mutated(database, mutant))
 
 
-_KEYS, _FINISH, _RESCUE, _SWEEP, _VERBS = (
+_KEYS, _FINISH, _RESCUE, _SWEEP, _VERBS, _MANAGEMENT = (
     "0002_keys.sql",
     "0004_finish.sql",
     "0007_rescue.sql",
     "0008_serializer.sql",
     "0009_verbs.sql",
+    "0013_management.sql",
 )
 _SLOTS = "FROM unnest(asyncjobs.key_slots(_keys)) AS slots(slot);"
 _DISPATCHED = "AND d.job_id IS NOT NULL)"
@@ -102,7 +103,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("no new head after a release", _VERBS, "release_key", _OTHER_HEADS, "", ["a_released_key_has_a_head"]),
     Mutant("no new head after a resume", _VERBS, "resume_key", _ALL_HEADS, "",
            ["a_resumed_key_has_a_head"]),
-    Mutant("no new head after a cancel", _VERBS, "cancel_job", "_heads := asyncjobs.release_keys(ARRAY[_id]);", "",
+    Mutant("no new head after a cancel", _MANAGEMENT, "end_job", "_heads := asyncjobs.release_keys(ARRAY[_id]);", "",
            ["a_key_whose_head_was_cancelled_has_another"]),
     Mutant("no new head after a retry", _VERBS, "retry_job", _ITS_HEAD, "",
            ["a_retried_job_of_an_idle_key_is_its_head"]),

@@ -30,6 +30,8 @@ class Woken:
         self.due: list[float] = []
         self.keys = 0
         self.schedules = 0
+        self.pauses = 0
+        self.requests = 0
         self.leases: list[int] = []
         self.all = 0
 
@@ -44,6 +46,12 @@ class Woken:
 
     def wake_schedules(self) -> None:
         self.schedules += 1
+
+    def wake_pauses(self) -> None:
+        self.pauses += 1
+
+    def wake_requests(self) -> None:
+        self.requests += 1
 
     def wake_leases(self, runner_id: int) -> None:
         self.leases.append(runner_id)

@@ -27,6 +27,7 @@ from asyncjobs import (
     CircuitBreaker,
     Dead,
     DutyContext,
+    Hook,
     Job,
     JobContext,
     JobHandle,
@@ -34,11 +35,13 @@ from asyncjobs import (
     JobType,
     Lane,
     NewJob,
+    Outcome,
     Queue,
     Retry,
     Runner,
     Snooze,
     Verdict,
+    resource,
 )
 from asyncjobs.integrations.aiohttp import JOBS, setup
 from asyncjobs.testing import (
@@ -88,6 +91,26 @@ class Colour(Enum):
     RED = "red"
 
 
+class Stamp(Hook):
+    async def before_enqueue(self, job: NewJob[Any], /) -> NewJob[Any]:
+        return job.using(created_by="me", priority=1)
+
+    async def after_enqueue(self, job: NewJob[Any], /, handle: JobHandle[Any] | None, error: BaseException | None) -> None:
+        pass
+
+    async def before_attempt(self, ctx: JobContext, /) -> None:
+        assert_type(await ctx.use(shared), list[int])
+
+    async def after_attempt(self, ctx: JobContext, /, outcome: Outcome) -> None:
+        assert_type(outcome.message, str | None)
+
+
+@resource
+@asynccontextmanager
+async def shared() -> AsyncGenerator[list[int]]:
+    yield [1]
+
+
 router = JobRouter(queue="mail", lane="fast", timeout=60, max_attempts=5, backoff=Backoff(2))
 jobs = AsyncJobs(
     "postgresql://x",
@@ -99,7 +122,7 @@ jobs = AsyncJobs(
     poll_interval=None,
     heartbeat=2.5,
     runner_timeout=timedelta(seconds=20),
-    hooks=[print],
+    hooks=[Stamp()],
 )
 from_environment = AsyncJobs()
 
@@ -359,7 +382,7 @@ async def testing() -> None:
         assert_type(await assert_enqueued(enqueued, with_context, {"to": "a"}, priority=1, count=2), Job)
     await refute_enqueued(jobs, plain_with_context.using(queue="mail"), delay=timedelta(hours=1))
     await assert_enqueued(jobs, "by name")
-    with override(jobs, dsn="postgresql://x", schema="y", grace=1, heartbeat=timedelta(seconds=1)) as same:
+    with override(jobs, stand_ins={shared: shared}, dsn="postgresql://x", schema="y", grace=1, heartbeat=timedelta(seconds=1)) as same:
         assert_type(same, AsyncJobs)
     async with MovableClock(jobs) as clock:
         await clock.advance(timedelta(days=1))

@@ -9,7 +9,7 @@ import psycopg
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session
 
-from asyncjobs import AsyncJobs, Backoff, DutyContext, JobContext, JobRouter, JobType, Lane, Queue, Retry, Snooze
+from asyncjobs import AsyncJobs, Backoff, DutyContext, Hook, JobContext, JobRouter, JobType, Lane, NewJob, Queue, Retry, Snooze, resource
 from asyncjobs.testing import assert_enqueued, captured, override, perform, run_until_idle
 
 router = JobRouter()
@@ -241,3 +241,21 @@ async def testing() -> None:
     with captured(router):  # E
         pass
     await run_until_idle(router)  # E
+
+
+# -- hooks and resources
+
+
+class Wrong(Hook):
+    async def before_enqueue(self, job: NewJob[Any], /) -> str:  # E
+        return ""
+
+
+AsyncJobs(hooks=[print])  # E
+AsyncJobs(hooks=[Hook])  # E
+send.new("a", "b").using(prio=1)  # E
+
+
+@resource  # E
+async def unmanaged() -> int:
+    return 1

@@ -55,10 +55,11 @@ BEGIN
     END IF;
 END $$;
 
--- Whether an operator holds jobs of this queue, type or key back.
+-- Whether an operator holds jobs of this type or key back. A paused queue is the claim's affair alone: nobody else looks at its rows,
+-- and pausing and resuming a long one costs nothing.
 CREATE FUNCTION asyncjobs.is_paused(_queue text, _type text, _key text) RETURNS boolean LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM asyncjobs.pauses AS p
-    WHERE (p.kind = 'queue' AND p.name = _queue) OR (p.kind = 'type' AND p.name = _type) OR (p.kind = 'key' AND p.name = _key));
+    WHERE (p.kind = 'type' AND p.name = _type) OR (p.kind = 'key' AND p.name = _key));
 
 -- Dispatch the head of every one of these keys that has none dispatched. Callers hold the keys' locks, or have just deleted the
 -- dispatched row in this transaction. Idle keys are filtered before any row is locked: otherwise this deadlocks with acks.

@@ -48,15 +48,8 @@ BEGIN
     INTO written, pending, _asked, _dead, _ended_keyed, _ended_dedup FROM acked AS a;
 
     IF _asked IS NOT NULL THEN
-        WITH obeyed AS (
-            UPDATE asyncjobs.jobs AS j
-            SET status = CASE j.requested_outcome WHEN 'dead' THEN 'dead' ELSE 'cancelled' END, completed_at = _now,
-                error_message = coalesce(j.request_message, j.error_message)
-            WHERE j.id = ANY (_asked) RETURNING j.id, j.status, j.serialization_key, j.dedup_key)
-        SELECT _dead || array_agg(o.id) FILTER (WHERE o.status = 'dead'),
-            _ended_keyed || array_agg(o.id) FILTER (WHERE o.serialization_key IS NOT NULL),
-            _ended_dedup || array_agg(o.id) FILTER (WHERE o.dedup_key IS NOT NULL)
-        INTO _dead, _ended_keyed, _ended_dedup FROM obeyed AS o;
+        SELECT _dead || o.dead, _ended_keyed || o.ended_keyed, _ended_dedup || o.ended_dedup
+        INTO _dead, _ended_keyed, _ended_dedup FROM asyncjobs.obey_requests(_asked, _max_errors) AS o;
     END IF;
 
     IF _dead IS NOT NULL THEN
@@ -70,13 +63,14 @@ BEGIN
     END IF;
 END $$;
 
--- Write the dead letters of jobs that just died.
+-- Write the dead letters of jobs that just died. How often their work was requeued, or started over, goes on from letter to letter.
 CREATE FUNCTION asyncjobs.bury(_ids bigint[]) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, error_details, died_at)
+    INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, error_details, died_at, requeue_count)
     SELECT j.id, to_jsonb(j) - 'errors' - 'claim_token' - 'enqueue_token' - 'runner_id', j.error_message,
-        jsonb_build_object('errors', j.errors, 'attempts', j.attempts), j.completed_at
+        jsonb_build_object('errors', j.errors, 'attempts', j.attempts), j.completed_at,
+        coalesce((SELECT max(d.requeue_count) FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = ANY (ARRAY[j.id, j.requeued_from])), 0)
     FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' ORDER BY j.id;
 END $$;
 
@@ -178,7 +172,8 @@ BEGIN
         j.serialization_key, j.requeued_from, j.trace_context, j.progress, j.last_error, j.created_at;
 END $$;
 
--- One call of a runner: outcomes in, lost claims and new claims out. Row kinds of the answer:
+-- One call of a runner: outcomes in, lost claims and new claims out. Of each group of `_probe_types` (none of them is in `_types`) no
+-- more jobs are claimed than its limit, over all scans, and each scan begins with them. Row kinds of the answer:
 --   'lost'  an outcome whose claim was not ours any more (id, token)
 --   'head'  a job of `queue` became pending here and was not claimed here: that queue is to be notified
 --   'gone'  the runner's own row is missing: it was declared dead, nothing was claimed
@@ -187,7 +182,8 @@ CREATE FUNCTION asyncjobs.finish(
     _runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays float8[], _refunds boolean[], _snoozes boolean[],
     _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer,
     _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[],
-    _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
+    _types text[], _rescued boolean, _token_base bigint, _token_seq bigint,
+    _probe_types text[], _probe_groups integer[], _probe_limits integer[])
 RETURNS TABLE (kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb,
     priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer,
     scheduled_at timestamptz, run_at timestamptz, started_at timestamptz, correlation_id text, parent_job_id bigint, created_by text,
@@ -203,6 +199,10 @@ DECLARE
     _seq bigint := _token_seq;
     _limit integer;
     _count integer;
+    _most integer;
+    _of text[];
+    _is_probe boolean;
+    _again boolean;
     _any_paused boolean;
 BEGIN
     IF cardinality(_ids) > 0 THEN
@@ -229,31 +229,38 @@ BEGIN
         IF _any_paused THEN
             _types := ARRAY(SELECT t.type FROM unnest(_types) AS t(type)
                 EXCEPT SELECT p.name FROM asyncjobs.pauses AS p WHERE p.kind = 'type');
+            _probe_types := ARRAY(SELECT CASE WHEN p.name IS NULL THEN t.type END
+                FROM unnest(_probe_types) WITH ORDINALITY AS t(type, number)
+                LEFT JOIN asyncjobs.pauses AS p ON p.kind = 'type' AND p.name = t.type ORDER BY t.number);
         END IF;
         FOR _scan IN 1 .. coalesce(cardinality(_scan_queues), 0) LOOP
             _limit := _scan_limits[_scan];
             CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = _scan_queues[_scan]);
-            IF _rescued AND _limit > 0 THEN
-                RETURN QUERY SELECT 'job', _scan, _scan_queues[_scan], c.id, c.token, c.lane, c.type, c.version, c.payload, c.priority,
-                    c.place, c.attempts, c.max_attempts, c.timeout, c.snoozes, c.rescues, c.scheduled_at, c.run_at, c.started_at,
-                    c.correlation_id, c.parent_job_id, c.created_by, c.dedup_key, c.serialization_key, c.requeued_from,
-                    c.trace_context, c.progress, c.last_error, c.created_at
-                FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], 1, -1, -1, _types, true, _token_base, _seq) AS c;
-                GET DIAGNOSTICS _count = ROW_COUNT;
-                _seq := _seq + _count;
-                _limit := _limit - _count;
-                _rescued := _count = 0;  -- one at a time in a runner: such a job may have killed the last one
-            END IF;
-            IF _limit > 0 THEN
-                RETURN QUERY SELECT 'job', _scan, _scan_queues[_scan], c.id, c.token, c.lane, c.type, c.version, c.payload, c.priority,
-                    c.place, c.attempts, c.max_attempts, c.timeout, c.snoozes, c.rescues, c.scheduled_at, c.run_at, c.started_at,
-                    c.correlation_id, c.parent_job_id, c.created_by, c.dedup_key, c.serialization_key, c.requeued_from,
-                    c.trace_context, c.progress, c.last_error, c.created_at
-                FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], _limit, _scan_priorities[_scan],
-                    _scan_places[_scan], _types, false, _token_base, _seq) AS c;
-                GET DIAGNOSTICS _count = ROW_COUNT;
-                _seq := _seq + _count;
-            END IF;
+            FOR _group IN 1 .. coalesce(cardinality(_probe_limits), 0) + 1 LOOP
+                _is_probe := coalesce(_group <= cardinality(_probe_limits), false);
+                _of := CASE WHEN _is_probe
+                            THEN ARRAY(SELECT p.type FROM unnest(_probe_types, _probe_groups) AS p(type, number) WHERE p.number = _group)
+                            ELSE _types END;
+                FOREACH _again IN ARRAY ARRAY[true, false] LOOP
+                    -- Of rescued jobs one at a time in a runner: such a job may have killed the last one.
+                    _most := CASE WHEN _is_probe THEN least(_limit, _probe_limits[_group]) ELSE _limit END;
+                    CONTINUE WHEN _most = 0 OR (_again AND NOT _rescued);
+                    RETURN QUERY SELECT 'job', _scan, _scan_queues[_scan], c.id, c.token, c.lane, c.type, c.version, c.payload,
+                        c.priority, c.place, c.attempts, c.max_attempts, c.timeout, c.snoozes, c.rescues, c.scheduled_at, c.run_at,
+                        c.started_at, c.correlation_id, c.parent_job_id, c.created_by, c.dedup_key, c.serialization_key,
+                        c.requeued_from, c.trace_context, c.progress, c.last_error, c.created_at
+                    FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
+                        CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_priorities[_scan] END,
+                        CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_places[_scan] END, _of, _again, _token_base, _seq) AS c;
+                    GET DIAGNOSTICS _count = ROW_COUNT;
+                    _seq := _seq + _count;
+                    _limit := _limit - _count;
+                    _rescued := _rescued AND NOT (_again AND _count > 0);
+                    IF _is_probe THEN
+                        _probe_limits[_group] := _probe_limits[_group] - _count;
+                    END IF;
+                END LOOP;
+            END LOOP;
         END LOOP;
     END IF;
 
@@ -423,7 +430,7 @@ RETURNS TABLE (kind text, id bigint, queue text) LANGUAGE plpgsql SET search_pat
 BEGIN
     PERFORM set_config('lock_timeout', '500ms', true);
     RETURN QUERY SELECT f.kind, f.id, f.queue FROM asyncjobs.finish(_runner, _ids, _tokens, _statuses, _delays, _refunds, _snoozes,
-        _results, _dropped, _messages, _errors, _max_errors, NULL, NULL, NULL, NULL, NULL, NULL, false, 0, 0) AS f;
+        _results, _dropped, _messages, _errors, _max_errors, NULL, NULL, NULL, NULL, NULL, NULL, false, 0, 0, NULL, NULL, NULL) AS f;
 END $$;
 
 -- How far running handlers are.

@@ -4,80 +4,6 @@
 -- `outcome` of a verb: what it did, or why it did nothing: 'unknown' (no such job), 'final', 'waiting', 'processing', 'duplicate',
 -- 'again' (the job moved on under our eyes: call once more). `was`: the status in which it found the job.
 
--- Cancel a job. One that runs is asked to end; its key is let go when its handler has ended. The row in `jobs` of one that waits is
--- not locked: whoever dispatches it has the row of `serialized_jobs` first.
-CREATE FUNCTION asyncjobs.cancel_job(_id bigint, _message text, OUT outcome text, OUT was text, OUT queues text[]) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    _key text;
-    _heads bigint[];
-BEGIN
-    SELECT s.serialization_key INTO _key FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.job_id IS NULL;
-    IF FOUND THEN
-        was := 'waiting';
-        PERFORM asyncjobs.lock_keys(ARRAY[_key]);
-        IF NOT asyncjobs.cancel_waiting(ARRAY[_id], _message) THEN
-            outcome := 'again';
-            RETURN;
-        END IF;
-        SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d;
-    ELSE
-        SELECT j.status, j.serialization_key INTO was, _key FROM asyncjobs.jobs AS j WHERE j.id = _id FOR UPDATE;
-        IF NOT FOUND OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.job_id IS NULL) THEN
-            outcome := CASE WHEN EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id)
-                              OR EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = _id) THEN 'again' ELSE 'unknown' END;
-            RETURN;
-        END IF;
-        IF was IN ('completed', 'dead', 'cancelled') THEN
-            outcome := 'final';
-            RETURN;
-        END IF;
-        IF was = 'processing' THEN
-            UPDATE asyncjobs.jobs AS j
-            SET cancel_requested_at = asyncjobs.clock(), requested_outcome = 'cancel', request_message = _message
-            WHERE j.id = _id;
-            outcome := 'requested';
-            RETURN;
-        END IF;
-        UPDATE asyncjobs.jobs AS j
-        SET status = 'cancelled', completed_at = asyncjobs.clock(), error_message = _message, updated_at = asyncjobs.clock(), runner_id = NULL
-        WHERE j.id = _id;
-        PERFORM asyncjobs.end_dedup(ARRAY[_id]);
-        IF _key IS NOT NULL THEN
-            _heads := asyncjobs.release_keys(ARRAY[_id]);
-        END IF;
-    END IF;
-    outcome := 'cancelled';
-    queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
-END $$;
-
--- Cancel jobs that wait; their key's lock is held. True when all were still waiting.
-CREATE FUNCTION asyncjobs.cancel_waiting(_ids bigint[], _message text) RETURNS boolean LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    _count integer;
-BEGIN
-    WITH gone AS (
-        DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids) AND s.job_id IS NULL
-        RETURNING s.id, s.queue, s.lane, s.type, s.version, s.payload, s.priority, s.max_attempts, s.timeout, s.scheduled_at,
-            s.correlation_id, s.parent_job_id, s.created_by, s.dedup_key, s.serialization_key, s.on_dead, s.enqueue_token,
-            s.requeued_from, s.trace_context, s.created_at)
-    INSERT INTO asyncjobs.jobs AS j (id, queue, lane, type, version, payload, priority, max_attempts, timeout, scheduled_at,
-        correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, enqueue_token, requeued_from, trace_context,
-        created_at, status, completed_at, error_message)
-    SELECT g.id, g.queue, g.lane, g.type, g.version, g.payload, g.priority, g.max_attempts, g.timeout, g.scheduled_at,
-        g.correlation_id, g.parent_job_id, g.created_by, g.dedup_key, g.serialization_key, g.on_dead, g.enqueue_token,
-        g.requeued_from, g.trace_context, g.created_at, 'cancelled', asyncjobs.clock(), _message
-    FROM gone AS g
-    ON CONFLICT (id) DO UPDATE SET status = 'cancelled', completed_at = excluded.completed_at, error_message = excluded.error_message,
-        updated_at = asyncjobs.clock();
-    GET DIAGNOSTICS _count = ROW_COUNT;
-    PERFORM asyncjobs.end_dedup(_ids);
-    RETURN _count = cardinality(_ids);
-END $$;
-
 -- Run a job again, or now: one that is not due becomes due, one that is dead or cancelled starts over with all its attempts. A job
 -- that still has its key (it halted it, or is to be retried) keeps its place; one whose key has moved on goes to the end of the line.
 CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT was text, OUT other_id bigint, OUT queues text[])
@@ -229,7 +155,7 @@ BEGIN
     queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
 END $$;
 
--- Cancel at most `_limit` jobs that wait for this key, from the end of the line. The head is a job like any other: cancel_job.
+-- Cancel at most `_limit` jobs that wait for this key, from the end of the line. The head is a job like any other: end_job.
 CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OUT cancelled bigint[], OUT head_id bigint) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET lock_timeout = '1s' SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
@@ -237,7 +163,7 @@ BEGIN
     PERFORM asyncjobs.lock_keys(ARRAY[_key]);
     cancelled := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
         WHERE s.serialization_key = _key AND s.job_id IS NULL AND s.place IS NOT NULL ORDER BY s.place DESC LIMIT _limit FOR UPDATE);
-    PERFORM asyncjobs.cancel_waiting(cancelled, _message);
+    PERFORM asyncjobs.end_waiting(cancelled, 'cancelled', _message, 0);
     SELECT s.id INTO head_id FROM asyncjobs.serialized_jobs AS s
     WHERE s.serialization_key = _key AND s.job_id IS NOT NULL AND s.halted_at IS NULL;
 END $$;

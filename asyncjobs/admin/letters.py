@@ -1,0 +1,160 @@
+"""Verbs on dead letters.
+
+Requeue or retry? `requeue` makes a *new* job of a letter: the dead one stays as it was, with its errors and its history,
+and both are linked (`jobs.requeued_from`, `requeued_as` of the letter). It takes no dedup key, and goes to the end of its key's
+line. `retry` starts the *same* row over: the id that others hold stays good, a job that halted its key keeps its
+place in the line, and the dedup key is taken again. So: retry what halts a key or what somebody waits for; requeue the rest.
+
+Nothing is requeued by itself. `requeue_count` goes on from letter to letter, so that poison is recognised.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from typing import Final, Unpack
+
+from asyncjobs.admin.desk import Desk
+from asyncjobs.errors import DeadLetterNotFound, StateError
+from asyncjobs.model.letter import (
+    DeadLetter,
+    DeadLetterDetail,
+    LetterFilter,
+    LetterOutcome,
+    LettersDone,
+    LetterVerb,
+)
+from asyncjobs.store import letters
+from asyncjobs.store.database import Link
+
+_PAGE: Final = 1_000
+_BATCH: Final = 200
+_TRIES: Final = 2  # each waits for a lock for a second
+
+
+class Letters(Desk):
+    """Verbs on dead letters."""
+
+    async def dead_letters(
+        self, *, before: int | None = None, limit: int = 100, **which: Unpack[LetterFilter]
+    ) -> list[DeadLetter]:
+        """A page of the dead letters that fit, the newest first; the next page is `before` the last one's id.
+
+        `acknowledged=False` are those that nobody has looked at yet.
+        """
+        return await self._do("dead_letters", lambda link: letters.listed(link, which, before=before, limit=limit))
+
+    async def dead_letter(self, letter_id: int, /) -> DeadLetterDetail:
+        """One dead letter: the job as it was when it died, and the errors of its attempts. DeadLetterNotFound."""
+
+        async def read(link: Link) -> DeadLetterDetail | None:
+            found = await letters.listed(link, {}, limit=1, only=letter_id)
+            job = await letters.job(link, letter_id)
+            return DeadLetterDetail(found[0], job) if found and job is not None else None
+
+        detail = await self._do("dead_letter", read)
+        if detail is None:
+            raise DeadLetterNotFound(letter_id)
+        return detail
+
+    async def acknowledge(self, letter_id: int, /, *, by: str) -> LetterVerb:
+        """Say that somebody has dealt with it: outcome `acknowledged`, or `acknowledged before` (and `by` whom).
+
+        It is deleted, with its job, some time after (`keep_dead`). DeadLetterNotFound.
+        """
+        done = await self._do("acknowledge", lambda link: letters.acknowledge(link, [letter_id], by))
+        if not done:
+            raise DeadLetterNotFound(letter_id)
+        return done[0]
+
+    async def requeue(self, letter_id: int, /, *, by: str, force: bool = False) -> LetterVerb:
+        """Make a new job with the same payload, queue, lane, priority, attempts, timeout, correlation id and key: `new_id`.
+
+        The letter is acknowledged by that. Keyed work goes to the end of its key's line: behind a head that halted it, it waits.
+        What is paused stays so. The new job has no dedup key. DeadLetterNotFound. StateError when the letter was requeued before,
+        unless `force`.
+        """
+        found = await self._requeue([letter_id], by, force=force)
+        if not found:
+            raise DeadLetterNotFound(letter_id)
+        [done] = found
+        if done.outcome == "requeued before":
+            raise StateError(
+                f"dead letter {letter_id} (job {done.job_id}) was requeued before, as job {done.new_id}, {done.new_status} now. "
+                "force=True makes another job of it."
+            )
+        return done
+
+    async def acknowledge_all(self, *, by: str, dry_run: bool = False, **which: Unpack[LetterFilter]) -> LettersDone:
+        """Acknowledge all that fit, in batches. `dry_run` only says how many there are."""
+        return await self._all(which, dry_run, lambda ids: self._acknowledge(ids, by), _would_acknowledge)
+
+    async def requeue_all(
+        self, *, by: str, force: bool = False, dry_run: bool = False, **which: Unpack[LetterFilter]
+    ) -> LettersDone:
+        """Requeue all that fit and that nobody has acknowledged, the oldest first, so that jobs of a key come in their order.
+
+        `acknowledged=None` takes the acknowledged ones, too; of these, the ones that were requeued before are passed over unless
+        `force`. Letters that come into being meanwhile are not among them, so poison is requeued once.
+        """
+        which.setdefault("acknowledged", False)
+        return await self._all(which, dry_run, lambda ids: self._requeue(ids, by, force=force), _would_requeue(force=force))
+
+    async def _all(
+        self,
+        which: LetterFilter,
+        dry_run: bool,  # noqa: FBT001 - handed on
+        verb: Callable[[Sequence[int]], Awaitable[list[LetterVerb]]],
+        would: Callable[[DeadLetter], LetterOutcome],
+    ) -> LettersDone:
+        outcomes: dict[LetterOutcome, int] = {}
+        ids: list[int] = []
+        async for page in self._pages(which):
+            ids += [letter.id for letter in page]
+            if dry_run:
+                _count(outcomes, map(would, page))
+        if not dry_run:
+            ids.reverse()
+            for at in range(0, len(ids), _BATCH):
+                _count(outcomes, [done.outcome for done in await self._one_by_one_if_busy(ids[at : at + _BATCH], verb)])
+        return LettersDone(outcomes, dry_run)
+
+    async def _pages(self, which: LetterFilter) -> AsyncGenerator[list[DeadLetter]]:
+        before: int | None = None
+        while page := await self.dead_letters(before=before, limit=_PAGE, **which):
+            yield page
+            before = page[-1].id
+
+    async def _one_by_one_if_busy(
+        self, ids: Sequence[int], verb: Callable[[Sequence[int]], Awaitable[list[LetterVerb]]]
+    ) -> list[LetterVerb]:
+        """One letter or key that a stranger's transaction holds must not keep the others of its batch."""
+        try:
+            return await verb(ids)
+        except StateError:
+            pass
+        done: list[LetterVerb] = []
+        for letter_id in ids:
+            try:
+                done += await verb([letter_id])
+            except StateError:
+                done.append(LetterVerb(letter_id, "busy"))
+        return done
+
+    async def _acknowledge(self, ids: Sequence[int], by: str) -> list[LetterVerb]:
+        return await self._do("acknowledge", lambda link: letters.acknowledge(link, ids, by), most=_TRIES)
+
+    async def _requeue(self, ids: Sequence[int], by: str, *, force: bool) -> list[LetterVerb]:
+        done, queues = await self._do("requeue", lambda link: letters.requeue(link, ids, by, force=force), most=_TRIES)
+        self._announce(queues)
+        return done
+
+
+def _count(outcomes: dict[LetterOutcome, int], found: Iterable[LetterOutcome]) -> None:
+    for outcome in found:
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+
+
+def _would_acknowledge(letter: DeadLetter) -> LetterOutcome:
+    return "acknowledged before" if letter.acknowledged else "acknowledged"
+
+
+def _would_requeue(*, force: bool) -> Callable[[DeadLetter], LetterOutcome]:
+    return lambda letter: "requeued before" if letter.requeued_as is not None and not force else "requeued"

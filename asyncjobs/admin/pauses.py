@@ -1,0 +1,105 @@
+"""Holding back: pause, resume and drain a queue, a type or a key."""
+
+import asyncio
+import time
+from typing import Final
+
+from asyncjobs.admin.desk import Desk
+from asyncjobs.config import config_seconds
+from asyncjobs.errors import UsageError
+from asyncjobs.model.names import check_name
+from asyncjobs.model.outcome import Duration
+from asyncjobs.options import check_key
+from asyncjobs.runtime.pauser import BATCH, GRACE_SECONDS, WINDOW
+from asyncjobs.store import pauses, serialized
+from asyncjobs.store.pauses import Kind, Pause, Paused
+
+#: Between looks at what still runs: it may run in any process, and nobody tells when it ends.
+_LOOK_SECONDS: Final = 0.25
+
+
+class Pauses(Desk):
+    """Each verb takes exactly one of `queue=`, `type=` and `key=`."""
+
+    async def pauses(self) -> list[Pause]:
+        """What is paused, since when, by whom and why; the oldest first."""
+        return await self._do("pauses", pauses.pauses)
+
+    async def pause(
+        self,
+        *,
+        queue: str | None = None,
+        type: str | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+        by: str | None = None,
+    ) -> Paused:
+        """Claim no more of it, in any process, also after restarts, until it is resumed. What runs goes on.
+
+        Pending jobs of a type or key become `paused`; those of a queue stay as they are. Jobs of a key that wait behind one whose
+        type is paused wait with it. What does not exist yet can be paused, too: `served` False may mean a slip of the pen.
+        """
+        kind, name = _one("pause", queue, type, key)
+        if kind == "key":
+            is_new = await self._do("pause", lambda link: serialized.pause_key(link, name, reason, by))
+            return Paused(is_new, served=True)
+        paused = await self._do("pause", lambda link: pauses.pause(link, kind, name, reason, by))
+        await self._converge()
+        return paused
+
+    async def resume(self, *, queue: str | None = None, type: str | None = None, key: str | None = None) -> bool:
+        """Let it go on. False: it was not paused. What is still held back by another pause stays so."""
+        kind, name = _one("resume", queue, type, key)
+        if kind == "key":
+            resumed, queues = await self._do("resume", lambda link: serialized.resume_key(link, name))
+            self._announce(queues)
+            return resumed
+        resumed = await self._do("resume", lambda link: pauses.resume(link, kind, name))
+        await self._converge()
+        if kind == "queue":
+            self._opened("admin.resume was called").wakes.pending(name, front=True)
+        return resumed
+
+    async def drain(
+        self,
+        *,
+        queue: str | None = None,
+        type: str | None = None,
+        key: str | None = None,
+        timeout: Duration | None = None,
+        reason: str | None = "drained",
+        by: str | None = None,
+    ) -> int:
+        """Pause it, and wait until nothing of it runs any more, anywhere; at most `timeout`. Returns how many jobs still run.
+
+        It stays paused: `resume` undoes that. Jobs of a runner that died run until they are rescued.
+        """
+        kind, name = _one("drain", queue, type, key)
+        ends_at = None if timeout is None else time.monotonic() + config_seconds(timeout, name="timeout")
+        await self.pause(queue=queue, type=type, key=key, reason=reason, by=by)
+        while True:
+            running = await self._do("drain", lambda link: pauses.processing(link, kind, name))
+            if not running or (ends_at is not None and time.monotonic() >= ends_at):
+                return running
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _converge(self) -> None:
+        """The first batch at once, and not when the duty comes to it; the rest is the duty's."""
+        converged = await self._do("pause", lambda link: pauses.converge(link, BATCH, window=WINDOW, grace_seconds=GRACE_SECONDS))
+        wakes = self._opened("admin was called").wakes
+        for queue in converged.queues:
+            wakes.pending(queue, front=True)
+        wakes.pauses()
+
+
+def _one(verb: str, queue: str | None, type: str | None, key: str | None) -> tuple[Kind, str]:
+    given: list[tuple[Kind, str]] = []
+    if queue is not None:
+        given.append(("queue", check_name("queue", queue)))
+    if type is not None:
+        given.append(("type", check_name("job", type)))
+    if key is not None:
+        given.append(("key", check_key("key", key)))
+    if len(given) != 1:
+        raise UsageError(f"admin.{verb} takes one of queue=, type= and key=, and got {len(given)} of them.")
+    return given[0]

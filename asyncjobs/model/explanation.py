@@ -1,0 +1,157 @@
+"""Why is this job not running? One answer for each state that a job can be in: the first thing that has to change before it runs.
+
+What is asked, in this order: has it ended, does it run, does it wait behind its key's head (then the head is explained, too), is
+it not due, is it held back, is its queue paused, does anybody serve it; and if none of that, it waits for a slot.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from asyncjobs.model.status import FINAL, Status
+
+Reason: TypeAlias = Literal[
+    "ended", "running", "runner lost", "behind", "key halted", "not due", "due", "paused", "no runner", "no runner for queue",
+    "no handler", "no runner for both", "moving", "waiting for a slot",
+]  # fmt: skip
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about a job and its surroundings."""
+
+    job_id: int
+    status: Status
+    queue: str
+    type: str
+    lane: str | None
+    key: str | None
+    run_at: datetime
+    now: datetime  # by the server's clock
+    runner_id: int | None
+    runner_is_alive: bool
+    started_at: datetime | None
+    completed_at: datetime | None
+    error_message: str | None
+    runners: int
+    serving_queue: int
+    serving_type: int
+    serving: int  # both
+    ahead: int  # pending jobs of the queue that come first
+    running: int  # in the queue
+    head_id: int | None  # of the key's line
+    halted_at: datetime | None
+    halt_reason: str | None
+    pauses: Sequence[tuple[str, str, str | None, str | None, datetime]]  # kind, name, reason, by, since
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job does not run, as data and as a sentence."""
+
+    job_id: int
+    status: Status
+    reason: Reason
+    sentence: str
+    since: datetime | None = None  # for how long this has been so
+    until: datetime | None = None  # when it changes by itself
+    ahead: int | None = None  # jobs that come first
+    head: "Explanation | None" = None  # of the key's line: what it waits for
+
+
+def explain(facts: Facts, head: Explanation | None = None) -> Explanation:
+    """The explanation; `head` is that of the head of its key's line, for a job that waits behind it."""
+    if facts.status in FINAL:
+        return _ended(facts)
+    if facts.status == "processing":
+        return _running(facts)
+    if facts.status == "waiting":
+        return _behind(facts, head)
+    if facts.status in {"scheduled", "failed"}:
+        return _later(facts)
+    if facts.status == "paused" or any(kind == "queue" for kind, *_ in facts.pauses):
+        return _held(facts)
+    return _unserved(facts) or _in_line(facts)
+
+
+def _told(
+    facts: Facts,
+    reason: Reason,
+    sentence: str,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    ahead: int | None = None,
+    head: Explanation | None = None,
+) -> Explanation:
+    return Explanation(
+        job_id=facts.job_id,
+        status=facts.status,
+        reason=reason,
+        sentence=f"Job {facts.job_id} ({facts.type}): {sentence}",
+        since=since,
+        until=until,
+        ahead=ahead,
+        head=head,
+    )
+
+
+def _ended(facts: Facts) -> Explanation:
+    why = f": {facts.error_message}" if facts.error_message else ""
+    return _told(facts, "ended", f"it is {facts.status}{why}.", since=facts.completed_at)
+
+
+def _running(facts: Facts) -> Explanation:
+    if facts.runner_is_alive:
+        return _told(facts, "running", f"it runs, on runner {facts.runner_id}.", since=facts.started_at)
+    sentence = f"its runner {facts.runner_id} is gone: it is taken back by the next rescue, if another runner lives."
+    return _told(facts, "runner lost", sentence, since=facts.started_at)
+
+
+def _behind(facts: Facts, head: Explanation | None) -> Explanation:
+    if facts.halted_at is not None:
+        sentence = f'its key "{facts.key}" is halted by job {facts.head_id}, which is dead: {facts.halt_reason}.'
+        return _told(facts, "key halted", f"{sentence} Retry that job, or release the key.", since=facts.halted_at, head=head)
+    if facts.head_id is None or facts.head_id == facts.job_id:
+        held = _held(facts) if facts.pauses else None
+        sentence = f'it is the next of its key "{facts.key}", and is being dispatched (within a sweep at the latest).'
+        return held or _told(facts, "moving", sentence)
+    ahead = f" That one: {head.sentence.partition(': ')[2]}" if head is not None else ""
+    sentence = f'it waits behind job {facts.head_id} of its key "{facts.key}".{ahead}'
+    return _told(facts, "behind", sentence, head=head)
+
+
+def _later(facts: Facts) -> Explanation:
+    what = "its retry" if facts.status == "failed" else "it"
+    if facts.run_at > facts.now:
+        left = timedelta(seconds=round((facts.run_at - facts.now).total_seconds()))
+        return _told(facts, "not due", f"{what} is due at {facts.run_at:%Y-%m-%d %H:%M:%S %Z}, in {left}.", until=facts.run_at)
+    if not facts.runners:
+        return _told(facts, "no runner", f"{what} is due, and no runner lives that would notice.", since=facts.run_at)
+    return _told(facts, "due", f"{what} is due, and is being made pending.", since=facts.run_at)
+
+
+def _held(facts: Facts) -> Explanation:
+    if not facts.pauses:
+        return _unserved(facts) or _told(facts, "moving", "it was paused, and is being made pending.")
+    kind, name, reason, by, since = facts.pauses[0]
+    sentence = f'its {kind} "{name}" is paused{f" by {by}" if by else ""}{f": {reason}" if reason else ""}.'
+    return _told(facts, "paused", sentence, since=since)
+
+
+def _unserved(facts: Facts) -> Explanation | None:
+    if not facts.runners:
+        return _told(facts, "no runner", "no runner lives.")
+    if not facts.serving_queue:
+        return _told(facts, "no runner for queue", f'no runner that lives serves the queue "{facts.queue}".')
+    if not facts.serving_type:
+        return _told(facts, "no handler", f'no runner that lives has a handler for "{facts.type}".')
+    if not facts.serving:
+        sentence = f'no runner that serves the queue "{facts.queue}" has a handler for "{facts.type}", others have.'
+        return _told(facts, "no runner for both", sentence)
+    return None
+
+
+def _in_line(facts: Facts) -> Explanation:
+    sentence = f'it waits for a slot of the queue "{facts.queue}": {facts.ahead} come first, {facts.running} run.'
+    return _told(facts, "waiting for a slot", sentence, since=facts.run_at, ahead=facts.ahead)

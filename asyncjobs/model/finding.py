@@ -1,0 +1,65 @@
+"""Finding jobs, and what an operator's verb would do to one in this status."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+import msgspec
+
+from asyncjobs.model.job import Job
+from asyncjobs.model.status import FINAL, Status
+
+ManyVerb = Literal["cancel", "kill", "fail", "retry"]
+
+
+class JobFilter(TypedDict, total=False):
+    """Which jobs: all that is given must fit. None: not given."""
+
+    correlation_id: str | None
+    type: str | None
+    status: Status | Sequence[Status] | None  # this one, or one of these
+    queue: str | None
+    key: str | None  # serialization key
+    parent_job_id: int | None
+    payload: Mapping[str, Any] | None  # what the payload contains
+    error: str | None  # a part of why it ended, in upper or lower case
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A page of jobs, the highest ids first."""
+
+    jobs: list[Job]
+    next: int | None  # `before=` of the next page, which may be there even if this one is short; None: that was all
+    looked: int  # jobs that were looked at for it, a bounded number
+
+
+class JobsDone(msgspec.Struct, frozen=True):
+    """What a verb on many did, or (`dry_run`) would do: how many jobs came to which outcome."""
+
+    outcomes: dict[str, int]
+    dry_run: bool
+
+    @property
+    def changed(self) -> int:
+        """Jobs that were changed or asked to end, or would be."""
+        return sum(self.outcomes.get(name, 0) for name in ("cancelled", "dead", "requested", "retried"))
+
+
+def statuses_of(which: JobFilter) -> list[Status] | None:
+    """The statuses that are asked for, as a list."""
+    status = which.get("status")
+    if status is None:
+        return None
+    return [status] if isinstance(status, str) else list(status)
+
+
+def outcome_of(verb: ManyVerb, status: Status) -> str:
+    """What the verb does to a job in this status, if nothing happens to it meanwhile."""
+    if verb == "retry":
+        return (
+            "retried" if status in {"scheduled", "failed", "dead", "cancelled"} else "final" if status == "completed" else status
+        )
+    if status in FINAL:
+        return "final"
+    if status == "processing":
+        return "requested"
+    return {"cancel": "cancelled", "kill": "dead", "fail": status}[verb]

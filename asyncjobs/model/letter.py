@@ -1,0 +1,72 @@
+"""Dead letters: the records of jobs that failed for good, as operators see them."""
+
+from datetime import datetime
+from typing import Literal, TypedDict
+
+import msgspec
+
+from asyncjobs.model.job import Job
+
+LetterOutcome = Literal["acknowledged", "acknowledged before", "requeued", "requeued before", "unknown", "busy"]
+
+
+class LetterFilter(TypedDict, total=False):
+    """Which letters: all that is given must fit. None: not given."""
+
+    type: str | None
+    queue: str | None
+    key: str | None  # serialization key
+    correlation_id: str | None
+    error: str | None  # a part of the error's text, in upper or lower case
+    died_after: datetime | None  # then, or later
+    died_before: datetime | None
+    acknowledged: bool | None
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """One dead letter in a list."""
+
+    id: int
+    job_id: int
+    type: str
+    queue: str
+    serialization_key: str | None
+    correlation_id: str | None
+    error_message: str | None
+    attempts: int
+    died_at: datetime
+    acknowledged: bool
+    acknowledged_by: str | None
+    acknowledged_at: datetime | None
+    requeued_as: int | None  # the job that was made of it last
+    requeue_count: int  # how often this work was requeued or started over, by this letter and those before it
+
+
+class DeadLetterDetail(msgspec.Struct, frozen=True):
+    """A dead letter with all that is known."""
+
+    letter: DeadLetter
+    job: Job  # as it was when it died; `job.errors` are those of its attempts, the last ones if they were many, with tracebacks
+
+
+class LetterVerb(msgspec.Struct, frozen=True):
+    """What a verb found and did."""
+
+    letter_id: int
+    outcome: LetterOutcome
+    job_id: int | None = None  # the job that died
+    new_id: int | None = None  # the job that was made of it
+    new_status: str | None = None  # `waiting` behind others of its key, `paused`, or `pending`
+    by: str | None = None  # who acknowledged it
+
+
+class LettersDone(msgspec.Struct, frozen=True):
+    """What a verb on many did, or (`dry_run`) would do: how many letters came to which outcome."""
+
+    outcomes: dict[LetterOutcome, int]
+    dry_run: bool
+
+    @property
+    def changed(self) -> int:
+        """Letters that were changed, or would be."""
+        return self.outcomes.get("acknowledged", 0) + self.outcomes.get("requeued", 0)

@@ -1,0 +1,68 @@
+"""Keeps the rows in step with what operators paused, and what nobody serves out of the claim's way.
+
+A pause takes effect by its row in `pauses`: from its commit on no claim of any process takes a job of that queue, type or key.
+What was claimed before goes on. All else is housekeeping, so that claims do not walk over what they may not take:
+
+1. Enqueue, promote, dispatch, retry and rescue write `paused` for a job whose type or key is paused. One that read `pauses`
+   before the pause committed writes `pending`; one that read it before a resume committed writes `paused`. The duty mends both.
+2. Each change wakes the duty (in memory here, by NOTIFY elsewhere). It moves a batch at a time, and goes on at once as long as
+   there was something to move; else it comes back after its interval. So a notification that got lost costs that.
+3. Of a paused queue nothing is moved: no claim looks into it.
+4. Jobs of a type that no live runner serves are moved out of the way, too, when they are among the first of a queue and have been
+   due for five minutes. A runner that registers wakes the duty, and does one pass itself, whoever's turn it is: what it serves
+   comes back.
+5. Rows that come back keep their order among themselves and get new places, behind what is pending.
+
+Looking for pending jobs of paused types reads the queue's pending entries when there are none: a pass is followed by a pause of
+at least twenty times what it took.
+
+Every statement may be made by any number of processes at once and repeated after a crash: it skips locked rows, and changes only
+rows that say something else than `pauses` does.
+"""
+
+from typing import ClassVar, Final
+
+from asyncjobs.runtime.duties import Duty
+from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.store import pauses
+from asyncjobs.store.database import Link
+from asyncjobs.telemetry.events import Events
+
+BATCH: Final = 1_000
+WINDOW: Final = 1_000
+GRACE_SECONDS: Final = 300.0
+_COST_RATIO: Final = 20.0
+
+
+class Pauser(Duty):
+    """Keeps statuses in step with pauses. The link may be shared with other duties."""
+
+    name: ClassVar[str] = "pauser"
+    duty = "pauses"
+
+    def __init__(self, link: Link, wakes: Wakes, *, events: Events, interval_seconds: float = 15.0) -> None:
+        super().__init__(events=events, interval_seconds=interval_seconds)
+        self._link = link
+        self._wakes = wakes
+        self._has_looked = False
+
+    async def pass_(self) -> float | None:
+        """Move a batch."""
+        began = self._monotonic()
+        if await self._converge():
+            return 0.0
+        seconds = _COST_RATIO * (self._monotonic() - began)
+        return seconds if seconds > self.interval_seconds else None
+
+    async def aside(self) -> None:
+        """At the start: what nobody served until now comes back."""
+        if not self._has_looked:
+            await self._converge()
+
+    async def _converge(self) -> bool:
+        converged = await pauses.converge(self._link, BATCH, window=WINDOW, grace_seconds=GRACE_SECONDS)
+        self._has_looked = True
+        self.items = (self.items or 0) + converged.held + converged.resumed
+        for queue in converged.queues:
+            self._wakes.pending(queue, front=True)
+        return converged.more

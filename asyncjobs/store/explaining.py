@@ -1,0 +1,29 @@
+"""What the database knows about why a job does not run."""
+
+from asyncjobs.model.explanation import Facts
+from asyncjobs.store import pauses, serialized
+from asyncjobs.store.database import Link
+
+#: Jobs ahead of it that are counted; beyond that it is "at least".
+MOST_AHEAD = 10_000
+
+
+async def facts(link: Link, job_id: int) -> Facts | None:
+    """The facts about a job, or None. Read in three statements: a job that moves meanwhile may be described half and half."""
+    row = await link.fetch_row("explain_job", job_id, MOST_AHEAD)
+    if row is None:
+        return None
+    key = row["serialization_key"]
+    line = await serialized.keys(link, "", 1, key) if key is not None else []
+    head = line[0] if line else None
+    names = {("queue", row["queue"]), ("type", row["type"]), ("key", key)}
+    held = [one for one in await pauses.pauses(link) if (one.kind, one.name) in names]
+    return Facts(
+        job_id=job_id, status=row["status"], queue=row["queue"], type=row["type"], lane=row["lane"], key=key,
+        run_at=row["run_at"], now=row["now"], runner_id=row["runner_id"], runner_is_alive=bool(row["runner_is_alive"]),
+        started_at=row["started_at"], completed_at=row["completed_at"], error_message=row["error_message"],
+        runners=row["runners"], serving_queue=row["serving_queue"], serving_type=row["serving_type"], serving=row["serving"],
+        ahead=row["ahead"], running=row["running"], head_id=None if head is None else head.head_id,
+        halted_at=None if head is None else head.halted_at, halt_reason=None if head is None else head.halt_reason,
+        pauses=[(one.kind, one.name, one.reason, one.paused_by, one.paused_at) for one in held],
+    )  # fmt: skip

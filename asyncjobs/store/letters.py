@@ -1,0 +1,49 @@
+"""Dead letters: list, show, acknowledge, requeue."""
+
+from collections.abc import Sequence
+
+from asyncjobs.model.job import Job
+from asyncjobs.model.letter import DeadLetter, LetterFilter, LetterVerb
+from asyncjobs.store.database import Link
+from asyncjobs.store.jobs import to_job
+
+
+async def listed(
+    link: Link, which: LetterFilter, *, before: int | None = None, limit: int = 100, only: int | None = None
+) -> list[DeadLetter]:
+    """The letters that fit, the newest first."""
+    rows = await link.fetch(
+        "list_letters", before, limit, only, which.get("type"), which.get("queue"), which.get("key"), which.get("correlation_id"),
+        which.get("error"), which.get("died_after"), which.get("died_before"), which.get("acknowledged"),
+    )  # fmt: skip
+    return [DeadLetter(*row) for row in rows]
+
+
+async def job(link: Link, letter_id: int) -> Job | None:
+    """The job of a letter as it was when it died."""
+    row = await link.fetch_row("letter_job", letter_id)
+    return None if row is None else to_job(row)
+
+
+async def acknowledge(link: Link, ids: Sequence[int], by: str) -> list[LetterVerb]:
+    """Acknowledge letters. Those that are not there are missing from the answer."""
+    return [
+        LetterVerb(
+            row["letter_id"],
+            "acknowledged" if row["is_new"] else "acknowledged before",
+            row["job_id"],
+            by=row["acknowledged_by"],
+        )
+        for row in await link.fetch("acknowledge_letters", ids, by)
+    ]
+
+
+async def requeue(link: Link, ids: Sequence[int], by: str, *, force: bool) -> tuple[list[LetterVerb], list[str]]:
+    """Make new jobs of letters; and the queues where some are pending. Those that are not there are missing from the answer."""
+    rows = await link.fetch("requeue_letters", ids, by, force)
+    done = [
+        LetterVerb(row["letter_id"], row["outcome"], row["job_id"], row["new_id"], new_status=row["status"], by=by)
+        for row in rows
+    ]
+    queues = {row["queue"] for row in rows if row["outcome"] == "requeued" and row["status"] == "pending"}
+    return done, sorted(queues)

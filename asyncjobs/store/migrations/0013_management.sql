@@ -1,0 +1,332 @@
+-- Operators' verbs that end jobs, dead letters, and what runners look for: whether the end of a job that they run was asked for.
+--
+-- A request (`requested_outcome`: 'cancel', 'dead' or 'fail') is written on the row of a job that runs. Its runner is told, or finds
+-- it when it looks, and cancels the handler; the outcome is applied by the ack when the handler has ended, or by the rescue when its
+-- runner is gone. The last request counts. A handler that ended by itself before its runner saw the request has ended so.
+
+-- Requests that runners have not answered yet: a look of a runner reads nothing else.
+CREATE INDEX jobs_requested ON asyncjobs.jobs (runner_id) WHERE status = 'processing' AND requested_outcome IS NOT NULL;
+
+-- What was asked for of the jobs that this runner runs.
+CREATE FUNCTION asyncjobs.requests(_runner bigint) RETURNS TABLE (id bigint, token bigint, wanted text, message text) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT j.id, j.claim_token, j.requested_outcome, j.request_message FROM asyncjobs.jobs AS j
+    WHERE j.runner_id = _runner AND j.status = 'processing' AND j.requested_outcome IS NOT NULL ORDER BY j.id;
+END $$;
+
+-- End a job: 'cancel', or 'dead' (with a dead letter). Or 'fail' the attempt that runs, to be retried while it has attempts left. One
+-- that runs is asked to end; its key is let go when its handler has ended. The row in `jobs` of one that waits is not locked: whoever
+-- dispatches it has the row of `serialized_jobs` first.
+CREATE FUNCTION asyncjobs.end_job(
+    _id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _status text := CASE _request WHEN 'cancel' THEN 'cancelled' ELSE 'dead' END;
+    _key text;
+    _heads bigint[];
+BEGIN
+    SELECT s.serialization_key INTO _key FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.job_id IS NULL;
+    IF FOUND THEN
+        was := 'waiting';
+        IF _request = 'fail' THEN
+            outcome := was;
+            RETURN;
+        END IF;
+        PERFORM asyncjobs.lock_keys(ARRAY[_key]);
+        IF NOT asyncjobs.end_waiting(ARRAY[_id], _status, _message, _max_errors) THEN
+            outcome := 'again';
+            RETURN;
+        END IF;
+        SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d;
+    ELSE
+        SELECT j.status, j.serialization_key INTO was, _key FROM asyncjobs.jobs AS j WHERE j.id = _id FOR UPDATE;
+        IF NOT FOUND OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.job_id IS NULL) THEN
+            outcome := CASE WHEN EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id)
+                              OR EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = _id) THEN 'again' ELSE 'unknown' END;
+            RETURN;
+        END IF;
+        IF was IN ('completed', 'dead', 'cancelled') THEN
+            outcome := 'final';
+            RETURN;
+        END IF;
+        IF was = 'processing' THEN
+            UPDATE asyncjobs.jobs AS j
+            SET cancel_requested_at = asyncjobs.clock(), requested_outcome = _request, request_message = _message
+            WHERE j.id = _id;
+            outcome := 'requested';
+            RETURN;
+        END IF;
+        IF _request = 'fail' THEN
+            outcome := was;
+            RETURN;
+        END IF;
+        PERFORM asyncjobs.write_end(ARRAY[_id], _status, _message, _max_errors);
+        IF _key IS NOT NULL THEN
+            _heads := asyncjobs.release_keys(ARRAY[_id]);
+        END IF;
+    END IF;
+    outcome := _status;
+    queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
+END $$;
+
+-- End jobs that wait; their keys' locks are held. True when all were still waiting.
+CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer) RETURNS boolean LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _gone bigint[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids) AND s.job_id IS NULL
+        RETURNING s.id, s.queue, s.lane, s.type, s.version, s.payload, s.priority, s.max_attempts, s.timeout, s.scheduled_at,
+            s.correlation_id, s.parent_job_id, s.created_by, s.dedup_key, s.serialization_key, s.on_dead, s.enqueue_token,
+            s.requeued_from, s.trace_context, s.created_at),
+    moved AS (
+        INSERT INTO asyncjobs.jobs AS j (id, queue, lane, type, version, payload, priority, max_attempts, timeout, scheduled_at,
+            correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, enqueue_token, requeued_from, trace_context,
+            created_at, status)
+        SELECT g.id, g.queue, g.lane, g.type, g.version, g.payload, g.priority, g.max_attempts, g.timeout, g.scheduled_at,
+            g.correlation_id, g.parent_job_id, g.created_by, g.dedup_key, g.serialization_key, g.on_dead, g.enqueue_token,
+            g.requeued_from, g.trace_context, g.created_at, 'waiting'
+        FROM gone AS g
+        ON CONFLICT (id) DO UPDATE SET updated_at = asyncjobs.clock()
+        RETURNING j.id)
+    SELECT array_agg(m.id) INTO _gone FROM moved AS m;
+    PERFORM asyncjobs.write_end(_gone, _status, _message, _max_errors);
+    RETURN coalesce(cardinality(_gone), 0) = cardinality(_ids);
+END $$;
+
+-- Write the end of jobs that do not run; their rows are locked. Their keys are the caller's business.
+CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, _max_errors integer) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _killed jsonb := jsonb_build_object('at', _now, 'type', 'Killed', 'message', _message);
+BEGIN
+    UPDATE asyncjobs.jobs AS j
+    SET status = _status, completed_at = _now, error_message = _message, updated_at = _now, runner_id = NULL,
+        errors = CASE WHEN _status <> 'dead' THEN j.errors
+                      WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || e.entry
+                      ELSE j.errors || e.entry END
+    FROM unnest(_ids) AS o(id) CROSS JOIN LATERAL (
+        SELECT _killed || jsonb_build_object('attempt', x.attempts) AS entry FROM asyncjobs.jobs AS x WHERE x.id = ANY (ARRAY[o.id])) AS e
+    WHERE j.id = ANY (ARRAY[o.id]);
+    IF _status = 'dead' THEN
+        PERFORM asyncjobs.bury(_ids);
+    END IF;
+    PERFORM asyncjobs.end_dedup(_ids);
+END $$;
+
+-- Apply what was asked for while these jobs ran: their attempts were acked just now, in this transaction, and did not end them. An
+-- attempt that was given back, or snoozed, although it was to be failed is charged after all; the job is due at once.
+CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+BEGIN
+    WITH asked AS (
+        SELECT j.id, j.requested_outcome = 'fail' AND j.status <> 'failed' AS is_charged,
+            CASE WHEN j.requested_outcome = 'cancel' THEN 'cancelled'
+                 WHEN j.requested_outcome = 'dead' THEN 'dead'
+                 WHEN j.status = 'failed' OR j.attempts + 1 < j.max_attempts THEN 'failed'
+                 ELSE 'dead' END AS status,
+            CASE WHEN j.requested_outcome = 'dead' OR (j.requested_outcome = 'fail' AND j.status <> 'failed') THEN
+                jsonb_build_object('at', _now, 'attempt', j.attempts + (j.status <> 'failed')::integer, 'message', j.request_message,
+                    'type', CASE j.requested_outcome WHEN 'dead' THEN 'Killed' ELSE 'FailedByHand' END)
+            END AS entry
+        FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids)),
+    obeyed AS (
+        UPDATE asyncjobs.jobs AS j
+        SET status = a.status, attempts = j.attempts + a.is_charged::integer,
+            run_at = CASE WHEN a.is_charged THEN _now ELSE j.run_at END,
+            completed_at = CASE WHEN a.status <> 'failed' THEN _now END,
+            error_message = coalesce(j.request_message, j.error_message),
+            last_error = CASE WHEN a.is_charged THEN j.request_message ELSE j.last_error END,
+            last_error_at = CASE WHEN a.is_charged THEN _now ELSE j.last_error_at END,
+            errors = CASE WHEN a.entry IS NULL THEN j.errors
+                          WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || a.entry
+                          ELSE j.errors || a.entry END,
+            requested_outcome = CASE WHEN a.status <> 'failed' THEN j.requested_outcome END,
+            request_message = CASE WHEN a.status <> 'failed' THEN j.request_message END,
+            cancel_requested_at = CASE WHEN a.status <> 'failed' THEN j.cancel_requested_at END
+        FROM asked AS a WHERE j.id = ANY (ARRAY[a.id])
+        RETURNING j.id, j.status, j.serialization_key, j.dedup_key)
+    SELECT array_agg(o.id) FILTER (WHERE o.status = 'dead'),
+        array_agg(o.id) FILTER (WHERE o.status <> 'failed' AND o.serialization_key IS NOT NULL),
+        array_agg(o.id) FILTER (WHERE o.status <> 'failed' AND o.dedup_key IS NOT NULL)
+    INTO dead, ended_keyed, ended_dedup FROM obeyed AS o;
+END $$;
+
+-- Make new jobs of dead letters: the same work, with all its attempts, under new ids. A letter that was requeued before is passed
+-- over unless `_force`. Letters are locked first, in the order of their ids, then all keys, then lines are written: in the order of
+-- the deaths, which is that in which each key had run them. `outcome`: 'requeued', or 'requeued before' (`new_id`: as which job); a
+-- letter that is not there has no row.
+CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolean)
+RETURNS TABLE (letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _locked bigint[];
+    _letters bigint[];
+    _new bigint[];
+    _keys text[];
+BEGIN
+    _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
+    _letters := ARRAY(
+        SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
+        WHERE d.id = ANY (_locked) AND (_force OR d.requeued_as IS NULL) ORDER BY d.died_at, d.id);
+    _new := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM unnest(_letters));
+    _keys := ARRAY(
+        SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
+        WHERE d.id = ANY (_letters) AND d.original_job ->> 'serialization_key' IS NOT NULL);
+    PERFORM asyncjobs.lock_keys(_keys);
+
+    INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
+        timeout, correlation_id, parent_job_id, created_by, on_dead, requeued_from, trace_context)
+    SELECT l.id, nextval('asyncjobs.place_seq'), o.serialization_key, o.queue, o.lane, o.type, o.version, o.payload, o.priority,
+        o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id, _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context
+    FROM (SELECT u.id, d.job_id, d.original_job
+          FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
+          JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.letter]) ORDER BY u.number) AS l
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.jobs, l.original_job) AS o
+    WHERE o.serialization_key IS NOT NULL;
+    PERFORM asyncjobs.dispatch_keys(_keys);
+
+    INSERT INTO asyncjobs.jobs (id, queue, lane, type, version, payload, priority, max_attempts, timeout, correlation_id, parent_job_id,
+        created_by, on_dead, requeued_from, trace_context, status)
+    SELECT l.id, o.queue, o.lane, o.type, o.version, o.payload, o.priority, o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id,
+        _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
+        CASE WHEN asyncjobs.is_paused(o.queue, o.type, NULL) THEN 'paused' ELSE 'pending' END
+    FROM (SELECT u.id, d.job_id, d.original_job
+          FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
+          JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.letter]) ORDER BY u.number) AS l
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.jobs, l.original_job) AS o
+    WHERE o.serialization_key IS NULL;
+
+    UPDATE asyncjobs.dead_letter_jobs AS d
+    SET requeued_as = u.id, requeue_count = d.requeue_count + 1, acknowledged = true,
+        acknowledged_by = coalesce(d.acknowledged_by, _by), acknowledged_at = coalesce(d.acknowledged_at, _now)
+    FROM unnest(_letters, _new) AS u(letter, id) WHERE d.id = ANY (ARRAY[u.letter]);
+
+    RETURN QUERY
+    SELECT d.id, CASE WHEN d.id = ANY (_letters) THEN 'requeued' ELSE 'requeued before' END, d.job_id, d.requeued_as,
+        coalesce((SELECT j.status FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[d.requeued_as])), 'waiting'),
+        d.original_job ->> 'queue'
+    FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_locked);
+END $$;
+
+-- Somebody has seen these dead letters. They are kept for a while, and no longer listed as unacknowledged.
+CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
+RETURNS TABLE (letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamptz) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _locked bigint[];
+    _new bigint[];
+BEGIN
+    _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
+    WITH seen AS (
+        UPDATE asyncjobs.dead_letter_jobs AS d
+        SET acknowledged = true, acknowledged_by = _by, acknowledged_at = asyncjobs.clock()
+        WHERE d.id = ANY (_locked) AND NOT d.acknowledged RETURNING d.id)
+    SELECT coalesce(array_agg(s.id), '{}') INTO _new FROM seen AS s;
+    RETURN QUERY
+    SELECT d.id, d.job_id, d.id = ANY (_new), d.acknowledged_by, d.acknowledged_at
+    FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_locked) ORDER BY d.id;
+END $$;
+
+-- End many jobs in one transaction; the rows first, in the order of their ids, then all keys. From the last to the first: what waits
+-- is ended before the head of its key, which would otherwise dispatch one after the other.
+CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, _max_errors integer)
+RETURNS TABLE (id bigint, outcome text, was text, queues text[]) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status <> 'waiting' ORDER BY j.id FOR UPDATE;
+    PERFORM asyncjobs.lock_keys(ARRAY(
+        SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids)));
+    FOR id IN SELECT u.id FROM unnest(_ids) AS u(id) ORDER BY u.id DESC LOOP
+        SELECT e.outcome, e.was, e.queues INTO outcome, was, queues FROM asyncjobs.end_job(id, _request, _message, _max_errors) AS e;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- A page of jobs that fit, those with the highest ids first, below `_before`. At most `_look` jobs are looked at in a call: `next` is
+-- where the next one goes on, null when there is nothing more. Where an index says what is meant (a correlation id, what is
+-- unfinished, what is dead) only that is looked at; `_walk` goes along the ids all the same, as changes of many jobs do, page by page.
+CREATE FUNCTION asyncjobs.find_jobs(
+    _before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text,
+    _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _dispatched bigint[] := '{}';
+    _waiting bigint[] := '{}';
+    _floor bigint;
+BEGIN
+    _before := coalesce(_before, 9223372036854775807);
+    IF _correlation_id IS NOT NULL THEN
+        _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            WHERE j.correlation_id = _correlation_id AND j.id < _before ORDER BY j.id + 0 DESC LIMIT _look);
+    ELSIF _walk OR NOT coalesce(_statuses <@ '{processing}' OR _statuses <@ '{pending}' OR _statuses <@ '{scheduled,failed}'
+                                OR _statuses <@ '{dead}', false) THEN
+        _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id < _before ORDER BY j.id DESC LIMIT _look);
+    ELSIF _statuses <@ '{processing}' THEN
+        _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            WHERE j.runner_id IS NOT NULL AND j.status = 'processing' AND j.id < _before ORDER BY j.id + 0 DESC LIMIT _look);
+    ELSIF _statuses <@ '{pending}' THEN
+        _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            WHERE j.status = 'pending' AND j.id < _before ORDER BY j.id + 0 DESC LIMIT _look);
+    ELSIF _statuses <@ '{scheduled,failed}' THEN
+        _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            WHERE j.status IN ('scheduled', 'failed') AND j.id < _before ORDER BY j.id + 0 DESC LIMIT _look);
+    ELSE
+        _dispatched := ARRAY(SELECT DISTINCT d.job_id FROM asyncjobs.dead_letter_jobs AS d
+            WHERE d.job_id < _before ORDER BY d.job_id DESC LIMIT _look);
+    END IF;
+    IF _statuses IS NULL OR 'waiting' = ANY (_statuses) THEN
+        IF _key IS NOT NULL THEN
+            _waiting := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
+                WHERE s.serialization_key = _key AND s.job_id IS NULL AND s.id < _before ORDER BY s.id + 0 DESC LIMIT _look);
+        ELSE
+            _waiting := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
+                WHERE s.job_id IS NULL AND s.id < _before AND (_correlation_id IS NULL OR s.correlation_id = _correlation_id)
+                ORDER BY s.id DESC LIMIT _look);
+        END IF;
+    END IF;
+    looked := cardinality(_dispatched) + cardinality(_waiting);
+    -- Below the last one that a full look has seen nothing is known.
+    _floor := greatest(CASE WHEN cardinality(_dispatched) >= _look THEN _dispatched[_look] END,
+                       CASE WHEN cardinality(_waiting) >= _look THEN _waiting[_look] END);
+    SELECT coalesce(array_agg(f.id ORDER BY f.id DESC), '{}'), coalesce(array_agg(f.status ORDER BY f.id DESC), '{}') INTO ids, statuses
+    FROM (SELECT c.id, c.status FROM (
+              SELECT j.id, j.status, j.type, j.queue, j.serialization_key, j.parent_job_id, j.payload, j.error_message
+              FROM asyncjobs.jobs AS j WHERE j.id = ANY (_dispatched || _waiting)
+              UNION ALL
+              SELECT s.id, 'waiting', s.type, s.queue, s.serialization_key, s.parent_job_id, s.payload, NULL
+              FROM asyncjobs.serialized_jobs AS s
+              WHERE s.id = ANY (_waiting) AND s.job_id IS NULL
+                AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[s.id]))) AS c
+          WHERE (_floor IS NULL OR c.id >= _floor) AND (_statuses IS NULL OR c.status = ANY (_statuses))
+            AND (_type IS NULL OR c.type = _type) AND (_queue IS NULL OR c.queue = _queue)
+            AND (_key IS NULL OR c.serialization_key = _key) AND (_parent IS NULL OR c.parent_job_id = _parent)
+            AND (_payload IS NULL OR c.payload @> _payload)
+            AND (_error IS NULL OR strpos(lower(c.error_message), lower(_error)) > 0)
+          ORDER BY c.id DESC LIMIT _limit) AS f;
+    next := CASE WHEN cardinality(ids) >= _limit THEN ids[_limit] ELSE _floor END;
+END $$;
+
+-- What a runner has room for: queue -> lane ('' for its general slots) -> slots.
+ALTER TABLE asyncjobs.runners ADD COLUMN slots jsonb NOT NULL DEFAULT '{}';

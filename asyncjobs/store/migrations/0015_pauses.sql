@@ -1,0 +1,82 @@
+-- Pauses of queues and types: the claim reads `pauses` and takes nothing of them; this keeps what it would pass over out of its way.
+
+CREATE INDEX jobs_paused ON asyncjobs.jobs (type, place) WHERE status = 'paused';
+
+-- Write down a pause. False: it was there. (Keys: pause_key.)
+CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text) RETURNS boolean LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO asyncjobs.pauses (kind, name, reason, paused_by) VALUES (_kind, _name, _reason, _by) ON CONFLICT (kind, name) DO NOTHING;
+    RETURN FOUND;
+END $$;
+
+-- Make the rows say what `pauses` and the runners say, a batch of them: pending jobs of a paused type become paused, paused ones whose
+-- type and key are not (any more) become pending, at the end of the line. Whoever comes too late for one of several callers finds the
+-- row done. Rows that somebody holds are left for the next call. Without bitmaps and sorts, and without the status where the row is
+-- locked already: plans made for empty tables would collect all pending jobs, or all paused ones, to find one.
+--
+-- A type that no runner serves is treated like a paused one where it is in the way: among the first `_window` pending jobs of a queue
+-- that is served. It comes back when a runner registers that serves it. A type that was served within `_grace`, and a job that is due
+-- for a shorter time, are left alone: most often the runner is just being replaced.
+CREATE FUNCTION asyncjobs.converge_pauses(
+    _batch integer, _window integer, _grace interval,
+    OUT held integer,    -- pending -> paused
+    OUT resumed integer, -- paused -> pending
+    OUT queues text[],   -- where they became pending
+    OUT more boolean)    -- call again: there may be others
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _paused text[] := ARRAY(SELECT p.name FROM asyncjobs.pauses AS p WHERE p.kind = 'type');
+    _served text[] := ARRAY(
+        SELECT t.type FROM asyncjobs.runners AS r CROSS JOIN unnest(r.types) AS t(type)
+        UNION SELECT t.type FROM asyncjobs.former_runners AS f CROSS JOIN unnest(f.types) AS t(type) WHERE f.ended_at > _now - _grace);
+    _ids bigint[];
+    _keys text[];
+    _unlocked text[];
+BEGIN
+    _ids := ARRAY(
+        SELECT j.id FROM asyncjobs.jobs AS j
+        WHERE cardinality(_paused) > 0 AND j.status = 'pending' AND j.type = ANY (_paused) LIMIT _batch FOR UPDATE SKIP LOCKED);
+    _ids := _ids || ARRAY(
+        SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY(
+            SELECT w.id FROM (SELECT DISTINCT q.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS q(queue)) AS q
+            CROSS JOIN LATERAL (
+                SELECT j.id, j.type, j.run_at FROM asyncjobs.jobs AS j WHERE j.queue = q.queue AND j.status = 'pending'
+                ORDER BY j.priority, j.place LIMIT _window) AS w
+            WHERE w.type <> ALL (_served) AND w.run_at < _now - _grace LIMIT _batch))
+        AND j.status = 'pending' AND j.id <> ALL (_ids) FOR UPDATE SKIP LOCKED);
+    UPDATE asyncjobs.jobs AS j SET status = 'paused', updated_at = _now WHERE j.id = ANY (_ids);
+    GET DIAGNOSTICS held = ROW_COUNT;
+
+    -- Types that have paused jobs, each found by a step of its own in the index: those that stay paused are not read.
+    WITH RECURSIVE found AS (
+        (SELECT j.type FROM asyncjobs.jobs AS j WHERE j.status = 'paused' ORDER BY j.type LIMIT 1)
+        UNION ALL
+        SELECT (SELECT j.type FROM asyncjobs.jobs AS j WHERE j.status = 'paused' AND j.type > f.type ORDER BY j.type LIMIT 1)
+        FROM found AS f WHERE f.type IS NOT NULL),
+    open AS MATERIALIZED (SELECT f.type FROM found AS f WHERE f.type <> ALL (_paused) AND f.type = ANY (_served)),
+    free AS (
+        SELECT j.id, j.serialization_key FROM open AS o CROSS JOIN LATERAL (
+            SELECT j.id, j.serialization_key FROM asyncjobs.jobs AS j
+            WHERE j.status = 'paused' AND j.type = o.type AND NOT asyncjobs.is_paused(j.queue, j.type, j.serialization_key)
+            ORDER BY j.place LIMIT _batch FOR UPDATE SKIP LOCKED) AS j
+        LIMIT _batch)
+    SELECT array_agg(f.id), array_agg(DISTINCT f.serialization_key) FILTER (WHERE f.serialization_key IS NOT NULL)
+    INTO _ids, _keys FROM free AS f;
+    IF _keys IS NOT NULL THEN
+        -- Pausing a key takes its lock: with the lock, and in a new statement, it is certain whether the key is paused.
+        _unlocked := ARRAY(SELECT k.key FROM unnest(_keys) AS k(key) WHERE k.key <> ALL (asyncjobs.try_lock_keys(_keys)));
+    END IF;
+    WITH again AS (
+        UPDATE asyncjobs.jobs AS j SET status = 'pending', place = nextval('asyncjobs.place_seq'), updated_at = _now
+        FROM unnest(_ids) AS u(id)
+        WHERE j.id = ANY (ARRAY[u.id]) AND (_keys IS NULL OR j.serialization_key IS NULL
+              OR (j.serialization_key <> ALL (_unlocked) AND NOT asyncjobs.is_paused(j.queue, j.type, j.serialization_key)))
+        RETURNING j.queue)
+    SELECT count(1), coalesce(array_agg(DISTINCT a.queue), '{}') INTO resumed, queues FROM again AS a;
+    more := held > 0 OR resumed >= _batch;
+END $$;

@@ -1,0 +1,2 @@
+-- Make new jobs of dead letters, but for those that were requeued before (unless $3).
+SELECT r.letter_id, r.outcome, r.job_id, r.new_id, r.status, r.queue FROM asyncjobs.requeue_letters($1::bigint[], $2::text, $3::boolean) AS r

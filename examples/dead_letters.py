@@ -1,0 +1,39 @@
+"""Jobs that failed for good: find out why, mend the cause, and requeue them. Poison stays where it is."""
+
+import asyncio
+
+from asyncjobs import AsyncJobs
+
+jobs = AsyncJobs("embedded://")
+prices = {"tea": 3, "coffee": 4}
+
+
+@jobs.job("letters.order", max_attempts=1)
+async def order(item: str, quantity: int) -> int:
+    return prices[item] * quantity
+
+
+async def main() -> None:
+    async with jobs.runner():
+        await jobs.admin.acknowledge_all(by="the example", type="letters.order")  # what an earlier run may have left
+        for item in ("tea", "cocoa", "cocoa", "???"):
+            await (await order.enqueue(item, 2)).wait()
+
+        unseen = await jobs.admin.dead_letters(type="letters.order", acknowledged=False)
+        print("unseen:", [letter.error_message for letter in unseen])
+        shown = await jobs.admin.dead_letter(unseen[-1].id)
+        print("the first:", shown.job.payload, "-", shown.job.errors[-1]["traceback"].splitlines()[-1])
+
+        await jobs.admin.acknowledge(unseen[0].id, by="ada")  # nobody sells "???"
+        prices["cocoa"] = 5
+        planned = await jobs.admin.requeue_all(by="ada", type="letters.order", dry_run=True)
+        print("would be:", planned.outcomes)
+        for letter in reversed(unseen[1:]):
+            requeued = await jobs.admin.requeue(letter.id, by="ada")
+            assert requeued.new_id is not None
+            print("requeued:", await order.handle(requeued.new_id).result())
+        print("unseen:", await jobs.admin.dead_letters(type="letters.order", acknowledged=False))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

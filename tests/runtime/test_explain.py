@@ -1,0 +1,127 @@
+"""Why a job does not run: each state it can be in, by real rows, and the sentence an operator reads."""
+
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from asyncjobs import AsyncJobs, JobNotFound
+from asyncjobs.store.database import Connection
+from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+
+
+@pytest.fixture
+async def app(dsn: str) -> AsyncGenerator[AsyncJobs]:
+    async with AsyncJobs(dsn) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+async def served(connection: Connection) -> None:
+    await insert_runner(connection, id=1, queues=["default"], types=["email"])
+
+
+CASES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "completed": ({"status": "completed"}, "ended", "it is completed."),
+    "cancelled": ({"status": "cancelled", "error_message": "no"}, "ended", "it is cancelled: no."),
+    "running": ({"status": "processing", "runner_id": 1, "claim_token": 1, "attempts": 1}, "running", "it runs, on runner 1."),
+    "lost": (
+        {"status": "processing", "runner_id": 9, "claim_token": 1, "attempts": 1},
+        "runner lost",
+        "its runner 9 is gone: it is taken back by the next rescue, if another runner lives.",
+    ),
+    "another queue": ({"queue": "mail"}, "no runner for queue", 'no runner that lives serves the queue "mail".'),
+    "another type": ({"type": "fax"}, "no handler", 'no runner that lives has a handler for "fax".'),
+    "held, unserved": ({"status": "paused", "type": "fax"}, "no handler", 'no runner that lives has a handler for "fax".'),
+    "released": ({"status": "paused"}, "moving", "it was paused, and is being made pending."),
+    "in line": ({}, "waiting for a slot", 'it waits for a slot of the queue "default": 0 come first, 0 run.'),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_each_state_has_its_reason(app: AsyncJobs, connection: Connection, name: str) -> None:
+    columns, reason, sentence = CASES[name]
+    job_id = await insert_job(connection, **columns)
+    found = await app.admin.explain(job_id)
+    assert (found.reason, found.status) == (reason, columns.get("status", "pending"))
+    assert found.sentence == f"Job {job_id} ({columns.get('type', 'email')}): {sentence}"
+
+
+async def test_a_job_that_is_not_due_says_when_it_is(app: AsyncJobs, connection: Connection) -> None:
+    run_at = await connection.fetchval("SELECT now() + interval '90 minutes'")
+    for status, what in (("scheduled", "it"), ("failed", "its retry")):
+        job_id = await insert_job(connection, status=status, run_at=run_at)
+        found = await app.admin.explain(job_id)
+        assert (found.reason, found.until) == ("not due", run_at)
+        assert f": {what} is due at {run_at:%Y-%m-%d %H:%M:%S} UTC, in 1:" in found.sentence
+    job_id = await insert_job(connection, status="scheduled", run_at=run_at - timedelta(hours=3))
+    assert (await app.admin.explain(job_id)).reason == "due"
+
+
+async def test_the_place_in_line_counts_what_comes_first(app: AsyncJobs, connection: Connection) -> None:
+    for priority in (100, 100, 1, 200):
+        await insert_job(connection, priority=priority)
+    await insert_job(connection, status="processing", runner_id=1, claim_token=1, attempts=1)
+    found = await app.admin.explain(await insert_job(connection))
+    assert (found.reason, found.ahead) == ("waiting for a slot", 3)
+    assert found.sentence.endswith(': it waits for a slot of the queue "default": 3 come first, 1 run.')
+
+
+@pytest.mark.parametrize("kind", ["queue", "type"])
+async def test_a_pause_is_named_with_its_reason(app: AsyncJobs, connection: Connection, kind: str) -> None:
+    name = "default" if kind == "queue" else "email"
+    await insert(connection, "pauses", kind=kind, name=name, reason="too many", paused_by="ada")
+    job_id = await insert_job(connection, status="pending" if kind == "queue" else "paused")
+    found = await app.admin.explain(job_id)
+    assert found.reason == "paused"
+    assert found.sentence.endswith(f': its {kind} "{name}" is paused by ada: too many.')
+
+
+async def test_a_job_behind_its_keys_head_explains_the_head(app: AsyncJobs, connection: Connection) -> None:
+    head = await insert_job(connection, status="processing", runner_id=1, claim_token=1, attempts=1, serialization_key="k")
+    await insert_serialized(connection, "k", id=head, job_id=head)
+    waiting = await insert_serialized(connection, "k")
+    found = await app.admin.explain(waiting)
+    assert (found.reason, found.status) == ("behind", "waiting")
+    assert found.head is not None
+    assert (found.head.job_id, found.head.reason) == (head, "running")
+    assert found.sentence.endswith(f': it waits behind job {head} of its key "k". That one: it runs, on runner 1.')
+
+
+async def test_a_halted_key_says_what_to_do(app: AsyncJobs, connection: Connection) -> None:
+    head = await insert_job(connection, status="dead", serialization_key="k", error_message="no money")
+    await insert(connection, "dead_letter_jobs", job_id=head, original_job="{}")
+    halted_at = await connection.fetchval("SELECT now()")
+    await insert_serialized(connection, "k", id=head, job_id=head, halted_at=halted_at, halt_reason="no money")
+    found = await app.admin.explain(await insert_serialized(connection, "k"))
+    assert (found.reason, found.since) == ("key halted", halted_at)
+    assert f'its key "k" is halted by job {head}, which is dead: no money. Retry that job, or release the key.' in found.sentence
+
+
+@pytest.mark.unaudited("a head that was not dispatched")
+async def test_a_key_that_is_paused_or_about_to_be_dispatched(app: AsyncJobs, connection: Connection) -> None:
+    waiting = await insert_serialized(connection, "k")
+    assert (await app.admin.explain(waiting)).reason == "moving"
+    await insert(connection, "pauses", kind="key", name="k")
+    found = await app.admin.explain(waiting)
+    assert (found.reason, found.sentence.partition(": ")[2]) == ("paused", 'its key "k" is paused.')
+
+
+async def test_no_runner_at_all(app: AsyncJobs, connection: Connection) -> None:
+    await connection.execute("DELETE FROM asyncjobs.runners")
+    assert (await app.admin.explain(await insert_job(connection))).reason == "no runner"
+    late = await insert_job(
+        connection, status="scheduled", run_at=await connection.fetchval("SELECT now() - interval '1 minute'")
+    )
+    assert (await app.admin.explain(late)).reason == "no runner"
+
+
+async def test_queue_and_type_are_served_but_not_by_the_same_runner(app: AsyncJobs, connection: Connection) -> None:
+    await insert_runner(connection, id=2, queues=["mail"], types=["sms"])
+    assert (await app.admin.explain(await insert_job(connection, queue="mail"))).reason == "no runner for both"
+
+
+async def test_an_unknown_job(app: AsyncJobs) -> None:
+    with pytest.raises(JobNotFound):
+        await app.admin.explain(4711)

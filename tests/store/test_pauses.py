@@ -1,0 +1,196 @@
+"""Rows follow what is paused: batch by batch, whoever calls, and only those that have to."""
+
+import json
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from asyncjobs.store import pauses, serialized
+from asyncjobs.store.database import Connection, Database, Link
+from asyncjobs.store.pauses import Converged, Kind, Pause, Paused
+from tests.support.factories import insert_job, insert_runner, insert_serialized
+
+
+@pytest.fixture
+async def link(database: Database) -> AsyncGenerator[Link]:
+    made = database.link("pauses")
+    yield made
+    await made.close()
+
+
+@pytest.fixture(autouse=True)
+async def served(connection: Connection, schema: str) -> None:
+    await insert_runner(connection, schema=schema, id=1, queues=["default"], types=["email", "sms"])
+
+
+async def converge(link: Link, *, batch: int = 100, window: int = 100) -> Converged:
+    return await pauses.converge(link, batch, window=window, grace_seconds=300.0)
+
+
+async def statuses(connection: Connection) -> list[tuple[str, str]]:
+    return [tuple(row) for row in await connection.fetch("SELECT type, status FROM asyncjobs.jobs ORDER BY place, id")]
+
+
+@pytest.mark.matrix("schema")
+async def test_a_pause_is_written_once_and_listed(link: Link) -> None:
+    assert await pauses.pause(link, "type", "email", "too many", "ada") == Paused(is_new=True, served=True)
+    assert await pauses.pause(link, "type", "email", "again", "bob") == Paused(is_new=False, served=True)
+    assert await pauses.pause(link, "queue", "nowhere", None, None) == Paused(is_new=True, served=False)
+    found = await pauses.pauses(link)
+    assert [(one.kind, one.name, one.reason, one.paused_by) for one in found] == [
+        ("type", "email", "too many", "ada"),
+        ("queue", "nowhere", None, None),
+    ]
+    assert isinstance(found[0], Pause)
+    assert await pauses.resume(link, "type", "email")
+    assert not await pauses.resume(link, "type", "email")
+    assert await converge(link) == Converged(0, 0, [], more=False)
+
+
+async def test_pending_jobs_of_a_paused_type_are_moved_a_batch_at_a_time_and_come_back_in_order(
+    link: Link, connection: Connection
+) -> None:
+    ids = [await insert_job(connection, type=type) for type in ("email", "sms", "email", "email")]
+    await pauses.pause(link, "type", "email", None, None)
+    assert (await converge(link, batch=2)).held == 2
+    assert await converge(link, batch=2) == Converged(1, 0, [], more=True)
+    assert await converge(link, batch=2) == Converged(0, 0, [], more=False)
+    assert sorted(await statuses(connection)) == [("email", "paused")] * 3 + [("sms", "pending")]
+    await pauses.resume(link, "type", "email")
+    assert await converge(link, batch=2) == Converged(0, 2, ["default"], more=True)
+    assert await converge(link, batch=2) == Converged(0, 1, ["default"], more=False)
+    order = [row["id"] for row in await connection.fetch("SELECT id FROM asyncjobs.jobs ORDER BY place")]
+    assert order == [ids[1], ids[0], ids[2], ids[3]]
+
+
+async def test_jobs_of_a_paused_queue_stay_as_they_are(link: Link, connection: Connection) -> None:
+    await insert_job(connection)
+    await pauses.pause(link, "queue", "default", None, None)
+    assert await converge(link) == Converged(0, 0, [], more=False)
+    assert await connection.fetchval("SELECT asyncjobs.is_paused('default', 'email', NULL)") is False
+
+
+async def test_what_another_pause_holds_back_stays_paused(link: Link, connection: Connection) -> None:
+    head = await insert_job(connection, status="paused", serialization_key="k")
+    await insert_serialized(connection, "k", id=head, job_id=head)
+    await insert_job(connection, type="sms", status="paused")
+    await serialized.pause_key(link, "k", None, None)
+    await pauses.pause(link, "type", "sms", None, None)
+    assert await converge(link) == Converged(0, 0, [], more=False)
+    await serialized.resume_key(link, "k")
+    assert dict(await statuses(connection)) == {"email": "pending", "sms": "paused"}
+
+
+async def test_a_key_whose_lock_is_held_is_left_for_later(link: Link, connection: Connection) -> None:
+    """Whoever holds it may be about to pause the key."""
+    head = await insert_job(connection, status="paused", serialization_key="k")
+    await insert_serialized(connection, "k", id=head, job_id=head)
+    await insert_job(connection, type="sms", status="paused")
+    async with connection.transaction():
+        await connection.execute("SELECT asyncjobs.lock_keys(ARRAY['k'])")
+        assert await converge(link) == Converged(0, 1, ["default"], more=False)
+        await connection.execute("INSERT INTO asyncjobs.pauses (kind, name) VALUES ('key', 'k')")
+    assert await converge(link) == Converged(0, 0, [], more=False)
+    await serialized.resume_key(link, "k")
+    assert dict(await statuses(connection)) == {"email": "pending", "sms": "pending"}
+
+
+async def test_locked_rows_are_left_for_the_next_call(link: Link, connection: Connection) -> None:
+    await insert_job(connection)
+    await pauses.pause(link, "type", "email", None, None)
+    async with connection.transaction():
+        await connection.execute("SELECT FROM asyncjobs.jobs FOR UPDATE")
+        assert (await converge(link)).held == 0
+    assert (await converge(link)).held == 1
+
+
+@pytest.mark.parametrize("kind", ["type", "queue"])
+async def test_what_runs_and_what_has_ended_is_not_touched(link: Link, connection: Connection, kind: Kind) -> None:
+    for status in ("processing", "completed", "scheduled", "failed", "cancelled"):
+        columns: dict[str, Any] = {"claim_token": 1, "runner_id": 1, "attempts": 1} if status == "processing" else {}
+        await insert_job(connection, status=status, **columns)
+    before = await statuses(connection)
+    await pauses.pause(link, kind, "email" if kind == "type" else "default", None, None)
+    assert await converge(link) == Converged(0, 0, [], more=False)
+    assert await statuses(connection) == before
+    assert await pauses.processing(link, kind, "email" if kind == "type" else "default") == 1
+    assert await pauses.processing(link, kind, "another") == 0
+
+
+async def test_what_nobody_serves_is_moved_out_of_the_way_and_comes_back_with_a_runner(
+    link: Link, connection: Connection
+) -> None:
+    now = await connection.fetchval("SELECT now()")
+    for minutes in (1, 10, 20):
+        await insert_job(connection, type="fax", run_at=now - timedelta(minutes=minutes))
+    await insert_job(connection, type="email", run_at=now - timedelta(minutes=20))
+    await insert_job(connection, type="fax", queue="other", run_at=now - timedelta(minutes=20))
+    assert await converge(link) == Converged(2, 0, [], more=True)
+    assert await converge(link) == Converged(0, 0, [], more=False)
+    assert sorted(await statuses(connection)) == [
+        ("email", "pending"), ("fax", "paused"), ("fax", "paused"), ("fax", "pending"), ("fax", "pending"),
+    ]  # fmt: skip
+    await insert_runner(connection, id=2, queues=["default"], types=["fax"])
+    assert await converge(link) == Converged(0, 2, ["default"], more=False)
+
+
+async def test_what_was_served_a_moment_ago_is_left_alone(link: Link, connection: Connection) -> None:
+    now = await connection.fetchval("SELECT now()")
+    await insert_job(connection, type="fax", run_at=now - timedelta(minutes=20))
+    await insert_runner(connection, id=2, queues=["default"], types=["fax"])
+    await connection.execute(
+        "WITH gone AS (DELETE FROM asyncjobs.runners WHERE id = 2 RETURNING *) "
+        "INSERT INTO asyncjobs.former_runners (id, host, pid, version, queues, types, started_at, ended_at) "
+        "SELECT id, host, pid, version, queues, types, started_at, now() - interval '4 minutes' FROM gone"
+    )
+    assert await converge(link) == Converged(0, 0, [], more=False)
+    await connection.execute("UPDATE asyncjobs.former_runners SET ended_at = now() - interval '6 minutes'")
+    assert await converge(link) == Converged(1, 0, [], more=True)
+
+
+async def many(connection: Connection, count: int, status: str) -> None:
+    await connection.execute(
+        "INSERT INTO asyncjobs.jobs (queue, type, payload, status, place) "
+        "SELECT 'default', 'email', '{}', $2, n - 1000000000 FROM generate_series(1, $1) AS n",
+        count,
+        status,
+    )
+
+
+async def buffers(connection: Connection, call: str) -> int:
+    """Pages that the call touches; what it does is undone."""
+    transaction = connection.transaction()
+    await transaction.start()
+    (row,) = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM {call}")
+    await transaction.rollback()
+    (plan,) = json.loads(row[0])
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+async def test_many_that_stay_paused_cost_those_that_come_back_nothing(link: Link, connection: Connection) -> None:
+    await pauses.pause(link, "type", "email", None, None)
+    await insert_job(connection, type="sms", status="paused")
+    call = "asyncjobs.converge_pauses(100, 100, interval '5 minutes')"
+    few = min([await buffers(connection, call) for _ in range(3)])
+    await many(connection, 20_000, "paused")
+    assert min([await buffers(connection, call) for _ in range(3)]) <= few + 20
+
+
+@pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=pytest.mark.proof)])
+async def test_pausing_a_type_with_a_backlog_leaves_the_claims_of_others_as_cheap_as_without_it(
+    link: Link, connection: Connection, count: int
+) -> None:
+    claim = "asyncjobs.claim(1, 'default', NULL, 10, -1, -1, '{sms}', false, 1, 1)"
+    for _ in range(20):
+        await insert_job(connection, type="sms")
+    await many(connection, count, "paused")
+    alone = min([await buffers(connection, claim) for _ in range(3)])
+    await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending' WHERE type = 'email'")
+    assert await buffers(connection, claim) > alone + count / 100, "the claim walks over the backlog"
+    await pauses.pause(link, "type", "email", None, None)
+    while (await converge(link, batch=1_000)).more:
+        pass
+    await connection.execute("VACUUM asyncjobs.jobs")
+    assert min([await buffers(connection, claim) for _ in range(3)]) <= 1.15 * alone
