@@ -9,6 +9,7 @@ handle = await send_email.enqueue(to="a@example.com", template="welcome")
 """
 
 from asyncjobs.app import AsyncJobs
+from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.config import Lane, Queue, Settings
 from asyncjobs.connections import Connection
 from asyncjobs.context import DutyContext, JobContext, Resource, resource
@@ -17,6 +18,7 @@ from asyncjobs.errors import (
     AmbiguousApp,
     AsyncJobsError,
     AttemptTimeout,
+    BreakerNotFound,
     CircuitOpen,
     ClaimLost,
     ConfigurationError,
@@ -72,7 +74,6 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, Retry, Snooze, Verdict
 from asyncjobs.model.status import Status
 from asyncjobs.options import Options
-from asyncjobs.planned import CircuitBreaker
 from asyncjobs.router import JobRouter, JobType
 from asyncjobs.runner import Runner
 
@@ -83,6 +84,7 @@ __all__ = [
     "AsyncJobsError",
     "AttemptTimeout",
     "Backoff",
+    "BreakerNotFound",
     "Cancel",
     "CircuitBreaker",
     "CircuitOpen",

@@ -10,6 +10,7 @@ from weakref import ref
 
 from asyncjobs.admin import Admin
 from asyncjobs.app_settings import MoreSettings, make_settings
+from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.config import Queue, check_queues
 from asyncjobs.connections import Connection
 from asyncjobs.dsn import parse_dsn
@@ -24,14 +25,15 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.options import Options
-from asyncjobs.planned import refuse_planned
 from asyncjobs.router import JobRouter
 from asyncjobs.rows import admit, check_placed
 from asyncjobs.runner import Runner
 from asyncjobs.running import lifespan, run_until_signal, running
+from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.runtime.health import Health
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.schedules import made_schedules
+from asyncjobs.served import check_guarded
 from asyncjobs.telemetry.events import Events
 from asyncjobs.which_app import check_loop, not_open
 
@@ -80,6 +82,7 @@ class AsyncJobs(JobRouter):
         self.declarations.app = ref(self)
         self._handlers: dict[str, Handler] | None = None
         self.schedules: list[Schedule] = []  # since the first open
+        self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
         self.admin = Admin(self._here)
         self.runners: list[Runner] = []  # that run now, in this process
@@ -102,21 +105,27 @@ class AsyncJobs(JobRouter):
         """Whether this very declaration is part of the app."""
         return self.handlers.get(handler.name) is handler
 
+    def includes_breaker(self, breaker: CircuitBreaker) -> bool:
+        """Whether this very circuit breaker is part of the app."""
+        breakers = self.breakers if self._handlers is not None else self.declarations.all_breakers()
+        return breakers.get(breaker.service) is breaker
+
     def settle(self) -> None:
         """Hold the declarations together, once, at the first open; after it there are no more.
 
-        ConfigurationError of all kinds: unknown queues and lanes, annotations that cannot be resolved, schedules whose job cannot
-        be enqueued; UsageError for what is not supported yet.
+        ConfigurationError of all kinds: unknown queues, lanes and breakers, annotations that cannot be resolved, schedules whose
+        job cannot be enqueued.
         """
         if self._handlers is not None:
             return
         handlers = self.declarations.all_handlers()
-        planned = self.declarations.all_planned()
-        refuse_planned(planned)
+        breakers = self.declarations.all_breakers()
         for handler in handlers.values():
             handler.settle()
             check_placed(handler, self.queues)
-        self.schedules = made_schedules(planned, handlers, self.queues, self.settings)
+            check_guarded(handler, breakers)
+        self.schedules = made_schedules(self.declarations.all_planned(), handlers, self.queues, self.settings)
+        self.breakers = breakers
         self._handlers = handlers
         self.declarations.is_closed = True
 
@@ -186,6 +195,16 @@ class AsyncJobs(JobRouter):
         opened = self._opened(what)
         check_loop(opened.loop, self.lifecycle.thread_name)
         return opened
+
+    def breakers_here(self, what: str) -> Breakers:
+        """The breakers of the open app, for its own loop; NotOpen, WrongLoop."""
+        opened = self._opened(what)
+        check_loop(opened.loop, self.lifecycle.thread_name, instead="breaker.sync()")
+        return opened.breakers
+
+    def breakers_in(self, what: str) -> Breakers:
+        """The breakers of the open app, whoever asks; NotOpen."""
+        return self._opened(what).breakers
 
     # -- jobs
 

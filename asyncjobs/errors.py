@@ -12,7 +12,7 @@
     ├ SchemaError
     │ └ SchemaMissing · SchemaOutdated · SchemaTooNew
     ├ DatabaseUnavailable(ConnectionError)
-    ├ KeyNotFound · ScheduleNotFound · DeadLetterNotFound · StateError
+    ├ KeyNotFound · ScheduleNotFound · BreakerNotFound · DeadLetterNotFound · StateError
     ├ JobError
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
@@ -250,6 +250,14 @@ class ScheduleNotFound(AsyncJobsError):
         super().__init__(f'there is no schedule "{name}" ({listed(self.known)}).{did_you_mean(name, self.known)}')
 
 
+class BreakerNotFound(AsyncJobsError):
+    """No circuit breaker of this service was ever declared. `.service`."""
+
+    def __init__(self, service: str, known: Iterable[str] = ()) -> None:
+        self.service, self.known = service, sorted(known)
+        super().__init__(f'there is no circuit breaker "{service}" ({listed(self.known)}).{did_you_mean(service, self.known)}')
+
+
 class DeadLetterNotFound(AsyncJobsError):
     """There is no such dead letter: it never was, or it was pruned with its job. `.letter_id`."""
 
@@ -311,10 +319,16 @@ class FailedByHand(AsyncJobsError):
 
 
 class CircuitOpen(AsyncJobsError):
-    """The circuit breaker of a service is open. `.retry_at`: when it lets a probe through."""
+    """The circuit breaker of a service is open: the service was not called. `.service`.
 
-    def __init__(self, message: str, *, retry_at: datetime | None = None) -> None:
-        self.retry_at = retry_at
+    `.retry_at`: when it lets a probe through, by this machine's clock; None when an operator has opened it until it is reset.
+    `.retry_after`: seconds until it is worth trying again.
+    """
+
+    def __init__(
+        self, message: str, *, service: str = "", retry_at: datetime | None = None, retry_after: float | None = None
+    ) -> None:
+        self.service, self.retry_at, self.retry_after = service, retry_at, retry_after
         super().__init__(message)
 
 

@@ -82,7 +82,8 @@ class Lifecycle:
         try:
             database = self._database(dsn, await self._text_of(dsn))
             migrates = self._app.settings.auto_migrate or dsn.is_embedded
-            running = await Opened.open(database, self._app.settings, self._app.events, migrates=migrates)
+            policies = [breaker.policy for breaker in self._app.breakers.values()]
+            running = await Opened.open(database, self._app.settings, self._app.events, migrates=migrates, breakers=policies)
         except BaseException:
             self._let_go()
             raise

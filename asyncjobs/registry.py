@@ -10,6 +10,7 @@ from asyncjobs.planned import Planned
 
 if TYPE_CHECKING:
     from asyncjobs.app import AsyncJobs
+    from asyncjobs.circuit_breaker import CircuitBreaker
 
 
 class Declarations:
@@ -89,6 +90,10 @@ class Declarations:
     def all_planned(self) -> list[Planned]:
         """Everything planned in the tree."""
         return [planned for one in self.tree() for planned in one.planned]
+
+    def all_breakers(self) -> dict[str, "CircuitBreaker"]:
+        """Every circuit breaker of the tree, by service."""
+        return {one.name: one.details["breaker"] for one in self.all_planned() if one.what == "circuit breaker"}
 
     def apps(self) -> list["AsyncJobs"]:
         """The apps that include this router."""

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from asyncjobs.circuit_breaker import CircuitBreaker, check_breaker
 from asyncjobs.config import Settings, Strategy, config_seconds
 from asyncjobs.decorators import CronDecorator, DutyDecorator, JobDecorator
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName
 from asyncjobs.handlers import Declared, Handler, NewJob, Upgrade
 from asyncjobs.job_type import JobType
 from asyncjobs.model.backoff import Backoff
-from asyncjobs.model.names import check_name
+from asyncjobs.model.breaker import Policy
+from asyncjobs.model.names import check_name, shown
 from asyncjobs.model.outcome import Duration
 from asyncjobs.places import callers_place, local_names_of, place_of, variable_of
-from asyncjobs.planned import CircuitBreaker, Planned, check_breaker, check_duty, takes_context
+from asyncjobs.planned import Planned, check_duty, takes_context
 from asyncjobs.registry import Declarations
 from asyncjobs.schedules import Misfire, Overlap, check_job, check_schedule
 from asyncjobs.signature import check_function
@@ -187,12 +189,18 @@ class JobRouter:
         open_for: Duration = 60,
         counts: tuple[type[BaseException], ...] = (Exception,),
     ) -> CircuitBreaker:
-        """A circuit breaker for a service, shared by all processes: `async with breaker:` around each call of it."""
-        details = check_breaker(
-            service, failure_threshold=failure_threshold, success_threshold=success_threshold, probes=probes, open_for=open_for
-        )
-        self._plan("circuit breaker", service, callers_place(), {**details, "counts": counts})
-        return CircuitBreaker(service)
+        """A circuit breaker for a service, shared by all processes: `async with breaker:` around each call of it.
+
+        After `failure_threshold` failures in a row it is open for `open_for`. Then `probes` calls at a time are let through;
+        `success_threshold` good ones close it, a bad one opens it again. `counts`: which exceptions are failures of the service.
+        """
+        policy = Policy(
+            service=service, failure_threshold=failure_threshold, success_threshold=success_threshold, probes=probes,
+            open_seconds=config_seconds(open_for, name=f"circuit breaker {shown(service)}: open_for", positive=True),
+        )  # fmt: skip
+        breaker = CircuitBreaker(policy, check_breaker(policy, counts), self, declared_at=callers_place())
+        self._plan("circuit breaker", service, breaker.declared_at, {"breaker": breaker})
+        return breaker
 
     def include_router(self, router: "JobRouter", /) -> None:
         """Take in what another router declares, now and later. Twice is once; DuplicateName names both places."""

@@ -33,6 +33,7 @@ from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
+from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.health import RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.host import Tokens
@@ -74,6 +75,7 @@ class Runner:
         grace: float,
         listen: Database,
         duties: Sequence[DeclaredDuty] = (),
+        guarded: Mapping[str, str] | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
         settings = opened.settings
@@ -86,10 +88,10 @@ class Runner:
         self._tasks: list[asyncio.Task[None]] = []
         self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
-        self._forget: Callable[[], None] = _nothing
+        self._forget: Callable[[], None] = lambda: None
         self._threads, self.resources = Threads(), Resources(events=opened.events)
-
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
+        self.gate = self._make_gate(guarded or {})
         self.progress = Progress(opened.pool, events=self._events)
         self.metrics = Metrics(opened.pool, events=self._events, interval_seconds=settings.metrics_interval)
         self.settler = Settler(
@@ -97,13 +99,13 @@ class Runner:
             spawn=self._spawn, max_errors=settings.max_errors,
         )  # fmt: skip
         self.acker = Acker(
-            opened.database.link("finish"), self, self.coordinators,
-            tokens=Tokens(secrets.randbits(31)), wakes=opened.wakes, events=self._events, max_errors=settings.max_errors,
+            opened.database.link("finish"), self, self.coordinators, gate=self.gate, tokens=Tokens(secrets.randbits(31)),
+            wakes=opened.wakes, events=self._events, max_errors=settings.max_errors,
             poll_seconds=self._poll_seconds, reconcile_seconds=settings.runner_timeout,
         )  # fmt: skip
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context, hooks),
-            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
+            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended, ended=self.gate.ended,
         )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
@@ -113,8 +115,7 @@ class Runner:
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
-            stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit,
-            leader=self.duties.leader,
+            stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit, leader=self.duties.leader,
         )  # fmt: skip
         self.listening = Listening(
             listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,
@@ -123,6 +124,12 @@ class Runner:
         self.requests = Requests(opened, self.attempts, runner_id=lambda: self.id, poll_seconds=self._poll_seconds)
         self._woken = WokenParts(self.coordinators, self.duties, self.requests, self.heartbeat, runner_id=lambda: self.id)
         self._stopping = self._make_stopping()
+
+    def _make_gate(self, guarded: Mapping[str, str]) -> Gate:
+        return Gate(
+            self._opened.breakers, self._types, guarded, self.coordinators,
+            later=self._opened.loop.call_later, hears=lambda: self.listening.hears,
+        )  # fmt: skip
 
     def _make_stopping(self) -> Stopping:
         return Stopping(
@@ -157,11 +164,6 @@ class Runner:
     def other_runners(self) -> int:
         """How many other runners were alive at the last beat."""
         return self.heartbeat.other_runners
-
-    @property
-    def types(self) -> Sequence[str]:
-        """The types it has handlers for."""
-        return self._types
 
     @property
     def queues(self) -> Sequence[str]:
@@ -214,6 +216,7 @@ class Runner:
         async with asyncio.timeout(self._opened.settings.connect_timeout):
             await self.duties.check()
             await self._register()
+        await self.gate.open()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self._woken)
         services = [self.listening, self.progress, self.metrics, self.requests, StuckCheck(self.attempts, events=self._events)]
@@ -266,6 +269,7 @@ class Runner:
                 queues=self._queues,
                 types=self._types,
                 duties=self.duties.names,
+                slots={coordinator.queue: coordinator.slots.sizes for coordinator in self.coordinators},
             )
 
     async def _withdraw(self, runner_id: int) -> None:
@@ -356,9 +360,6 @@ class Runner:
     def _let_go(self) -> None:
         self.acker.abort()
         self.duties.let_go()
+        self.gate.close()
         self._threads.close()
         self._forget()
-
-
-def _nothing() -> None:
-    pass

@@ -59,6 +59,7 @@ async def running(
             open_context=lambda attempt, job, log: _open_context(app, attempt, job, log),
             grace=seconds,
             duties=() if only_jobs else _duties(app),
+            guarded={name: handler.breaker for name, handler in handlers.items() if handler.breaker is not None},
             listen=app.lifecycle.listening_database(opened),
         )
         await _start(runner, opened)

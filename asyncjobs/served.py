@@ -1,9 +1,9 @@
-"""What one runner serves: the queues and types that were asked for, out of those that there are."""
+"""What one runner serves: the queues and types that were asked for, out of those that there are, and what holds them up."""
 
 from collections.abc import Iterable, Mapping
 
 from asyncjobs.config import Queue
-from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType
+from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType, did_you_mean, listed
 from asyncjobs.handlers import Handler
 
 
@@ -47,3 +47,14 @@ def served_handlers(known: Mapping[str, Handler], asked: Iterable[str] | None) -
             raise ConfigurationError(f'job "{name}" is a stub: its handler runs in another service.')
         served.add(known[name].name)
     return {name: handler for name, handler in runnable.items() if handler.name in served}
+
+
+def check_guarded(handler: Handler, breakers: Iterable[str]) -> None:
+    """ConfigurationError for a type whose circuit breaker is not declared in its app: it would be held up by nothing."""
+    known = list(breakers)
+    if handler.breaker is not None and handler.breaker not in known:
+        raise ConfigurationError(
+            f'job "{handler.name}" ({handler.declared_at}): breaker="{handler.breaker}" is no circuit breaker of this app '
+            f"({listed(known)}).{did_you_mean(handler.breaker, known)} "
+            f'Declare it: router.circuit_breaker("{handler.breaker}").'
+        )

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import current_thread
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from asyncjobs.in_memory import keeper
 
 if TYPE_CHECKING:
     from asyncjobs.app import AsyncJobs
+    from asyncjobs.circuit_breaker import CircuitBreaker
     from asyncjobs.handlers import Handler
     from asyncjobs.router import JobRouter
 
@@ -38,37 +39,52 @@ def open_apps() -> Sequence["AsyncJobs"]:
 
 def app_for(handler: "Handler", router: "JobRouter") -> "AsyncJobs":
     """The app that this job type's enqueue goes to. NotIncluded, NotOpen or AmbiguousApp say what to write."""
-    context = current.get()
-    if context is not None and context.jobs.includes(handler):
-        return context.jobs
-    kept = keeper.get()
-    if kept is not None and kept.app.includes(handler):
-        return kept.app
-    candidates = [app for app in open_apps() if app.includes(handler)]
+    candidates = _candidates(lambda app: app.includes(handler))
     if len(candidates) == 1:
         return candidates[0]
-    raise _ambiguous(handler, candidates) if candidates else _nowhere(handler, router)
+    if candidates:
+        raise _ambiguous(f'job "{handler.name}"', candidates, f"write jobs.enqueue({handler.function_name}.new(...))")
+    raise _nowhere(f'job "{handler.name}"', f'"{handler.name}" was enqueued', router)
 
 
-def _ambiguous(handler: "Handler", candidates: Sequence["AsyncJobs"]) -> UsageError:
+def app_of_breaker(breaker: "CircuitBreaker", router: "JobRouter") -> "AsyncJobs":
+    """The app that this circuit breaker works for. NotIncluded, NotOpen, AmbiguousApp."""
+    candidates = _candidates(lambda app: app.includes_breaker(breaker))
+    if len(candidates) == 1:
+        return candidates[0]
+    what = f'circuit breaker "{breaker.service}"'
+    if candidates:
+        raise _ambiguous(what, candidates, "declare one for each, or open one of them")
+    raise _nowhere(what, f"{what} was used", router)
+
+
+def _candidates(includes: Callable[["AsyncJobs"], bool]) -> Sequence["AsyncJobs"]:
+    context = current.get()
+    if context is not None and includes(context.jobs):
+        return [context.jobs]
+    kept = keeper.get()
+    if kept is not None and includes(kept.app):
+        return [kept.app]
+    return [app for app in open_apps() if includes(app)]
+
+
+def _ambiguous(what: str, candidates: Sequence["AsyncJobs"], remedy: str) -> UsageError:
     schemas = ", ".join(app.settings.schema for app in candidates)
-    call = f"jobs.enqueue({handler.function_name}.new(...))"
-    return AmbiguousApp(f'job "{handler.name}" is in {_number(len(candidates))} open AsyncJobs ({schemas}): write {call}.')
+    return AmbiguousApp(f"{what} is in {_number(len(candidates))} open AsyncJobs ({schemas}): {remedy}.")
 
 
 def _number(count: int) -> str:
     return "two" if count == 2 else str(count)  # noqa: PLR2004 - a word for a message
 
 
-def _nowhere(handler: "Handler", router: "JobRouter") -> UsageError:
+def _nowhere(what: str, happened: str, router: "JobRouter") -> UsageError:
     includers = router.declarations.apps()
     if not includers:
         place = router.variable or "router"
         return NotIncluded(
-            f'job "{handler.name}" belongs to a JobRouter ({router.declared_at}) that no AsyncJobs includes: '
-            f"AsyncJobs(routers=[{place}])."
+            f"{what} belongs to a JobRouter ({router.declared_at}) that no AsyncJobs includes: AsyncJobs(routers=[{place}])."
         )
-    return not_open(f'"{handler.name}" was enqueued', next(iter(includers)))
+    return not_open(happened, next(iter(includers)))
 
 
 def not_open(what: str, app: "AsyncJobs") -> NotOpen:
@@ -87,21 +103,21 @@ def not_open(what: str, app: "AsyncJobs") -> NotOpen:
     )
 
 
-def check_loop(loop: asyncio.AbstractEventLoop, opened_in_thread: str) -> None:
-    """WrongLoop unless this is the loop that the app was opened in."""
+def check_loop(loop: asyncio.AbstractEventLoop, opened_in_thread: str, *, instead: str = "enqueue_sync") -> None:
+    """WrongLoop unless this is the loop that the app was opened in; it says what to use `instead`."""
     running = _running_loop()
     if running is not loop:
         here = "no event loop" if running is None else f"loop {id(running):#x}"
         raise WrongLoop(
             f"opened in loop {id(loop):#x} of thread {opened_in_thread}, used from {here} of thread {current_thread().name}: "
-            "use enqueue_sync there."
+            f"use {instead} there."
         )
 
 
-def check_may_block(loop: asyncio.AbstractEventLoop, call: str) -> None:
+def check_may_block(loop: asyncio.AbstractEventLoop, call: str, *, what: str = "enqueue_sync") -> None:
     """WouldBlock in the event loop's own thread."""
     if _running_loop() is loop:
-        raise WouldBlock(f"enqueue_sync called in the event loop's own thread would block it: {call}.")
+        raise WouldBlock(f"{what} called in the event loop's own thread would block it: {call}.")
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

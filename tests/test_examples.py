@@ -45,6 +45,16 @@ OUTPUT = {
         "retry.unwanted  cancelled attempts=1 snoozes=0 unsubscribed",
     ],
     "dedup.py": ["again: the same job", "raise: DuplicateJob", "ran:   all of it", "later: known for an hour"],
+    "circuit_breaker.py": [
+        "customer 0: no answer",
+        "customer 1: no answer",
+        "customer 2: no answer",
+        "customer 3: refused, breaker.sms is not called",
+        "alarm: scheduled, attempts=0",
+        "while it was open: ['customer 0', 'customer 1', 'customer 2']",
+        "['texted Ada', 'texted Eve', 'texted Joe'] alarmed Kim",
+        "open because the provider works on it",
+    ],
     "serialized.py": [
         "bonn in order",
         "lima in order",
@@ -87,6 +97,15 @@ OUTPUT = {
         "requeued: 10",
         "requeued: 10",
         "unseen: []",
+    ],
+    "lanes.py": ["mailed ada@example.com beside 3 exports", "at most 3 exports at a time"],
+    "pause_and_drain.py": [
+        "mailed ada@example.com",
+        'why not: its type "pause.thumbnail" is paused by ada: the storage is full.',
+        "cat.png is small now",
+        "still running after the drain: 0",
+        "paused: [('queue', 'pictures')]",
+        "fox.png is small now",
     ],
     "testing_your_jobs.py": ["4 passed"],
     "dependencies.py": [

@@ -6,6 +6,7 @@ changes, except by an explicit `retry`. There is one file per concern; `Admin` i
 
 from typing import final
 
+from asyncjobs.admin.breakers import Breakers
 from asyncjobs.admin.finding import Finding
 from asyncjobs.admin.keys import Keys
 from asyncjobs.admin.letters import Letters
@@ -16,5 +17,5 @@ __all__ = ["Admin"]
 
 
 @final
-class Admin(Finding, Keys, Letters, Pauses, Schedules):
+class Admin(Finding, Keys, Letters, Pauses, Schedules, Breakers):
     """What operators do. The app must be open; it need not run jobs."""

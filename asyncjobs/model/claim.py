@@ -21,6 +21,13 @@ class Scan(msgspec.Struct, frozen=True):
     start: tuple[int, int] = FRONT
 
 
+class Probe(msgspec.Struct, frozen=True):
+    """Types of which a call claims at most `limit` jobs in all, from the front: their circuit breaker lets no more through."""
+
+    types: tuple[str, ...]
+    limit: int
+
+
 class Claimed(msgspec.Struct, frozen=True):
     """A job that is ours for one attempt. The order of the fields is that of the columns that `finish` returns."""
 

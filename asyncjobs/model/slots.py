@@ -25,6 +25,11 @@ class Slots:
         """The lanes in the order in which claims fill them: kept slots first, so that general ones stay free for the others."""
         return [*(lane for lane in self._size if lane is not None), None]
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many slots there are of each kind, the general ones under ""."""
+        return {lane or "": size for lane, size in self._size.items()}
+
     def free(self, lane: str | None) -> int:
         """Free slots of the lane's own, or (None) general ones."""
         return self._free[lane]

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from asyncjobs.errors import ClaimLost, UndecodablePayload
+from asyncjobs.errors import CircuitOpen, ClaimLost, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
+from asyncjobs.model.breaker import come_back_seconds
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, OutcomeKind, Retry, Snooze
 
@@ -54,6 +55,8 @@ def decide(
     seconds, with its attempt: a payload of a newer program, which may run beside this one while it is deployed. Dead at once:
     another stored payload that does not fit, which no attempt changes; and a result that JSON cannot hold, since the handler has
     done its work, and doing it again would only repeat the effects. A result that is too large is dropped, and the job completes.
+
+    A job that met an open circuit breaker is snoozed until that lets somebody through, and a moment longer: not all at once.
     """
     policy = Policy(attempt=attempt, max_attempts=max_attempts, backoff=backoff, max_error_bytes=max_error_bytes, random=random)
     if isinstance(ending, (Interrupted, ClaimLost)):
@@ -61,7 +64,7 @@ def decide(
     if isinstance(ending, UndecodablePayload):
         return _given_back(ending, policy) if ending.is_newer else _ended("dead", ending, policy)
     if isinstance(ending, BaseException):
-        return _failed(ending, policy)
+        return _raised(ending, policy)
     if isinstance(ending, (Snooze, Retry, Cancel, Dead)):
         return _obeyed(ending, policy)
     try:
@@ -100,6 +103,33 @@ def _obeyed(verdict: Snooze | Retry | Cancel | Dead, policy: Policy) -> Outcome:
                 return Outcome(kind="dead", message=text, error=_entry("Dead", text, "", policy))
     except ValueError as error:  # a delay that is none
         return _failed(error, policy)
+
+
+def _raised(error: BaseException, policy: Policy) -> Outcome:
+    refusal = _refusal_in(error)
+    return _failed(error, policy) if refusal is None else _refused(refusal, policy)
+
+
+def _refusal_in(error: BaseException) -> CircuitOpen | None:
+    """The CircuitOpen that an attempt ended in; of a task group's, the one that lasts longest, if there is nothing else in it."""
+    if isinstance(error, CircuitOpen):
+        return error
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    found = [_refusal_in(one) for one in error.exceptions]
+    refusals = [one for one in found if one is not None]
+    return max(refusals, key=_retry_after) if len(refusals) == len(found) else None
+
+
+def _retry_after(refusal: CircuitOpen) -> float:
+    return refusal.retry_after or 0.0
+
+
+def _refused(refusal: CircuitOpen, policy: Policy) -> Outcome:
+    if refusal.retry_after is None:  # raised by the user's own code
+        return Outcome(kind="snooze", delay_seconds=policy.backoff.delay_seconds(policy.attempt, policy.random))
+    delay_seconds = come_back_seconds(refusal.retry_after, policy.random())
+    return Outcome(kind="snooze", delay_seconds=delay_seconds, message=_cut(_safe_str(refusal), policy.max_error_bytes))
 
 
 def _seconds(delay: Duration, verdict: str) -> float:

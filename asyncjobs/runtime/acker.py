@@ -36,11 +36,12 @@ from typing import Final
 
 import msgspec
 
-from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Scan
+from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.model.status import FINAL
 from asyncjobs.runtime import points
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.host import Host, Tokens
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
@@ -67,6 +68,7 @@ class Acker:
         host: Host,
         coordinators: Sequence[Coordinator],
         *,
+        gate: Gate,
         tokens: Tokens,
         wakes: Wakes,
         events: Events,
@@ -77,6 +79,7 @@ class Acker:
         self._link = link
         self._host = host
         self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
+        self._gate = gate
         self._tokens = tokens
         self._wakes = wakes
         self._events = events
@@ -193,11 +196,12 @@ class Acker:
         scans = [] if is_lean else self._scans(acks)
         if not acks and not scans:
             return
+        probes = self._gate.probes() if scans else ()
         versions = {queue: coordinator.version for queue, coordinator in self._coordinators.items()}
         at, runner_id = time.monotonic(), self._host.runner_id
         try:
             finished = await self._call(
-                acks, partial(self._finish_one, acks[0]) if is_lean else partial(self._finish, acks, scans)
+                acks, partial(self._finish_one, acks[0]) if is_lean else partial(self._finish, acks, scans, probes)
             )
         except Exception as error:
             if not is_unsendable(error) or not acks:
@@ -205,7 +209,7 @@ class Acker:
             await self._isolate(acks)
             return
         if runner_id == self._host.runner_id:
-            self._deliver(scans, versions, finished, at)
+            self._deliver(scans, probes, versions, finished, at)
         else:  # registered anew meanwhile: what was claimed under the former id is to be rescued, or still ours to give back
             self._give_back(finished.claimed)
         await self._settle(acks, finished)
@@ -246,16 +250,17 @@ class Acker:
         self.answered_at = time.monotonic()
         return finished
 
-    async def _finish(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> Finished:
+    async def _finish(self, acks: Sequence[Ack], scans: Sequence[Scan], probes: Sequence[Probe] = ()) -> Finished:
         rescued = self._host.may_take_rescued() and any(scan.start == FRONT for scan in scans)
         return await jobs.finish(
-            self._link, self._host.runner_id, acks, scans, self._host.types, rescued=rescued, token_base=self._tokens.base,
+            self._link, self._host.runner_id, acks, scans, self._gate.types(), probes=probes, rescued=rescued,
+            token_base=self._tokens.base,
             token_seq=self._tokens.take(sum(scan.limit for scan in scans)), max_errors=self._max_errors,
         )  # fmt: skip
 
     async def _finish_one(self, ack: Ack) -> Finished:
         token = self._tokens.next()
-        return await jobs.finish_one(self._link, self._host.runner_id, ack, ack.key_queue, self._host.types, next_token=token)
+        return await jobs.finish_one(self._link, self._host.runner_id, ack, ack.key_queue, self._gate.types(), next_token=token)
 
     async def _settle(self, acks: Sequence[Ack], finished: Finished) -> None:
         """Take what was written off the list, tell what was lost, and announce what follows."""
@@ -293,7 +298,9 @@ class Acker:
         elif status != "pending":
             self._wakes.ended(ack.id)
 
-    def _deliver(self, scans: Sequence[Scan], versions: dict[str, int], finished: Finished, at: float) -> None:
+    def _deliver(
+        self, scans: Sequence[Scan], probes: Sequence[Probe], versions: dict[str, int], finished: Finished, at: float
+    ) -> None:
         """Start what was claimed, and let the coordinators know what they saw."""
         if finished.gone:
             self._claiming = False
@@ -303,14 +310,18 @@ class Acker:
             self._start(Scan(finished.claimed[0].queue, None, 1), finished.claimed)
             return
         seconds = time.monotonic() - at
+        if probes:
+            self._gate.claimed(probes, finished.claimed, seconds)
+        apart = frozenset(type for probe in probes for type in probe.types)
         by_scan: list[list[Claimed]] = [[] for _ in scans]
         for job in finished.claimed:
             by_scan[job.scan - 1].append(job)
         for scan, claimed in zip(scans, by_scan, strict=True):
             coordinator = self._coordinators[scan.queue]
             coordinator.answered(
-                scan, claimed, version=versions[scan.queue], at=at, seconds=seconds, others=self._host.other_runners > 0
-            )
+                scan, claimed, version=versions[scan.queue], at=at, seconds=seconds, others=self._host.other_runners > 0,
+                apart=apart,
+            )  # fmt: skip
             self._start(scan, claimed)
 
     def _start(self, scan: Scan, claimed: list[Claimed]) -> None:

@@ -36,6 +36,7 @@ class Attempts:
         settle: Callable[[Attempt, Ack], None],
         wake: Callable[[], None],
         note: Callable[[Attempt, Ack], None],
+        ended: Callable[[Claimed], None] = lambda _: None,
     ) -> None:
         self._handlers = handlers
         self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
@@ -44,6 +45,7 @@ class Attempts:
         self._settle = settle  # for a job that was completed inside its handler's transaction
         self._wake = wake
         self._note = note  # for the roll-ups
+        self._tell_ended = ended
         self._running: dict[int, Attempt] = {}
         self._waiting: dict[str, deque[Claimed]] = {queue: deque() for queue in self._coordinators}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -105,6 +107,7 @@ class Attempts:
             self._settle(attempt, ack)
         else:
             self._put(ack)
+        self._tell_ended(job)
         self._wake()
         if job.rescues > 0:  # the next of its kind was passed over while this one ran: the scans that came back short lied
             for coordinator in self._coordinators.values():

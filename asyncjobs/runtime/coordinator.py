@@ -21,7 +21,7 @@ its scans whenever a call goes out, so that freed slots, acks and claims of all 
    notification can cost while keys keep the slots busy.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from asyncjobs.config import Queue
@@ -107,11 +107,17 @@ class Coordinator:
             if (room := self._room(name)) and lane.seen != self.version
         ]
 
-    def answered(self, scan: Scan, claimed: Sequence[Claimed], *, version: int, at: float, seconds: float, others: bool) -> None:
-        """The answer to a scan that was asked for at `version` and sent at `at`. `others`: other runners may hold rows locked."""
+    def answered(
+        self, scan: Scan, claimed: Sequence[Claimed], *, version: int, at: float, seconds: float, others: bool,
+        apart: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        """The answer to a scan that was asked for at `version` and sent at `at`. `others`: other runners may hold rows locked.
+
+        Jobs of the types `apart` were looked for from the front, and do not tell how far the scan got.
+        """
         lane = self._lanes[scan.lane]
         full = len(claimed) >= scan.limit
-        last = max(((job.priority, job.place) for job in claimed if job.rescues == 0), default=None)
+        last = max(((job.priority, job.place) for job in claimed if not (job.rescues or job.type in apart)), default=None)
         lane.start.made(scan.start, full=full, last=last, at=at, seconds=seconds)
         if not full and scan.start == FRONT:
             lane.seen = version

@@ -1,6 +1,6 @@
 """What an acker needs of its runner, and the tokens of its claims."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Protocol
 
 from asyncjobs.model.claim import Claimed, Scan
@@ -17,11 +17,6 @@ class Host(Protocol):
     @property
     def other_runners(self) -> int:
         """How many other runners are alive, as far as is known."""
-        ...
-
-    @property
-    def types(self) -> Sequence[str]:
-        """The types that this runner has handlers for."""
         ...
 
     @property

@@ -74,6 +74,11 @@ class Listening(Service):
         """Whether notifications may be coming in, as far as is known."""
         return self._listener.is_open
 
+    @property
+    def hears(self) -> bool:
+        """Whether notifications come in, as is known."""
+        return self.mode == "listen" and self._listener.is_open
+
     async def wait_settled(self) -> Mode:
         """Wait until it is known whether notifications arrive. If not, `notify="listen"` raises ConfigurationError."""
         await self._settled.wait()

@@ -19,9 +19,11 @@ from typing import Any, Final
 from asyncjobs.config import Settings
 from asyncjobs.connections import Connection
 from asyncjobs.errors import DatabaseUnavailable, JobNotFound, UsageError, WaitTimeout, WrongLoop
+from asyncjobs.model.breaker import Policy
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.status import FINAL
+from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.runtime.enqueuer import Enqueuer
 from asyncjobs.runtime.notifier import Notifier
 from asyncjobs.runtime.sender import refusal
@@ -41,7 +43,7 @@ _LAST_LOOK_SECONDS: Final = 0.5
 class Opened:
     """An open app, in the loop that opened it."""
 
-    def __init__(self, database: Database, settings: Settings, events: Events) -> None:
+    def __init__(self, database: Database, settings: Settings, events: Events, breakers: Sequence[Policy] = ()) -> None:
         self.database = database
         self.settings = settings
         self.events = events
@@ -51,6 +53,9 @@ class Opened:
         self.pool = Pool(database, settings.pool_size)
         self.notifier = Notifier(database.link("notifier"), events=events)
         self.wakes = Wakes(self.notifier.notify)
+        self.breakers = Breakers(
+            self.pool, self.wakes, breakers, events=events, spawn=self.spawn, look_seconds=settings.poll_interval
+        )
         self._enqueuer = Enqueuer(database, self.pool, self.wakes, self.spawn, retry_seconds=settings.connect_timeout)
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -58,13 +63,15 @@ class Opened:
         self._owner: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, database: Database, settings: Settings, events: Events, *, migrates: bool) -> "Opened":
+    async def open(
+        cls, database: Database, settings: Settings, events: Events, *, migrates: bool, breakers: Sequence[Policy] = ()
+    ) -> "Opened":
         """Connect (with back-off, for at most `connect_timeout`), check or migrate the schema, start the owner task.
 
         Raises DatabaseUnavailable and SchemaError.
         """
         await _connected(database, settings, migrates=migrates)
-        opened = cls(database, settings, events)
+        opened = cls(database, settings, events, breakers)
         ready: asyncio.Future[None] = opened.loop.create_future()
         opened._owner = opened.loop.create_task(opened._own(ready), name="asyncjobs", context=contextvars.Context())
         try:
@@ -79,6 +86,8 @@ class Opened:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 self.spawn(self.notifier.run(), "notifier")
+                if self.breakers.services:
+                    self.spawn(self.breakers.run(), "breakers")
                 ready.set_result(None)
                 await self._closing.wait()
                 if not self.is_silent:
@@ -95,6 +104,7 @@ class Opened:
     async def _flush(self) -> None:
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
+                await self.breakers.flush()
                 await self._enqueuer.flush()
                 await self.notifier.flush(FLUSH_SECONDS)
         except TimeoutError:

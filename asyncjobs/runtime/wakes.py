@@ -43,6 +43,7 @@ class Wakes:
         self._notify = notify
         self._woken: list[Woken] = []
         self._waiters: dict[int, list[Callable[[], None]]] = {}
+        self._breakers: Callable[[], None] = _nothing
 
     def add(self, woken: Woken) -> Callable[[], None]:
         """Tell `woken` about changes, until the returned function is called."""
@@ -84,6 +85,8 @@ class Wakes:
                 woken.wake_keys()
         elif kind == "s":
             self.schedules(here_only=True)
+        elif kind == "b":
+            self.breakers(here_only=True)
         elif kind == "p":
             self.pauses(here_only=True)
         elif kind == "x":
@@ -103,6 +106,17 @@ class Wakes:
         if not here_only:
             self._notify("s")
 
+    def watch_breakers(self, changed: Callable[[], None]) -> None:
+        """Tell this one when a circuit breaker has changed elsewhere."""
+        self._breakers = changed
+
+    def breakers(self, *, here_only: bool = False, there_only: bool = False) -> None:
+        """A circuit breaker has changed: whoever remembers how it was has to look."""
+        if not there_only:
+            self._breakers()
+        if not here_only:
+            self._notify("b")
+
     def pauses(self, *, here_only: bool = False) -> None:
         """Rows may not say any more what is paused and what is not."""
         for woken in tuple(self._woken):
@@ -112,6 +126,7 @@ class Wakes:
 
     def missed(self) -> None:
         """Notifications may have been missed until now."""
+        self._breakers()
         for woken in tuple(self._woken):
             woken.wake_all()
 
@@ -133,3 +148,7 @@ class Wakes:
         if self._waiters:
             for callback in tuple(self._waiters.get(job_id, ())):
                 callback()
+
+
+def _nothing() -> None:
+    pass

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from asyncjobs.model.claim import Ack, Claimed, Finished, Scan
+from asyncjobs.model.claim import Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.store.database import Link, Record
@@ -94,12 +94,17 @@ async def finish(
     token_base: int,
     token_seq: int,
     max_errors: int,
+    probes: Sequence[Probe] = (),
 ) -> Finished:
-    """Write the acks, let their keys go on, and claim, in one commit. Acks are locked in the order of their ids."""
+    """Write the acks, let their keys go on, and claim, in one commit. Acks are locked in the order of their ids.
+
+    Each scan begins with what `probes` allow; their types are not among `types`.
+    """
     rows = await link.fetch(
         "finish", runner_id, *_ack_columns(acks), max_errors,
         [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
         [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, rescued, token_base, token_seq,
+        *_probe_columns(probes),
     )  # fmt: skip
     return _finished(rows)
 
@@ -133,6 +138,13 @@ def _finished(rows: Sequence[Record]) -> Finished:
             case _:
                 gone = True
     return Finished(claimed, lost, heads, gone)
+
+
+def _probe_columns(probes: Sequence[Probe]) -> list[list[Any] | None]:
+    if not probes:
+        return [None, None, None]
+    types = [(type, group) for group, probe in enumerate(probes, 1) for type in probe.types]
+    return [[type for type, _ in types], [group for _, group in types], [probe.limit for probe in probes]]
 
 
 async def ack_alone(link: Link, runner_id: int, ack: Ack, *, max_errors: int) -> Finished:

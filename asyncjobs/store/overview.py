@@ -1,6 +1,7 @@
 """What operators look at first: how much of what is there, and whether anybody serves it."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
@@ -8,6 +9,8 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
+
+_UNFINISHED: Final = ("pending", "scheduled", "waiting", "processing", "failed")
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -19,6 +22,46 @@ class Count(msgspec.Struct, frozen=True):
     count: int
     oldest_at: datetime  # due since, or started at, or (waiting) made at
     served: bool  # a live runner serves this queue and has a handler for this type
+
+
+class LaneUse(msgspec.Struct, frozen=True):
+    """The slots of a queue's lane (None: its general slots) on one runner, and the jobs of that lane that run there.
+
+    Jobs of a lane also take general slots, so more of them may run than the lane has slots.
+    """
+
+    queue: str
+    lane: str | None
+    runner_id: int
+    slots: int
+    in_use: int
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """How things are, in one look."""
+
+    pending: int
+    scheduled: int
+    waiting: int  # behind others of their keys
+    processing: int
+    failed: int  # to be retried
+    dead_letters: int  # that nobody has acknowledged
+    oldest_pending_age: timedelta | None  # since it was due
+    lanes: list[LaneUse]
+
+
+async def summary(link: Link) -> Summary:
+    """How things are."""
+    counts = await stats(link)
+    (letters,) = await link.fetch("open_letters")
+    number = {status: sum(one.count for one in counts if one.status == status) for status in _UNFINISHED}
+    oldest = min((one.oldest_at for one in counts if one.status == "pending"), default=None)
+    return Summary(
+        **number,
+        dead_letters=letters["count"],
+        oldest_pending_age=None if oldest is None else max(letters["now"] - oldest, timedelta(0)),
+        lanes=[LaneUse(*row) for row in await link.fetch("lane_use")],
+    )
 
 
 async def stats(link: Link) -> list[Count]:

@@ -69,9 +69,11 @@ async def register(
     queues: Sequence[str],
     types: Sequence[str],
     duties: Sequence[str] = (),
+    slots: Mapping[str, Mapping[str, int]] | None = None,
 ) -> None:
-    """Make the runner known. Claims need it: they hold its row while they claim."""
-    await link.fetch("register_runner", id, host, pid, version, sorted(queues), sorted(types), sorted(duties))
+    """Make the runner known. Claims need it: they hold its row. `slots`: by queue and lane ("" for general ones)."""
+    room = msgspec.json.encode(slots or {}).decode()
+    await link.fetch("register_runner", id, host, pid, version, sorted(queues), sorted(types), sorted(duties), room)
 
 
 async def beat(link: Link, id: int, *, timeout: float | None = None) -> BeatAnswer | None:

@@ -227,6 +227,37 @@ class ScheduleDisabled(Event, frozen=True, kw_only=True):
     reason: str
 
 
+class BreakerOpened(Event, frozen=True, kw_only=True):
+    """A call of this process opened a circuit breaker. `alone`: for this process, since the database does not answer."""
+
+    service: str
+    formerly: str
+    failures: int
+    seconds: float
+    alone: bool = False
+
+
+class BreakerHalfOpened(Event, frozen=True, kw_only=True):
+    service: str
+    alone: bool = False
+
+
+class BreakerClosed(Event, frozen=True, kw_only=True):
+    service: str
+    formerly: str
+    alone: bool = False
+
+
+class BreakerMoved(Event, frozen=True, kw_only=True):
+    """An operator closed a circuit breaker, or opened it: for so many seconds, or (None) until it is reset."""
+
+    service: str
+    formerly: str
+    state: str
+    seconds: float | None = None
+    reason: str | None = None
+
+
 class EmbeddedStarted(Event, frozen=True, kw_only=True):
     folder: str
     port: int

@@ -147,9 +147,10 @@ async def test_killed_holder_is_replaced_in_time(dsn: str, connection: Connectio
 
 
 @pytest.mark.usefixtures("traces")
-async def test_frozen_holder_does_nothing_more_under_its_old_token(dsn: str, connection: Connection) -> None:
+@pytest.mark.parametrize("scale", [SHORT, pytest.param(1.0, marks=pytest.mark.proof)])
+async def test_frozen_holder_does_nothing_more_under_its_old_token(dsn: str, connection: Connection, scale: float) -> None:
     async with AsyncExitStack() as stack:
-        programs = await fleet(stack, dsn, SHORT, 2)
+        programs = await fleet(stack, dsn, scale, 2)
         former = await eventually(lambda: last_pid(connection), description="a first pass", timeout=20.0)
         programs[former].pause()
         await seconds_until_another(connection, former, timeout=30.0)

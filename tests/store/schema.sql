@@ -17,12 +17,18 @@ CREATE TABLE asyncjobs.background_job_leases (
 CREATE TABLE asyncjobs.circuit_breakers (
     service_name text NOT NULL,
     state text DEFAULT 'closed'::text NOT NULL,
+    reason text,
     failure_count integer DEFAULT 0 NOT NULL,
     success_count integer DEFAULT 0 NOT NULL,
     last_failure_at timestamp with time zone,
     opened_at timestamp with time zone,
+    half_opens_at timestamp with time zone,
     half_opened_at timestamp with time zone,
+    probe_tokens bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    probes_lapse_at timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
+    version bigint DEFAULT 0 NOT NULL,
     updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    CONSTRAINT circuit_breakers_probes_check CHECK ((cardinality(probe_tokens) = cardinality(probes_lapse_at))),
     CONSTRAINT circuit_breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half-open'::text]))),
     CONSTRAINT circuit_breakers_pkey PRIMARY KEY (service_name)
 );
@@ -192,6 +198,7 @@ CREATE TABLE asyncjobs.runners (
     queues text[] NOT NULL,
     types text[] NOT NULL,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
+    slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -554,7 +561,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: ee1f95f370beedf5
 
-CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
+CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
     RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -562,13 +569,13 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d06c3bbcbddeebee
+-- body: ef1fc635c07fd094
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5d788f4419d48065
+-- body: fb1bad854ad7aece
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
@@ -603,6 +610,14 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[])
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0df9f9a3693f4339
+
+CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
+    RETURNS TABLE(formerly text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET lock_timeout TO '500ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4eb2cc35636dcb51
 
 CREATE FUNCTION asyncjobs.hold_key(_key text)
     RETURNS void
@@ -709,6 +724,13 @@ CREATE FUNCTION asyncjobs.look_again(_keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 22218ce575cc6b65
+
+CREATE FUNCTION asyncjobs.look_at_breakers(_services text[])
+    RETURNS TABLE(service_name text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4d9018b06f277ca8
 
 CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_id bigint, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text, OUT lost bigint[], OUT last_id bigint)
     RETURNS record

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from asyncjobs.model.claim import Claimed, Scan
+from asyncjobs.model.claim import Claimed, Probe, Scan
 from asyncjobs.store import jobs, runners
 from asyncjobs.store.database import Connection, Database
 from tests.support.claims import Claims, an_ack
@@ -165,7 +165,8 @@ async def test_runner_cannot_be_declared_dead_while_its_claim_is_under_way(claim
         async with other.transaction():
             await other.fetch(
                 "SELECT kind FROM asyncjobs.finish(1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 10,"
-                " ARRAY['default'], ARRAY[NULL], ARRAY[5], ARRAY[-1], ARRAY[-1::bigint], ARRAY['email'], true, 9, 0)"
+                " ARRAY['default'], ARRAY[NULL], ARRAY[5], ARRAY[-1], ARRAY[-1::bigint],"
+                " ARRAY['email'], true, 9, 0, NULL, NULL, NULL)"
             )
             assert await runners.bury(link, {1: 0}) == []
             leaving = asyncio.create_task(claims.connection.execute("DELETE FROM asyncjobs.runners WHERE id = 1"))
@@ -206,3 +207,42 @@ async def test_outcomes_and_a_bulk_update_in_the_same_order_never_deadlock(claim
                 " UPDATE asyncjobs.jobs AS j SET updated_at = now() FROM o WHERE j.id = o.id"
             )
             await asyncio.gather(claims.ack(*outcomes), other.execute(bulk))
+
+
+# Probes: some jobs of types whose circuit breaker lets a few calls through.
+
+
+async def test_of_probes_no_more_are_claimed_than_allowed_over_all_scans_and_first(claims: Claims) -> None:
+    for queue in ("a", "b"):
+        for type in ("letter", "parcel", "email"):
+            for _ in range(2):
+                await insert_job(claims.connection, queue=queue, type=type)
+    finished = await claims.finish(
+        scans=[Scan("a", None, 2), Scan("b", None, 4)], probes=[Probe(("letter", "parcel"), 3), Probe(("unknown",), 5)]
+    )
+    assert [(job.queue, job.type) for job in finished.claimed] == [
+        ("a", "letter"),
+        ("a", "letter"),
+        ("b", "letter"),
+        ("b", "email"),
+        ("b", "email"),
+    ]
+    assert len({job.token for job in finished.claimed}) == 5
+    await claims.end_all()
+
+
+async def test_probes_come_from_the_front_wherever_the_scan_starts(claims: Claims) -> None:
+    old = await insert_job(claims.connection, type="letter", place=5)
+    new = await insert_job(claims.connection, place=50)
+    finished = await claims.finish(scans=[Scan("default", None, 5, (100, 40))], probes=[Probe(("letter",), 1)])
+    assert [job.id for job in finished.claimed] == [old, new]
+    await claims.end_all()
+
+
+async def test_a_rescued_job_may_be_a_probe_and_a_paused_type_is_none(claims: Claims) -> None:
+    rescued = await insert_job(claims.connection, type="letter", rescues=1)
+    await insert_job(claims.connection, type="parcel")
+    await claims.connection.execute("INSERT INTO asyncjobs.pauses (kind, name) VALUES ('type', 'parcel')")
+    finished = await claims.finish(scans=[Scan("default", None, 5)], probes=[Probe(("letter", "parcel"), 5)])
+    assert [job.id for job in finished.claimed] == [rescued]
+    await claims.end_all()

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from asyncjobs.config import Queue
-from asyncjobs.model.claim import Ack, Claimed, Scan
+from asyncjobs.model.claim import Ack, Claimed, Probe, Scan
 from asyncjobs.runtime.acker import Acker
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.host import Tokens
@@ -26,7 +26,6 @@ class Host:
     def __init__(self, coordinators: Sequence[Coordinator]) -> None:
         self.runner_id = 1
         self.other_runners = 0
-        self.types: list[str] = ["email"]
         self.is_confirmed = True
         self.running: dict[int, tuple[Claimed, Scan]] = {}
         self.settling: set[int] = set()
@@ -56,6 +55,24 @@ class Host:
         return job
 
 
+class Gate:
+    """Which types it may claim."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = ["email"]
+        self.allowed: list[Probe] = []
+        self.found: list[list[int]] = []
+
+    def types(self) -> Sequence[str]:
+        return self.open
+
+    def probes(self) -> Sequence[Probe]:
+        return self.allowed
+
+    def claimed(self, probes: Sequence[Probe], claimed: Sequence[Claimed], seconds: float) -> None:
+        self.found.append([job.id for job in claimed])
+
+
 class Acking:
     """An acker, its host, and what they said."""
 
@@ -72,12 +89,14 @@ class Acking:
         loop = asyncio.get_running_loop()
         self.coordinators = [Coordinator(queue, ask=self._ask, later=loop.call_later) for queue in queues]
         self.host = Host(self.coordinators)
+        self.gate = Gate()
         self.link = database.link("finish")
         defaults: dict[str, Any] = {"poll_seconds": lambda: 300.0, "reconcile_seconds": 300.0, "max_errors": 10}
         self.acker = Acker(
             self.link,
             self.host,
             self.coordinators,
+            gate=cast("Any", self.gate),
             tokens=Tokens(5),
             wakes=self.wakes,
             events=self.events,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Scan
+from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Link
@@ -49,12 +49,13 @@ class Claims:
 
     async def finish(
         self, acks: Sequence[Ack] = (), scans: Sequence[Scan] = (), *, types: Sequence[str] = ("email",), rescued: bool = True,
-        token_seq: int | None = None, max_errors: int = 10,
+        token_seq: int | None = None, max_errors: int = 10, probes: Sequence[Probe] = (),
     ) -> Finished:  # fmt: skip
         """One call."""
         return await jobs.finish(
             self.link, self.runner_id, acks, scans, types, rescued=rescued, token_base=self.token_base,
             token_seq=next(self._seq) if token_seq is None else token_seq, max_errors=max_errors,
+            probes=probes,
         )  # fmt: skip
 
     async def claim(

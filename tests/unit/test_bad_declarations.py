@@ -3,7 +3,7 @@
 import functools
 from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import pytest
 
@@ -193,6 +193,42 @@ DECLARATIONS = [
         ConfigurationError,
         'circuit breaker "s": probes=0 must be a whole number of at least 1.',
     ),
+    Case(
+        lambda: JobRouter().circuit_breaker("s", probes=101),
+        ConfigurationError,
+        'circuit breaker "s": probes=101 is out of range: give 1 to 100.',
+    ),
+    Case(
+        lambda: JobRouter().circuit_breaker("s", failure_threshold=True),
+        ConfigurationError,
+        'circuit breaker "s": failure_threshold=True must be a whole number of at least 1.',
+    ),
+    Case(
+        lambda: JobRouter().circuit_breaker("s", success_threshold=-1),
+        ConfigurationError,
+        'circuit breaker "s": success_threshold=-1 must be a whole number of at least 1.',
+    ),
+    Case(
+        lambda: JobRouter().circuit_breaker("s", open_for=0),
+        ConfigurationError,
+        'circuit breaker "s": open_for=0 must be more than 0 seconds.',
+    ),
+    Case(
+        lambda: JobRouter().circuit_breaker("s", counts=cast("Any", OSError)),
+        ConfigurationError,
+        'circuit breaker "s": counts=OSError is one class: write counts=(OSError,).',
+    ),
+    Case(
+        lambda: JobRouter().circuit_breaker("s", counts=()),
+        ConfigurationError,
+        'circuit breaker "s": counts=() is no tuple of exceptions: write counts=(OSError, TimeoutError).',
+    ),
+    Case(
+        lambda: JobRouter().circuit_breaker("s", counts=cast("Any", ("OSError",))),
+        ConfigurationError,
+        'circuit breaker "s": counts= has "OSError", which is no class of exceptions.',
+    ),
+    Case(lambda: JobRouter().circuit_breaker(""), InvalidName, 'circuit breaker name "" is empty: give it a name.'),
     Case(lambda: AsyncJobs(schema="pg_jobs"), InvalidName, 'schema name "pg_jobs" is reserved by PostgreSQL: choose another.'),
     Case(lambda: AsyncJobs(queues=[]), ConfigurationError, "queues= is empty: an app has at least one Queue."),
     Case(

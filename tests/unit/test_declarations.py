@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from asyncjobs import (
+    AlreadyOpen,
     AsyncJobs,
     ConfigurationError,
     DuplicateName,
@@ -18,7 +19,6 @@ from asyncjobs import (
     UnknownLane,
     UnknownQueue,
     UnknownType,
-    UsageError,
 )
 from asyncjobs.rows import admit
 
@@ -159,11 +159,31 @@ def test_an_annotation_may_name_what_comes_later_but_not_what_never_comes() -> N
         jobs.settle()
 
 
-def test_what_is_not_built_yet_is_refused_at_open_and_not_ignored() -> None:
-    jobs = AsyncJobs()
-    jobs.circuit_breaker("nightly")
-    with pytest.raises(UsageError, match=r'^circuit breaker "nightly" .* not supported yet'):
+def test_a_types_circuit_breaker_has_to_be_declared_in_the_app() -> None:
+    jobs, other = AsyncJobs(), JobRouter()
+    jobs.circuit_breaker("mail-service")
+    jobs.job("email", breaker="mial-service")(first)
+    with pytest.raises(
+        ConfigurationError,
+        match=r'^job "email" \(.*\): breaker="mial-service" is no circuit breaker of this app \(mail-service\)\. '
+        r'Did you mean "mail-service"\? Declare it: router\.circuit_breaker\("mial-service"\)\.$',
+    ):
         jobs.settle()
+    other.circuit_breaker("mial-service")  # declared, and perhaps later than the job
+    jobs.include_router(other)
+    jobs.settle()
+    assert sorted(jobs.breakers) == ["mail-service", "mial-service"]
+
+
+def test_a_circuit_breaker_is_declared_once_in_an_app() -> None:
+    jobs, other = AsyncJobs(), JobRouter()
+    jobs.circuit_breaker("mail-service")
+    other.circuit_breaker("mail-service")
+    with pytest.raises(DuplicateName, match=r'^circuit breaker "mail-service" is declared twice'):
+        jobs.include_router(other)
+    jobs.settle()
+    with pytest.raises(AlreadyOpen, match=r'^circuit breaker "late" declared after AsyncJobs was opened'):
+        jobs.circuit_breaker("late")
 
 
 async def _no_arguments() -> None: ...

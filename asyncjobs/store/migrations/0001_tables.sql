@@ -174,17 +174,6 @@ CREATE TABLE asyncjobs.pauses (
     PRIMARY KEY (kind, name)
 );
 
-CREATE TABLE asyncjobs.circuit_breakers (
-    service_name    text PRIMARY KEY,
-    state           text NOT NULL DEFAULT 'closed' CHECK (state IN ('closed', 'open', 'half-open')),
-    failure_count   integer NOT NULL DEFAULT 0,
-    success_count   integer NOT NULL DEFAULT 0,
-    last_failure_at timestamptz,
-    opened_at       timestamptz,
-    half_opened_at  timestamptz,
-    updated_at      timestamptz NOT NULL DEFAULT asyncjobs.clock()
-);
-
 CREATE TABLE asyncjobs.background_job_leases (
     job_name          text PRIMARY KEY,
     held_by_worker_id text NOT NULL DEFAULT 'none',

@@ -172,7 +172,8 @@ BEGIN
         j.serialization_key, j.requeued_from, j.trace_context, j.progress, j.last_error, j.created_at;
 END $$;
 
--- One call of a runner: outcomes in, lost claims and new claims out. Row kinds of the answer:
+-- One call of a runner: outcomes in, lost claims and new claims out. Of each group of `_probe_types` (none of them is in `_types`) no
+-- more jobs are claimed than its limit, over all scans, and each scan begins with them. Row kinds of the answer:
 --   'lost'  an outcome whose claim was not ours any more (id, token)
 --   'head'  a job of `queue` became pending here and was not claimed here: that queue is to be notified
 --   'gone'  the runner's own row is missing: it was declared dead, nothing was claimed
@@ -181,7 +182,8 @@ CREATE FUNCTION asyncjobs.finish(
     _runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays float8[], _refunds boolean[], _snoozes boolean[],
     _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer,
     _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[],
-    _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
+    _types text[], _rescued boolean, _token_base bigint, _token_seq bigint,
+    _probe_types text[], _probe_groups integer[], _probe_limits integer[])
 RETURNS TABLE (kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb,
     priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer,
     scheduled_at timestamptz, run_at timestamptz, started_at timestamptz, correlation_id text, parent_job_id bigint, created_by text,
@@ -197,6 +199,10 @@ DECLARE
     _seq bigint := _token_seq;
     _limit integer;
     _count integer;
+    _most integer;
+    _of text[];
+    _is_probe boolean;
+    _again boolean;
     _any_paused boolean;
 BEGIN
     IF cardinality(_ids) > 0 THEN
@@ -223,31 +229,38 @@ BEGIN
         IF _any_paused THEN
             _types := ARRAY(SELECT t.type FROM unnest(_types) AS t(type)
                 EXCEPT SELECT p.name FROM asyncjobs.pauses AS p WHERE p.kind = 'type');
+            _probe_types := ARRAY(SELECT CASE WHEN p.name IS NULL THEN t.type END
+                FROM unnest(_probe_types) WITH ORDINALITY AS t(type, number)
+                LEFT JOIN asyncjobs.pauses AS p ON p.kind = 'type' AND p.name = t.type ORDER BY t.number);
         END IF;
         FOR _scan IN 1 .. coalesce(cardinality(_scan_queues), 0) LOOP
             _limit := _scan_limits[_scan];
             CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = _scan_queues[_scan]);
-            IF _rescued AND _limit > 0 THEN
-                RETURN QUERY SELECT 'job', _scan, _scan_queues[_scan], c.id, c.token, c.lane, c.type, c.version, c.payload, c.priority,
-                    c.place, c.attempts, c.max_attempts, c.timeout, c.snoozes, c.rescues, c.scheduled_at, c.run_at, c.started_at,
-                    c.correlation_id, c.parent_job_id, c.created_by, c.dedup_key, c.serialization_key, c.requeued_from,
-                    c.trace_context, c.progress, c.last_error, c.created_at
-                FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], 1, -1, -1, _types, true, _token_base, _seq) AS c;
-                GET DIAGNOSTICS _count = ROW_COUNT;
-                _seq := _seq + _count;
-                _limit := _limit - _count;
-                _rescued := _count = 0;  -- one at a time in a runner: such a job may have killed the last one
-            END IF;
-            IF _limit > 0 THEN
-                RETURN QUERY SELECT 'job', _scan, _scan_queues[_scan], c.id, c.token, c.lane, c.type, c.version, c.payload, c.priority,
-                    c.place, c.attempts, c.max_attempts, c.timeout, c.snoozes, c.rescues, c.scheduled_at, c.run_at, c.started_at,
-                    c.correlation_id, c.parent_job_id, c.created_by, c.dedup_key, c.serialization_key, c.requeued_from,
-                    c.trace_context, c.progress, c.last_error, c.created_at
-                FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], _limit, _scan_priorities[_scan],
-                    _scan_places[_scan], _types, false, _token_base, _seq) AS c;
-                GET DIAGNOSTICS _count = ROW_COUNT;
-                _seq := _seq + _count;
-            END IF;
+            FOR _group IN 1 .. coalesce(cardinality(_probe_limits), 0) + 1 LOOP
+                _is_probe := coalesce(_group <= cardinality(_probe_limits), false);
+                _of := CASE WHEN _is_probe
+                            THEN ARRAY(SELECT p.type FROM unnest(_probe_types, _probe_groups) AS p(type, number) WHERE p.number = _group)
+                            ELSE _types END;
+                FOREACH _again IN ARRAY ARRAY[true, false] LOOP
+                    -- Of rescued jobs one at a time in a runner: such a job may have killed the last one.
+                    _most := CASE WHEN _is_probe THEN least(_limit, _probe_limits[_group]) ELSE _limit END;
+                    CONTINUE WHEN _most = 0 OR (_again AND NOT _rescued);
+                    RETURN QUERY SELECT 'job', _scan, _scan_queues[_scan], c.id, c.token, c.lane, c.type, c.version, c.payload,
+                        c.priority, c.place, c.attempts, c.max_attempts, c.timeout, c.snoozes, c.rescues, c.scheduled_at, c.run_at,
+                        c.started_at, c.correlation_id, c.parent_job_id, c.created_by, c.dedup_key, c.serialization_key,
+                        c.requeued_from, c.trace_context, c.progress, c.last_error, c.created_at
+                    FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
+                        CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_priorities[_scan] END,
+                        CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_places[_scan] END, _of, _again, _token_base, _seq) AS c;
+                    GET DIAGNOSTICS _count = ROW_COUNT;
+                    _seq := _seq + _count;
+                    _limit := _limit - _count;
+                    _rescued := _rescued AND NOT (_again AND _count > 0);
+                    IF _is_probe THEN
+                        _probe_limits[_group] := _probe_limits[_group] - _count;
+                    END IF;
+                END LOOP;
+            END LOOP;
         END LOOP;
     END IF;
 
@@ -417,7 +430,7 @@ RETURNS TABLE (kind text, id bigint, queue text) LANGUAGE plpgsql SET search_pat
 BEGIN
     PERFORM set_config('lock_timeout', '500ms', true);
     RETURN QUERY SELECT f.kind, f.id, f.queue FROM asyncjobs.finish(_runner, _ids, _tokens, _statuses, _delays, _refunds, _snoozes,
-        _results, _dropped, _messages, _errors, _max_errors, NULL, NULL, NULL, NULL, NULL, NULL, false, 0, 0) AS f;
+        _results, _dropped, _messages, _errors, _max_errors, NULL, NULL, NULL, NULL, NULL, NULL, false, 0, 0, NULL, NULL, NULL) AS f;
 END $$;
 
 -- How far running handlers are.

@@ -327,3 +327,6 @@ BEGIN
           ORDER BY c.id DESC LIMIT _limit) AS f;
     next := CASE WHEN cardinality(ids) >= _limit THEN ids[_limit] ELSE _floor END;
 END $$;
+
+-- What a runner has room for: queue -> lane ('' for its general slots) -> slots.
+ALTER TABLE asyncjobs.runners ADD COLUMN slots jsonb NOT NULL DEFAULT '{}';

@@ -1,0 +1,187 @@
+"""Jobs whose service has a circuit breaker, and what operators do with it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from asyncjobs import (
+    AsyncJobs,
+    BreakerNotFound,
+    ConfigurationError,
+)
+from asyncjobs.store.database import Connection
+from asyncjobs.telemetry.events import BreakerMoved
+from asyncjobs.telemetry.logs import line
+from asyncjobs.testing import Recorder
+from tests.support.breaker_app import App, DownError, enter
+from tests.support.eventually import eventually
+
+
+@pytest.fixture
+def app(dsn: str, schema: str) -> App:
+    return App(dsn, schema)
+
+
+# Jobs.
+
+
+async def test_a_job_that_meets_an_open_breaker_is_snoozed_without_spending_an_attempt(dsn: str, connection: Connection) -> None:
+    app = App(dsn)
+
+    @app.jobs.job("parcel", max_attempts=1)
+    async def parcel(*, together: bool) -> None:
+        if not together:
+            async with app.breaker:
+                return
+        async with asyncio.TaskGroup() as group:
+            group.create_task(enter(app.breaker))
+            group.create_task(enter(app.breaker))
+
+    async with app.jobs.runner():
+        await app.open_up()
+        handles = [await parcel.enqueue(together=together) for together in (False, True)]
+
+        async def snoozed() -> Any:
+            rows = [await app.jobs.get(handle.id) for handle in handles]
+            return all(row is not None and row.status == "scheduled" for row in rows) and rows
+
+        for row in await eventually(snoozed, description="both are snoozed"):
+            assert (row.attempts, row.snoozes, row.errors) == (0, 1, [])
+            assert row.error_message.startswith('circuit breaker "mail" is open')
+            delay = (row.run_at - row.updated_at).total_seconds()
+            assert 15 < delay <= 30 * 1.1
+
+
+async def is_pending(app: App, job_id: int, *, and_stays: Callable[[], Coroutine[Any, Any, object]]) -> bool:
+    """Whether the job is pending and stays so while something else happens."""
+    await and_stays()
+    job = await app.jobs.get(job_id)
+    return job is not None and (job.status, job.attempts, job.snoozes) == ("pending", 0, 0)
+
+
+async def test_a_type_is_not_claimed_while_its_breaker_is_open_and_at_once_when_it_is_reset(dsn: str) -> None:
+    app = App(dsn, settings={"poll_interval": 0.1})
+
+    @app.jobs.job("letter", breaker="mail", aliases=("note",))
+    async def letter() -> str:
+        async with app.breaker:
+            return "sent"
+
+    @app.jobs.job("other")
+    async def other() -> None: ...
+
+    async def others_run() -> None:
+        for _ in range(3):
+            await (await other.enqueue()).wait(timeout=10)
+
+    async with app.jobs.runner():
+        await app.open_up()
+        waiting = [await letter.enqueue(), await app.jobs.enqueue("note", {})]
+        for handle in waiting:
+            assert await is_pending(app, handle.id, and_stays=others_run)
+        assert await app.jobs.admin.reset_breaker("mail")
+        assert [await handle.result(timeout=10) for handle in waiting] == ["sent", "sent"]
+
+
+async def test_one_job_finds_out_whether_the_service_is_back_and_then_all_run(dsn: str, recorder: Recorder) -> None:
+    app = App(dsn, open_for=0.5)
+    is_down, calls = True, list[int]()
+
+    @app.jobs.job("letter", breaker="mail", max_attempts=1)
+    async def letter(number: int) -> None:
+        async with app.breaker:
+            calls.append(number)
+            if is_down:
+                raise DownError
+
+    async with app.jobs.runner():
+        await app.open_up()
+        handles = [await letter.enqueue(number) for number in range(20)]
+        await eventually(lambda: len(calls) >= 2, description="two probes failed", timeout=20)
+        is_down = False
+        jobs = [await handle.wait(timeout=20) for handle in handles]
+    assert len(calls) == 20, "those that were refused have not called"
+    assert 2 <= sum(job.status == "dead" for job in jobs) <= 10, "one at a time, and a busy machine"
+    assert {(job.status, job.attempts) for job in jobs} <= {("completed", 1), ("dead", 1)}
+
+
+async def test_a_handler_that_never_asks_its_breaker_does_not_shut_the_gate(dsn: str) -> None:
+    app = App(dsn, open_for=0.2)
+
+    @app.jobs.job("letter", breaker="mail")
+    async def letter() -> str:
+        return "it does not matter"
+
+    async with app.jobs.runner():
+        await app.open_up()
+        handles = [await letter.enqueue() for _ in range(5)]
+        assert [await handle.result(timeout=20) for handle in handles] == ["it does not matter"] * 5
+        assert (await app.jobs.admin.breaker("mail")).state == "open", "nobody has found out anything"
+
+
+# Operators.
+
+
+@pytest.fixture
+async def apps(dsn: str) -> AsyncGenerator[tuple[App, App]]:
+    """Two processes, of which the first runs jobs."""
+    one, two = App(dsn), App(dsn)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(one.jobs.runner())
+        await stack.enter_async_context(two.jobs)
+        yield one, two
+
+
+async def test_an_operator_opens_a_breaker_until_it_is_reset_and_all_obey(apps: tuple[App, App], recorder: Recorder) -> None:
+    one, two = apps
+    assert [await one.call(), await two.call()] == ["well", "well"]
+    assert await two.jobs.admin.open_breaker("mail", reason="they asked for it") is True
+    assert await two.call() == "refused"
+
+    async def is_refused() -> bool:
+        return await one.call() == "refused"
+
+    await eventually(is_refused, description="the other process has heard of it")
+    state = await one.jobs.admin.breaker("mail")
+    assert (state.state, state.reason, state.half_opens_at) == ("open", "they asked for it", None)
+    assert await one.jobs.admin.open_breaker("mail") is False, "it was open"
+    assert await one.jobs.admin.reset_breaker("mail") is True
+    assert await one.jobs.admin.reset_breaker("mail") is False
+    assert await one.call() == "well"
+    moved = recorder.of(BreakerMoved)
+    assert [(event.formerly, event.state, event.reason) for event in moved[:1]] == [("closed", "open", "they asked for it")]
+    assert line(moved[0])[:2] == ("warning", "asyncjobs.breaker.moved")
+
+
+async def test_an_operators_opening_lapses_after_its_time(app: App) -> None:
+    async with app.jobs:
+        await app.jobs.admin.open_breaker("mail", for_=timedelta(seconds=0.3))
+        assert await app.call() == "refused"
+        await eventually(app.is_well, description="a probe was let through")
+        assert (await app.jobs.admin.breaker("mail")).state == "closed"
+
+
+async def test_what_an_operator_cannot_mean_is_refused(app: App) -> None:
+    async with app.jobs:
+        await app.call()
+        with pytest.raises(BreakerNotFound, match=r'^there is no circuit breaker "mial" \(mail\)\. Did you mean "mail"\?$'):
+            await app.jobs.admin.reset_breaker("mial")
+        with pytest.raises(BreakerNotFound):
+            await app.jobs.admin.open_breaker("mial")
+        with pytest.raises(ConfigurationError, match="for_=0 must be more than 0 seconds"):
+            await app.jobs.admin.open_breaker("mail", for_=0)
+        assert (await app.jobs.admin.breaker("mail")).state == "closed"
+
+
+async def test_a_breaker_that_nobody_declares_any_more_is_listed_and_can_be_reset(dsn: str) -> None:
+    former = App(dsn)
+    async with former.jobs:
+        await former.open_up()
+    async with AsyncJobs(dsn) as jobs:
+        [state] = await jobs.admin.breakers()
+        assert (state.service, state.state, state.declared) == ("mail", "open", False)
+        assert await jobs.admin.reset_breaker("mail")

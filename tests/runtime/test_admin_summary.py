@@ -1,0 +1,35 @@
+"""How things are, in one look: counts, the oldest pending job, and slots in use."""
+
+import asyncio
+
+from asyncjobs import AsyncJobs, Queue
+from asyncjobs.store.database import Connection
+from asyncjobs.store.overview import LaneUse
+from asyncjobs.telemetry.events import AttemptStarted
+from asyncjobs.testing import Recorder
+
+
+async def test_summary(dsn: str, connection: Connection, recorder: Recorder) -> None:
+    app = AsyncJobs(dsn, queues=[Queue("default", concurrency=3, lanes={"fast": 1})])
+    go = asyncio.Event()
+
+    @app.job("wait", lane="fast")
+    async def wait(number: int) -> None:
+        await go.wait()
+
+    async with app.runner() as runner:
+        nothing = await app.admin.summary()
+        assert (nothing.pending, nothing.oldest_pending_age, nothing.dead_letters) == (0, None, 0)
+        assert nothing.lanes == [LaneUse("default", None, runner.id, 2, 0), LaneUse("default", "fast", runner.id, 1, 0)]
+        handles = [await wait.enqueue(number) for number in range(4)]
+        await wait.using(delay=3600).enqueue(4)
+        async with asyncio.timeout(20):
+            while len(recorder.of(AttemptStarted)) < 3:
+                await asyncio.sleep(0.01)
+        busy = await app.admin.summary()
+        assert (busy.pending, busy.processing, busy.scheduled, busy.failed, busy.waiting) == (1, 3, 1, 0, 0)
+        assert busy.oldest_pending_age is not None
+        assert busy.lanes == [LaneUse("default", None, runner.id, 2, 0), LaneUse("default", "fast", runner.id, 1, 3)]
+        go.set()
+        for handle in handles:
+            await handle.result(timeout=20)
