@@ -84,7 +84,7 @@ class AsyncJobs(JobRouter):
         self.schedules: list[Schedule] = []  # since the first open
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
-        self.admin = Admin(self._here)
+        self.admin = Admin(self._here, self._breaker_of)
         self.runners: list[Runner] = []  # that run now, in this process
         if isinstance(routers, JobRouter):
             raise ConfigurationError("routers= is one router: write routers=[router].")
@@ -109,6 +109,10 @@ class AsyncJobs(JobRouter):
         """Whether this very circuit breaker is part of the app."""
         breakers = self.breakers if self._handlers is not None else self.declarations.all_breakers()
         return breakers.get(breaker.service) is breaker
+
+    def _breaker_of(self, type: str) -> str | None:
+        handler = self.handlers.get(type)
+        return None if handler is None else handler.breaker
 
     def settle(self) -> None:
         """Hold the declarations together, once, at the first open; after it there are no more.

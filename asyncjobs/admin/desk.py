@@ -19,8 +19,9 @@ BATCH: Final = 1_000
 class Desk:
     """The base of the verbs."""
 
-    def __init__(self, opened: Callable[[str], Opened]) -> None:
+    def __init__(self, opened: Callable[[str], Opened], breaker_of: Callable[[str], str | None]) -> None:
         self._opened = opened
+        self._breaker_of = breaker_of  # the circuit breaker of a type that this app knows
 
     async def _do(self, name: str, call: Callable[[Link], Awaitable[T]], *, most: int = TRIES) -> T:
         """The call's answer on a connection of the pool; again (`most` tries) when the server resolved a conflict against it.

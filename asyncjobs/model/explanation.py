@@ -1,7 +1,8 @@
 """Why is this job not running? One answer for each state that a job can be in: the first thing that has to change before it runs.
 
 What is asked, in this order: has it ended, does it run, does it wait behind its key's head (then the head is explained, too), is
-it not due, is it held back, is its queue paused, does anybody serve it; and if none of that, it waits for a slot.
+it not due, is it held back, is its queue paused, does anybody serve it, is its circuit breaker open; and if none of
+that, it waits for a slot.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from asyncjobs.model.status import FINAL, Status
 
 Reason: TypeAlias = Literal[
     "ended", "running", "runner lost", "behind", "key halted", "not due", "due", "paused", "no runner", "no runner for queue",
-    "no handler", "no runner for both", "moving", "waiting for a slot",
+    "no handler", "no runner for both", "moving", "breaker open", "waiting for a slot",
 ]  # fmt: skip
 
 
@@ -43,6 +44,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     head_id: int | None  # of the key's line
     halted_at: datetime | None
     halt_reason: str | None
+    breaker: str | None = None  # the service whose circuit breaker holds the type back
+    breaker_since: datetime | None = None
+    breaker_until: datetime | None = None  # when a probe is let through; None: when it is reset
     pauses: Sequence[tuple[str, str, str | None, str | None, datetime]]  # kind, name, reason, by, since
 
 
@@ -71,7 +75,7 @@ def explain(facts: Facts, head: Explanation | None = None) -> Explanation:
         return _later(facts)
     if facts.status == "paused" or any(kind == "queue" for kind, *_ in facts.pauses):
         return _held(facts)
-    return _unserved(facts) or _in_line(facts)
+    return _unserved(facts) or _broken(facts) or _in_line(facts)
 
 
 def _told(
@@ -150,6 +154,16 @@ def _unserved(facts: Facts) -> Explanation | None:
         sentence = f'no runner that serves the queue "{facts.queue}" has a handler for "{facts.type}", others have.'
         return _told(facts, "no runner for both", sentence)
     return None
+
+
+def _broken(facts: Facts) -> Explanation | None:
+    if facts.breaker is None:
+        return None
+    until = (
+        "until it is reset" if facts.breaker_until is None else f"and a probe is let through at {facts.breaker_until:%H:%M:%S %Z}"
+    )
+    sentence = f'the circuit breaker of "{facts.breaker}" is open, {until}.'
+    return _told(facts, "breaker open", sentence, since=facts.breaker_since, until=facts.breaker_until)
 
 
 def _in_line(facts: Facts) -> Explanation:

@@ -1,15 +1,17 @@
 """What the database knows about why a job does not run."""
 
+from collections.abc import Callable
+
 from asyncjobs.model.explanation import Facts
-from asyncjobs.store import pauses, serialized
+from asyncjobs.store import breakers, pauses, serialized
 from asyncjobs.store.database import Link
 
 #: Jobs ahead of it that are counted; beyond that it is "at least".
 MOST_AHEAD = 10_000
 
 
-async def facts(link: Link, job_id: int) -> Facts | None:
-    """The facts about a job, or None. Read in three statements: a job that moves meanwhile may be described half and half."""
+async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]) -> Facts | None:
+    """The facts about a job, or None. Read in up to four statements: one that moves meanwhile may be told half and half."""
     row = await link.fetch_row("explain_job", job_id, MOST_AHEAD)
     if row is None:
         return None
@@ -18,7 +20,12 @@ async def facts(link: Link, job_id: int) -> Facts | None:
     head = line[0] if line else None
     names = {("queue", row["queue"]), ("type", row["type"]), ("key", key)}
     held = [one for one in await pauses.pauses(link) if (one.kind, one.name) in names]
+    service = breaker_of(row["type"])
+    breaker = next(iter(await breakers.listed(link, service)), None) if service is not None else None
     return Facts(
+        breaker=None if breaker is None or breaker.state == "closed" else breaker.service,
+        breaker_since=None if breaker is None else breaker.opened_at,
+        breaker_until=None if breaker is None else breaker.half_opens_at,
         job_id=job_id, status=row["status"], queue=row["queue"], type=row["type"], lane=row["lane"], key=key,
         run_at=row["run_at"], now=row["now"], runner_id=row["runner_id"], runner_is_alive=bool(row["runner_is_alive"]),
         started_at=row["started_at"], completed_at=row["completed_at"], error_message=row["error_message"],

@@ -122,6 +122,26 @@ async def test_queue_and_type_are_served_but_not_by_the_same_runner(app: AsyncJo
     assert (await app.admin.explain(await insert_job(connection, queue="mail"))).reason == "no runner for both"
 
 
+async def test_a_type_behind_an_open_breaker_says_until_when(dsn: str, connection: Connection) -> None:
+    app = AsyncJobs(dsn)
+    app.circuit_breaker("smtp")
+
+    @app.job("email", breaker="smtp")
+    async def email() -> None: ...
+
+    async with app:
+        handle = await email.enqueue()
+        assert (await app.admin.explain(handle.id)).reason == "waiting for a slot"
+        await app.admin.open_breaker("smtp")
+        found = await app.admin.explain(handle.id)
+        assert (found.reason, found.until) == ("breaker open", None)
+        assert found.sentence.endswith(': the circuit breaker of "smtp" is open, until it is reset.')
+        await app.admin.open_breaker("smtp", for_=600)
+        found = await app.admin.explain(handle.id)
+        assert found.until is not None
+        assert f"a probe is let through at {found.until:%H:%M:%S} UTC" in found.sentence
+
+
 async def test_an_unknown_job(app: AsyncJobs) -> None:
     with pytest.raises(JobNotFound):
         await app.admin.explain(4711)

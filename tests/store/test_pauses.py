@@ -69,7 +69,7 @@ async def test_jobs_of_a_paused_queue_stay_as_they_are(link: Link, connection: C
     await insert_job(connection)
     await pauses.pause(link, "queue", "default", None, None)
     assert await converge(link) == Converged(0, 0, [], more=False)
-    assert await connection.fetchval("SELECT asyncjobs.is_paused('default', 'email', NULL)") is False
+    assert await connection.fetchval("SELECT asyncjobs.is_paused('email', NULL)") is False
 
 
 async def test_what_another_pause_holds_back_stays_paused(link: Link, connection: Connection) -> None:

@@ -57,7 +57,7 @@ END $$;
 
 -- Whether an operator holds jobs of this type or key back. A paused queue is the claim's affair alone: nobody else looks at its rows,
 -- and pausing and resuming a long one costs nothing.
-CREATE FUNCTION asyncjobs.is_paused(_queue text, _type text, _key text) RETURNS boolean LANGUAGE sql STABLE
+CREATE FUNCTION asyncjobs.is_paused(_type text, _key text) RETURNS boolean LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM asyncjobs.pauses AS p
     WHERE (p.kind = 'type' AND p.name = _type) OR (p.kind = 'key' AND p.name = _key));
 
@@ -95,7 +95,7 @@ BEGIN
     SELECT d.id, d.queue, d.lane, d.type, d.version, d.payload, d.priority, d.max_attempts, d.timeout, d.scheduled_at,
         d.correlation_id, d.parent_job_id, d.created_by, d.dedup_key, d.serialization_key, d.on_dead, d.enqueue_token,
         d.requeued_from, d.trace_context, d.created_at,
-        CASE WHEN _any_paused AND asyncjobs.is_paused(d.queue, d.type, NULL) THEN 'paused' ELSE 'pending' END
+        CASE WHEN _any_paused AND asyncjobs.is_paused(d.type, NULL) THEN 'paused' ELSE 'pending' END
     FROM dispatched AS d
     ON CONFLICT (id) DO UPDATE SET status = excluded.status, place = nextval('asyncjobs.place_seq'), updated_at = asyncjobs.clock()
         WHERE j.status = 'waiting'

@@ -125,7 +125,7 @@ BEGIN
         coalesce(r.max_attempts, 3), make_interval(secs => r.timeout), r.correlation_id, r.parent_job_id, r.creator, r.dedup_key,
         r.key, coalesce(r.on_dead, 'advance'), r.trace_context, d.due_at, d.due_at,
         CASE WHEN d.due_at > _now THEN 'scheduled'
-             WHEN _any_paused AND asyncjobs.is_paused(r.queue, r.type, r.key) THEN 'paused'
+             WHEN _any_paused AND asyncjobs.is_paused(r.type, r.key) THEN 'paused'
              ELSE 'pending' END, _now, _now
     FROM unnest(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts, _run_ats, _delays,
             _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _serialization_keys, _on_deads, _trace_contexts)

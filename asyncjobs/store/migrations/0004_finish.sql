@@ -20,7 +20,7 @@ DECLARE
 BEGIN
     WITH acked AS (
         UPDATE asyncjobs.jobs AS j
-        SET status = CASE WHEN o.status = 'pending' AND _any_paused AND asyncjobs.is_paused(j.queue, j.type, j.serialization_key)
+        SET status = CASE WHEN o.status = 'pending' AND _any_paused AND asyncjobs.is_paused(j.type, j.serialization_key)
                           THEN 'paused' ELSE o.status END,
             run_at = CASE WHEN o.status IN ('failed', 'scheduled') THEN _now + make_interval(secs => coalesce(o.delay, 0))
                           ELSE j.run_at END,
@@ -386,7 +386,7 @@ BEGIN
         WHERE j.runner_id = _runner AND j.status = 'processing' AND j.id <> ALL (_running)
         ORDER BY j.id + 0 FOR UPDATE)  -- a plan made for an empty table would read all jobs in the order of their ids
     UPDATE asyncjobs.jobs AS j
-    SET status = CASE WHEN asyncjobs.is_paused(j.queue, j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END,
+    SET status = CASE WHEN asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END,
         attempts = greatest(j.attempts - 1, 0), claim_token = NULL, runner_id = NULL, started_at = NULL,
         place = nextval('asyncjobs.place_seq'), updated_at = asyncjobs.clock()
     FROM stray WHERE j.id = ANY (ARRAY[stray.id])

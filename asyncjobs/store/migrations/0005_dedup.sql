@@ -91,7 +91,7 @@ BEGIN
     UPDATE asyncjobs.jobs AS j
     SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = asyncjobs.clock(),
         status = CASE WHEN _due_at > asyncjobs.clock() THEN 'scheduled'
-                      WHEN j.status = 'paused' OR asyncjobs.is_paused(j.queue, j.type, NULL) THEN 'paused'
+                      WHEN j.status = 'paused' OR asyncjobs.is_paused(j.type, NULL) THEN 'paused'
                       ELSE 'pending' END,
         place = CASE WHEN j.status = 'pending' THEN j.place ELSE nextval('asyncjobs.place_seq') END
     WHERE j.id = _id AND j.serialization_key IS NULL AND j.status IN ('scheduled', 'pending', 'paused')

@@ -44,7 +44,7 @@ BEGIN
     IF cardinality(_ids) > 0 THEN
         WITH due AS (
             UPDATE asyncjobs.jobs AS j
-            SET status = CASE WHEN _any_paused AND asyncjobs.is_paused(j.queue, j.type, j.serialization_key) THEN 'paused'
+            SET status = CASE WHEN _any_paused AND asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused'
                               ELSE 'pending' END,
                 place = placed.place, updated_at = _now
             FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place

@@ -112,7 +112,7 @@ BEGIN
         SELECT j.id, e.message, jsonb_build_object('attempt', j.attempts, 'at', _now, 'type', 'RunnerLost', 'message', e.message) AS error,
             CASE WHEN j.requested_outcome = 'cancel' THEN 'cancelled'
                  WHEN j.requested_outcome = 'dead' OR j.attempts >= j.max_attempts THEN 'dead'
-                 WHEN asyncjobs.is_paused(j.queue, j.type, j.serialization_key) THEN 'paused'
+                 WHEN asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused'
                  ELSE 'pending' END AS status
         FROM asyncjobs.jobs AS j
         CROSS JOIN LATERAL (SELECT format('runner %s was lost during attempt %s of %s', j.runner_id, j.attempts, j.max_attempts)) AS e(message)

@@ -59,7 +59,7 @@ BEGIN
         END IF;
     END IF;
     UPDATE asyncjobs.jobs AS j
-    SET status = CASE WHEN asyncjobs.is_paused(j.queue, j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END,
+    SET status = CASE WHEN asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END,
         run_at = _now, place = nextval('asyncjobs.place_seq'), updated_at = _now
     WHERE j.id = _id;
     outcome := 'retried';
@@ -148,7 +148,7 @@ BEGIN
         UPDATE asyncjobs.jobs AS j SET status = 'pending', place = nextval('asyncjobs.place_seq'), updated_at = asyncjobs.clock()
         FROM asyncjobs.serialized_jobs AS s
         WHERE s.serialization_key = _key AND s.job_id IS NOT NULL AND j.id = s.id AND j.status = 'paused'
-          AND NOT asyncjobs.is_paused(j.queue, j.type, NULL)
+          AND NOT asyncjobs.is_paused(j.type, NULL)
         RETURNING j.id)
     SELECT array_agg(a.id) INTO _heads FROM again AS a;
     _heads := _heads || ARRAY(SELECT d.id FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d);

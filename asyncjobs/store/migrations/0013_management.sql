@@ -206,7 +206,7 @@ BEGIN
         created_by, on_dead, requeued_from, trace_context, status)
     SELECT l.id, o.queue, o.lane, o.type, o.version, o.payload, o.priority, o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id,
         _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
-        CASE WHEN asyncjobs.is_paused(o.queue, o.type, NULL) THEN 'paused' ELSE 'pending' END
+        CASE WHEN asyncjobs.is_paused(o.type, NULL) THEN 'paused' ELSE 'pending' END
     FROM (SELECT u.id, d.job_id, d.original_job
           FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
           JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.letter]) ORDER BY u.number) AS l

@@ -62,7 +62,7 @@ BEGIN
     free AS (
         SELECT j.id, j.serialization_key FROM open AS o CROSS JOIN LATERAL (
             SELECT j.id, j.serialization_key FROM asyncjobs.jobs AS j
-            WHERE j.status = 'paused' AND j.type = o.type AND NOT asyncjobs.is_paused(j.queue, j.type, j.serialization_key)
+            WHERE j.status = 'paused' AND j.type = o.type AND NOT asyncjobs.is_paused(j.type, j.serialization_key)
             ORDER BY j.place LIMIT _batch FOR UPDATE SKIP LOCKED) AS j
         LIMIT _batch)
     SELECT array_agg(f.id), array_agg(DISTINCT f.serialization_key) FILTER (WHERE f.serialization_key IS NOT NULL)
@@ -75,7 +75,7 @@ BEGIN
         UPDATE asyncjobs.jobs AS j SET status = 'pending', place = nextval('asyncjobs.place_seq'), updated_at = _now
         FROM unnest(_ids) AS u(id)
         WHERE j.id = ANY (ARRAY[u.id]) AND (_keys IS NULL OR j.serialization_key IS NULL
-              OR (j.serialization_key <> ALL (_unlocked) AND NOT asyncjobs.is_paused(j.queue, j.type, j.serialization_key)))
+              OR (j.serialization_key <> ALL (_unlocked) AND NOT asyncjobs.is_paused(j.type, j.serialization_key)))
         RETURNING j.queue)
     SELECT count(1), coalesce(array_agg(DISTINCT a.queue), '{}') INTO resumed, queues FROM again AS a;
     more := held > 0 OR resumed >= _batch;

@@ -2,4 +2,4 @@
 SELECT pg_catalog.min(j.run_at) AS run_at
 FROM asyncjobs.jobs AS j
 WHERE j.status IN ('scheduled', 'failed') AND j.queue = ANY ($1::text[]) AND j.type = ANY ($2::text[])
-  AND NOT asyncjobs.is_paused(j.queue, j.type, j.serialization_key);
+  AND NOT asyncjobs.is_paused(j.type, j.serialization_key);

@@ -4,12 +4,12 @@ FROM asyncjobs.jobs AS j
 WHERE j.queue = ANY ($1::text[]) AND j.type = ANY ($2::text[])
   AND (j.status = 'processing'
        OR ((j.status = 'pending' OR (j.status IN ('scheduled', 'failed') AND j.run_at <= asyncjobs.clock()))
-           AND NOT asyncjobs.is_paused(j.queue, j.type, j.serialization_key)))
+           AND NOT asyncjobs.is_paused(j.type, j.serialization_key)))
 UNION ALL
 SELECT s.id, s.type, 'waiting'
 FROM asyncjobs.serialized_jobs AS s
 WHERE s.queue = ANY ($1::text[]) AND s.type = ANY ($2::text[]) AND s.job_id IS NULL
-  AND NOT asyncjobs.is_paused(s.queue, s.type, s.serialization_key)
+  AND NOT asyncjobs.is_paused(s.type, s.serialization_key)
   AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS h
                   WHERE h.serialization_key = s.serialization_key AND (h.job_id IS NOT NULL OR h.place < s.place))
 ORDER BY 1;
