@@ -175,6 +175,6 @@ async def test_texts_of_options_come_back_or_are_refused_before_anything_is_writ
     if job is None:
         assert not all(text.isprintable() for text in texts.values())
         return
-    assert job.payload == {"text": payload, "more": {payload: payload}}
-    if handle and handle.created:
+    if handle and handle.created:  # else an example before it had the same dedup key
+        assert job.payload == {"text": payload, "more": {payload: payload}}
         assert {name: getattr(job, name) for name in options} == options
