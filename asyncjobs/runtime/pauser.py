@@ -6,7 +6,8 @@ What was claimed before goes on. All else is housekeeping, so that claims do not
 1. Enqueue, promote, dispatch, retry and rescue write `paused` for a job whose type or key is paused. One that read `pauses`
    before the pause committed writes `pending`; one that read it before a resume committed writes `paused`. The duty mends both.
 2. Each change wakes the duty (in memory here, by NOTIFY elsewhere). It moves a batch at a time, and goes on at once as long as
-   there was something to move; else it comes back after its interval. So a notification that got lost costs that.
+   there was something to move; else it comes back after its interval, or two of them while nothing at all is paused. So a
+   notification that got lost costs that.
 3. Of a paused queue nothing is moved: no claim looks into it.
 4. Jobs of a type that no live runner serves are moved out of the way, too, when they are among the first of a queue and have been
    due for five minutes. A runner that registers wakes the duty, and does one pass itself, whoever's turn it is: what it serves
@@ -26,6 +27,7 @@ from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import pauses
 from asyncjobs.store.database import Link
+from asyncjobs.store.pauses import Converged
 from asyncjobs.telemetry.events import Events
 
 BATCH: Final = 1_000
@@ -49,20 +51,21 @@ class Pauser(Duty):
     async def pass_(self) -> float | None:
         """Move a batch."""
         began = self._monotonic()
-        if await self._converge():
+        converged = await self._converge()
+        if converged.more:
             return 0.0
-        seconds = _COST_RATIO * (self._monotonic() - began)
-        return seconds if seconds > self.interval_seconds else None
+        pause = self.interval_seconds if converged.any_paused else 2 * self.interval_seconds
+        return max(pause, _COST_RATIO * (self._monotonic() - began))
 
     async def aside(self) -> None:
         """At the start: what nobody served until now comes back."""
         if not self._has_looked:
             await self._converge()
 
-    async def _converge(self) -> bool:
+    async def _converge(self) -> Converged:
         converged = await pauses.converge(self._link, BATCH, window=WINDOW, grace_seconds=GRACE_SECONDS)
         self._has_looked = True
         self.items = (self.items or 0) + converged.held + converged.resumed
         for queue in converged.queues:
             self._wakes.pending(queue, front=True)
-        return converged.more
+        return converged

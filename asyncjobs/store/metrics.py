@@ -8,7 +8,6 @@ import msgspec
 from asyncjobs.model.histogram import percentile
 from asyncjobs.store.database import Link
 
-#: They travel as text: for arrays of jsonb asyncpg asks the catalogs first, two statements for a connection that is used once.
 _Histogram = dict[int, int]
 
 
@@ -48,16 +47,9 @@ class TypeMetrics(msgspec.Struct, frozen=True):
 
 async def record(link: Link, tallies: Mapping[tuple[str, str], Tally], *, timeout: float | None = None) -> None:
     """Add these, by type and status, to the rows of this minute."""
-    columns: Sequence[Sequence[object]] = tuple(
-        zip(
-            *(
-                (type, status, one.count, one.queue_seconds, one.run_seconds, _json(one.queue_time), _json(one.run_time))
-                for (type, status), one in tallies.items()
-            ),
-            strict=True,
-        )
-    )
-    await link.fetch("record_metrics", *columns, timeout=timeout)
+    # One text: for arrays of numbers asyncpg asks the catalogs first, six statements on a connection that may be used once.
+    rows = [{"job_type": type, "status": status, **msgspec.structs.asdict(tally)} for (type, status), tally in tallies.items()]
+    await link.fetch("record_metrics", msgspec.json.encode(rows).decode(), timeout=timeout)
 
 
 async def fold(link: Link, *, minutes: float, hours: float, days: float) -> tuple[int, bool]:
@@ -93,10 +85,6 @@ def _type_metrics(type: str, rows: Sequence[tuple[str, int, _Histogram, _Histogr
 
 def _percentiles(histogram: Mapping[int, int]) -> Percentiles:
     return Percentiles(*(percentile(histogram, fraction) for fraction in (0.5, 0.95, 0.99)))
-
-
-def _json(histogram: _Histogram) -> str:
-    return msgspec.json.encode(histogram).decode()
 
 
 def _histogram(text: str) -> _Histogram:

@@ -34,6 +34,7 @@ class Converged(msgspec.Struct, frozen=True):
     resumed: int
     queues: list[str]
     more: bool
+    any_paused: bool  # anything at all, after the call
 
 
 async def pause(link: Link, kind: Kind, name: str, reason: str | None, by: str | None) -> Paused:
@@ -55,7 +56,7 @@ async def pauses(link: Link) -> list[Pause]:
 async def converge(link: Link, batch: int, *, window: int, grace_seconds: float) -> Converged:
     """Make at most about `batch` rows say what is paused."""
     (row,) = await link.fetch("converge_pauses", batch, window, grace_seconds)
-    return Converged(row["held"], row["resumed"], row["queues"], row["more"])
+    return Converged(row["held"], row["resumed"], row["queues"], row["more"], row["any_paused"])
 
 
 async def processing(link: Link, kind: Kind, name: str) -> int:

@@ -415,7 +415,7 @@ CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text,
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 289b2f3ca88f51b9
 
-CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean)
+CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean, OUT any_paused boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -425,7 +425,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5e0b95c61ccd7326
+-- body: 73ebd6f9bf8dcf89
 
 CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _definitions text[], OUT registered boolean, OUT added text[], OUT changed text[], OUT enabled text[], OUT removed text[], OUT differing text[])
     RETURNS record
@@ -851,11 +851,11 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 59279b75bac214ad
 
-CREATE FUNCTION asyncjobs.record_metrics(_types text[], _statuses text[], _counts bigint[], _queue_seconds double precision[], _run_seconds double precision[], _queue_times jsonb[], _run_times jsonb[])
+CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a31815cfd4541231
+-- body: bb52275e1d0ff190
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer

@@ -9,7 +9,7 @@ import pytest
 
 from asyncjobs.store import pauses, serialized
 from asyncjobs.store.database import Connection, Database, Link
-from asyncjobs.store.pauses import Converged, Kind, Pause, Paused
+from asyncjobs.store.pauses import Kind, Pause, Paused
 from tests.support.factories import insert_job, insert_runner, insert_serialized
 
 
@@ -25,8 +25,9 @@ async def served(connection: Connection, schema: str) -> None:
     await insert_runner(connection, schema=schema, id=1, queues=["default"], types=["email", "sms"])
 
 
-async def converge(link: Link, *, batch: int = 100, window: int = 100) -> Converged:
-    return await pauses.converge(link, batch, window=window, grace_seconds=300.0)
+async def converge(link: Link, *, batch: int = 100, window: int = 100) -> tuple[int, int, list[str], bool]:
+    found = await pauses.converge(link, batch, window=window, grace_seconds=300.0)
+    return found.held, found.resumed, found.queues, found.more
 
 
 async def statuses(connection: Connection) -> list[tuple[str, str]]:
@@ -46,7 +47,7 @@ async def test_a_pause_is_written_once_and_listed(link: Link) -> None:
     assert isinstance(found[0], Pause)
     assert await pauses.resume(link, "type", "email")
     assert not await pauses.resume(link, "type", "email")
-    assert await converge(link) == Converged(0, 0, [], more=False)
+    assert await converge(link) == (0, 0, [], False)
 
 
 async def test_pending_jobs_of_a_paused_type_are_moved_a_batch_at_a_time_and_come_back_in_order(
@@ -54,13 +55,13 @@ async def test_pending_jobs_of_a_paused_type_are_moved_a_batch_at_a_time_and_com
 ) -> None:
     ids = [await insert_job(connection, type=type) for type in ("email", "sms", "email", "email")]
     await pauses.pause(link, "type", "email", None, None)
-    assert (await converge(link, batch=2)).held == 2
-    assert await converge(link, batch=2) == Converged(1, 0, [], more=True)
-    assert await converge(link, batch=2) == Converged(0, 0, [], more=False)
+    assert (await converge(link, batch=2))[0] == 2
+    assert await converge(link, batch=2) == (1, 0, [], True)
+    assert await converge(link, batch=2) == (0, 0, [], False)
     assert sorted(await statuses(connection)) == [("email", "paused")] * 3 + [("sms", "pending")]
     await pauses.resume(link, "type", "email")
-    assert await converge(link, batch=2) == Converged(0, 2, ["default"], more=True)
-    assert await converge(link, batch=2) == Converged(0, 1, ["default"], more=False)
+    assert await converge(link, batch=2) == (0, 2, ["default"], True)
+    assert await converge(link, batch=2) == (0, 1, ["default"], False)
     order = [row["id"] for row in await connection.fetch("SELECT id FROM asyncjobs.jobs ORDER BY place")]
     assert order == [ids[1], ids[0], ids[2], ids[3]]
 
@@ -68,7 +69,7 @@ async def test_pending_jobs_of_a_paused_type_are_moved_a_batch_at_a_time_and_com
 async def test_jobs_of_a_paused_queue_stay_as_they_are(link: Link, connection: Connection) -> None:
     await insert_job(connection)
     await pauses.pause(link, "queue", "default", None, None)
-    assert await converge(link) == Converged(0, 0, [], more=False)
+    assert await converge(link) == (0, 0, [], False)
     assert await connection.fetchval("SELECT asyncjobs.is_paused('email', NULL)") is False
 
 
@@ -78,7 +79,7 @@ async def test_what_another_pause_holds_back_stays_paused(link: Link, connection
     await insert_job(connection, type="sms", status="paused")
     await serialized.pause_key(link, "k", None, None)
     await pauses.pause(link, "type", "sms", None, None)
-    assert await converge(link) == Converged(0, 0, [], more=False)
+    assert await converge(link) == (0, 0, [], False)
     await serialized.resume_key(link, "k")
     assert dict(await statuses(connection)) == {"email": "pending", "sms": "paused"}
 
@@ -90,11 +91,23 @@ async def test_a_key_whose_lock_is_held_is_left_for_later(link: Link, connection
     await insert_job(connection, type="sms", status="paused")
     async with connection.transaction():
         await connection.execute("SELECT asyncjobs.lock_keys(ARRAY['k'])")
-        assert await converge(link) == Converged(0, 1, ["default"], more=False)
+        assert await converge(link) == (0, 1, ["default"], False)
         await connection.execute("INSERT INTO asyncjobs.pauses (kind, name) VALUES ('key', 'k')")
-    assert await converge(link) == Converged(0, 0, [], more=False)
+    assert await converge(link) == (0, 0, [], False)
     await serialized.resume_key(link, "k")
     assert dict(await statuses(connection)) == {"email": "pending", "sms": "pending"}
+
+
+async def test_it_says_whether_anything_is_paused(link: Link, connection: Connection) -> None:
+    async def any_paused() -> bool:
+        return (await pauses.converge(link, 100, window=100, grace_seconds=300.0)).any_paused
+
+    assert not await any_paused()
+    await pauses.pause(link, "queue", "default", None, None)
+    assert await any_paused()
+    await pauses.resume(link, "queue", "default")
+    await insert_job(connection, type="fax", status="paused")
+    assert await any_paused(), "its type is served by nobody"
 
 
 async def test_locked_rows_are_left_for_the_next_call(link: Link, connection: Connection) -> None:
@@ -102,8 +115,8 @@ async def test_locked_rows_are_left_for_the_next_call(link: Link, connection: Co
     await pauses.pause(link, "type", "email", None, None)
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.jobs FOR UPDATE")
-        assert (await converge(link)).held == 0
-    assert (await converge(link)).held == 1
+        assert (await converge(link))[0] == 0
+    assert (await converge(link))[0] == 1
 
 
 @pytest.mark.parametrize("kind", ["type", "queue"])
@@ -113,7 +126,7 @@ async def test_what_runs_and_what_has_ended_is_not_touched(link: Link, connectio
         await insert_job(connection, status=status, **columns)
     before = await statuses(connection)
     await pauses.pause(link, kind, "email" if kind == "type" else "default", None, None)
-    assert await converge(link) == Converged(0, 0, [], more=False)
+    assert await converge(link) == (0, 0, [], False)
     assert await statuses(connection) == before
     assert await pauses.processing(link, kind, "email" if kind == "type" else "default") == 1
     assert await pauses.processing(link, kind, "another") == 0
@@ -127,13 +140,13 @@ async def test_what_nobody_serves_is_moved_out_of_the_way_and_comes_back_with_a_
         await insert_job(connection, type="fax", run_at=now - timedelta(minutes=minutes))
     await insert_job(connection, type="email", run_at=now - timedelta(minutes=20))
     await insert_job(connection, type="fax", queue="other", run_at=now - timedelta(minutes=20))
-    assert await converge(link) == Converged(2, 0, [], more=True)
-    assert await converge(link) == Converged(0, 0, [], more=False)
+    assert await converge(link) == (2, 0, [], True)
+    assert await converge(link) == (0, 0, [], False)
     assert sorted(await statuses(connection)) == [
         ("email", "pending"), ("fax", "paused"), ("fax", "paused"), ("fax", "pending"), ("fax", "pending"),
     ]  # fmt: skip
     await insert_runner(connection, id=2, queues=["default"], types=["fax"])
-    assert await converge(link) == Converged(0, 2, ["default"], more=False)
+    assert await converge(link) == (0, 2, ["default"], False)
 
 
 async def test_what_was_served_a_moment_ago_is_left_alone(link: Link, connection: Connection) -> None:
@@ -145,9 +158,9 @@ async def test_what_was_served_a_moment_ago_is_left_alone(link: Link, connection
         "INSERT INTO asyncjobs.former_runners (id, host, pid, version, queues, types, started_at, ended_at) "
         "SELECT id, host, pid, version, queues, types, started_at, now() - interval '4 minutes' FROM gone"
     )
-    assert await converge(link) == Converged(0, 0, [], more=False)
+    assert await converge(link) == (0, 0, [], False)
     await connection.execute("UPDATE asyncjobs.former_runners SET ended_at = now() - interval '6 minutes'")
-    assert await converge(link) == Converged(1, 0, [], more=True)
+    assert await converge(link) == (1, 0, [], True)
 
 
 async def many(connection: Connection, count: int, status: str) -> None:
@@ -190,7 +203,7 @@ async def test_pausing_a_type_with_a_backlog_leaves_the_claims_of_others_as_chea
     await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending' WHERE type = 'email'")
     assert await buffers(connection, claim) > alone + count / 100, "the claim walks over the backlog"
     await pauses.pause(link, "type", "email", None, None)
-    while (await converge(link, batch=1_000)).more:
+    while (await converge(link, batch=1_000))[3]:
         pass
     await connection.execute("VACUUM asyncjobs.jobs")
     assert min([await buffers(connection, claim) for _ in range(3)]) <= 1.15 * alone

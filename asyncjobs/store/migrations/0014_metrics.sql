@@ -27,17 +27,15 @@ $$;
 CREATE AGGREGATE asyncjobs.sum_histograms(jsonb) (
     SFUNC = asyncjobs.add_histograms, STYPE = jsonb, INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = SAFE);
 
--- Add what a runner counted to the rows of this minute. Rows are taken in the order of their keys: runners that roll up at the same
+-- Add what a runner counted, an array of objects, to the rows of this minute. Rows are taken in the order of their keys: runners that roll up at the same
 -- time wait for each other, and never in a circle.
-CREATE FUNCTION asyncjobs.record_metrics(
-    _types text[], _statuses text[], _counts bigint[], _queue_seconds float8[], _run_seconds float8[], _queue_times jsonb[],
-    _run_times jsonb[]) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO asyncjobs.job_metrics AS m (job_type, status, minute, count, queue_seconds, run_seconds, queue_time, run_time)
     SELECT c.job_type, c.status, date_trunc('minute', asyncjobs.clock(), 'UTC'), c.count, c.queue_seconds, c.run_seconds, c.queue_time,
         c.run_time
-    FROM unnest(_types, _statuses, _counts, _queue_seconds, _run_seconds, _queue_times, _run_times)
-        AS c(job_type, status, count, queue_seconds, run_seconds, queue_time, run_time)
+    FROM jsonb_to_recordset(_tallies)
+        AS c(job_type text, status text, count bigint, queue_seconds float8, run_seconds float8, queue_time jsonb, run_time jsonb)
     ORDER BY c.job_type, c.status
     ON CONFLICT (span, minute, job_type, status) DO UPDATE SET
         count = m.count + excluded.count,

@@ -23,7 +23,8 @@ CREATE FUNCTION asyncjobs.converge_pauses(
     OUT held integer,    -- pending -> paused
     OUT resumed integer, -- paused -> pending
     OUT queues text[],   -- where they became pending
-    OUT more boolean)    -- call again: there may be others
+    OUT more boolean,    -- call again: there may be others
+    OUT any_paused boolean)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
@@ -79,4 +80,5 @@ BEGIN
         RETURNING j.queue)
     SELECT count(1), coalesce(array_agg(DISTINCT a.queue), '{}') INTO resumed, queues FROM again AS a;
     more := held > 0 OR resumed >= _batch;
+    any_paused := EXISTS (SELECT FROM asyncjobs.pauses) OR EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.status = 'paused');
 END $$;
