@@ -20,7 +20,7 @@ class Overview(Desk):
         """The unfinished jobs by queue, type and status.
 
         `served` is False for jobs that no live runner would take: a type without a handler anywhere, a queue that nobody serves.
-        They stay pending until a runner that knows them comes.
+        They wait until a runner that knows them comes.
         """
         return await self._do("stats", overview.stats)
 
