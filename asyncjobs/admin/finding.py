@@ -58,8 +58,9 @@ class Finding(Jobs, Overview):
         self, message: str = "failed by an operator", /, *, will_retry: bool, dry_run: bool = False, **which: Unpack[JobFilter]
     ) -> JobsDone:
         """Fail the attempts that run of all jobs that fit; see `fail`."""
-        verb, wanted = ("fail", "fail") if will_retry else ("kill", "dead")
-        return await self._end_all(verb, wanted, message, which, dry_run=dry_run)  # type: ignore[arg-type]
+        if not will_retry:
+            return await self._end_all("kill", "dead", message, which, dry_run=dry_run)
+        return await self._end_all("fail", "fail", message, which, dry_run=dry_run)
 
     async def retry_all(self, *, by: str = "operator", dry_run: bool = False, **which: Unpack[JobFilter]) -> JobsDone:
         """Retry all jobs that fit, the oldest of a page first: what is not due runs now, dead and cancelled jobs start over."""
