@@ -8,6 +8,7 @@ import pytest
 
 from asyncjobs.store.database import Connection
 from tests.programs import worker
+from tests.support.eventually import patience
 from tests.support.program import Program
 from tests.support.proxy import Proxy
 
@@ -48,7 +49,7 @@ async def queue_seconds(connection: Connection) -> list[float]:
 async def settled(program: Program) -> None:
     """Wait until the worker listens and has run a job."""
     await program.line("registered")
-    async with asyncio.timeout(10):
+    async with patience(10):
         await (await worker.quick.enqueue()).wait()
 
 
@@ -114,7 +115,7 @@ async def test_delayed_jobs_of_other_processes_start_when_they_are_due(app: Any,
         await settled(program)
         await connection.execute("DELETE FROM asyncjobs.jobs")
         handles = [await worker.quick.using(delay=0.5 + 0.01 * number).enqueue() for number in range(100)]
-        async with asyncio.timeout(10):
+        async with patience(10):
             for handle in handles:
                 await handle.wait()
         program.terminate()

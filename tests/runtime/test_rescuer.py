@@ -12,7 +12,7 @@ from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, JobsRescued, RunnerDied, ServicePassFailed
 from asyncjobs.testing import MovableClock, Recorder
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.factories import insert_job, insert_runner
 from tests.support.proxy import Proxy
 from tests.support.services import Woken, running
@@ -188,7 +188,7 @@ async def test_claim_that_commits_while_its_runner_is_being_buried_is_taken_back
         await connection.execute(
             "UPDATE asyncjobs.jobs SET status = 'processing', runner_id = 9, claim_token = 1, started_at = now(), attempts = 1"
         )
-        async with asyncio.timeout(2):
+        async with patience(2):
             await setup.look()
     await setup.look()
     assert await alive(connection) == []
