@@ -75,7 +75,12 @@ class Stopwatch:
         self._ticked_at = self._loop.time()
         self._ticking = self._loop.call_later(_TICK_SECONDS, self._tick)
 
-    def stop(self) -> float:
-        """The seconds."""
-        self._ticking.cancel()
+    @property
+    def seconds(self) -> float:
+        """So far."""
         return self._seconds + min(self._loop.time() - self._ticked_at, _TICK_SECONDS)
+
+    def stop(self) -> float:
+        """The seconds, at the end."""
+        self._ticking.cancel()
+        return self.seconds
