@@ -1,4 +1,4 @@
-"""Very many jobs due at once: they become pending in bounded batches, and claims go on meanwhile."""
+"""Very many jobs due at once: they become pending in bounded batches, and neither claims nor batches wait for each other."""
 
 import time
 
@@ -7,12 +7,18 @@ import pytest
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Connection, Database
+from asyncjobs.store.due import promote
 from asyncjobs.telemetry.events import Events, JobsPromoted
 from asyncjobs.testing import Recorder
 from tests.support.claiming import Claiming, fill
+from tests.support.eventually import eventually
 from tests.support.services import running
 
 BATCH = 100
+
+
+def batches_of(recorder: Recorder) -> list[int]:
+    return [event.count for event in recorder.of(JobsPromoted)]
 
 
 async def promote_while_claiming(database: Database, claiming: Claiming, recorder: Recorder, count: int) -> list[int]:
@@ -20,26 +26,53 @@ async def promote_while_claiming(database: Database, claiming: Claiming, recorde
     link = database.link("duties")
     promoter = Promoter(link, Wakes(lambda _: None), events=Events(), batch=BATCH)
 
-    def batches() -> list[int]:
-        return [event.count for event in recorder.of(JobsPromoted)]
-
     try:
         async with running(promoter):
-            await claiming.go_on(lambda: sum(batches()) >= count)
+            await claiming.go_on(lambda: sum(batches_of(recorder)) >= count)
     finally:
         await link.close()
-    return batches()
+    return batches_of(recorder)
 
 
-async def test_promotion_is_in_bounded_batches_and_claims_go_on(
-    database: Database, connection: Connection, claiming: Claiming, recorder: Recorder
-) -> None:
-    await fill(connection, 2_000, "pending", "probe")
+async def test_promotion_is_in_bounded_batches(database: Database, connection: Connection, recorder: Recorder) -> None:
     await fill(connection, 2_000, "scheduled", "default")
-    batches = await promote_while_claiming(database, claiming, recorder, 2_000)
-    assert batches == [BATCH] * 20
-    assert len(claiming.seconds) >= len(batches) / 2, "claims and batches take turns"
+    link = database.link("duties")
+    promoter = Promoter(link, Wakes(lambda _: None), events=Events(), interval_seconds=3600.0, batch=BATCH)
+    try:
+        async with running(promoter):
+            await eventually(lambda: sum(batches_of(recorder)) == 2_000, description="all are promoted")
+    finally:
+        await link.close()
+    assert batches_of(recorder) == [BATCH] * 20
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE status = 'scheduled'") == 0
+
+
+async def test_claims_go_on_beside_a_batch_that_is_not_committed(
+    database: Database, connection: Connection, claiming: Claiming
+) -> None:
+    await fill(connection, BATCH, "pending", "probe")
+    await fill(connection, BATCH, "scheduled", "probe")
+    link = database.link("duties")
+    held = await link.connection()
+    async with held.transaction():
+        assert (await promote(link, BATCH))[0].count == BATCH
+        assert await claiming.take_all() == BATCH
+    assert await claiming.take_all() == BATCH
+    await link.close()
+
+
+async def test_batches_go_on_beside_a_claim_that_is_not_committed(
+    database: Database, connection: Connection, claiming: Claiming
+) -> None:
+    await fill(connection, BATCH, "pending", "probe")
+    await fill(connection, BATCH, "scheduled", "probe")
+    link = database.link("duties")
+    held = await claiming.claims.link.connection()
+    async with held.transaction():
+        assert await claiming.take_all() == BATCH
+        assert (await promote(link, BATCH))[0].count == BATCH
+    assert await claiming.take_all() == BATCH
+    await link.close()
 
 
 @pytest.mark.proof

@@ -13,19 +13,27 @@ class Claiming:
 
     def __init__(self, claims: Claims, connection: Connection) -> None:
         self.seconds: list[float] = []
-        self._claims = claims
+        self.claims = claims
         self._connection = connection
 
     async def go_on(self, until: Callable[[], bool]) -> None:
         """Until that is so."""
         while not until():
             began = time.monotonic()
-            found = await self._claims.claim(1, queue="probe")
+            found = await self.claims.claim(1, queue="probe")
             if not found:
                 await fill(self._connection, 2_000, "pending", "probe")
                 continue
             self.seconds.append(time.monotonic() - began)
-            await self._claims.ack(an_ack(found[0]))
+            await self.claims.ack(an_ack(found[0]))
+
+    async def take_all(self) -> int:
+        """How many jobs there were. They are claimed in bounded numbers and completed."""
+        taken = 0
+        while found := await self.claims.claim(50, queue="probe"):
+            await self.claims.ack(*map(an_ack, found))
+            taken += len(found)
+        return taken
 
     @property
     def p99(self) -> float:
