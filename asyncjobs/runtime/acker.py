@@ -48,7 +48,15 @@ from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_ambiguous, is_unsendable
-from asyncjobs.telemetry.events import AcksWritten, ClaimWasLost, DatabaseFailed, Events, JobsClaimed, JobsGivenBack, OutcomeWritten
+from asyncjobs.telemetry.events import (
+    AcksWritten,
+    ClaimWasLost,
+    DatabaseFailed,
+    Events,
+    JobsClaimed,
+    JobsGivenBack,
+    OutcomeWritten,
+)
 
 _BATCH: Final = 500
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
