@@ -161,7 +161,7 @@ def _end(span: Span, error: BaseException | None, failure: str | None) -> None:
 
 def _packed(carrier: Mapping[str, str]) -> str | None:
     """What goes into the row: the traceparent as it is, if there is nothing else; None, if there is nothing at all."""
-    if carrier.keys() == {"traceparent"}:
+    if list(carrier) == ["traceparent"]:
         return carrier["traceparent"]
     return msgspec.json.encode(carrier).decode() if carrier else None
 
