@@ -10,7 +10,7 @@ from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
 
-_UNFINISHED: Final = ("pending", "scheduled", "waiting", "processing", "failed")
+_UNFINISHED: Final = ("pending", "scheduled", "waiting", "paused", "processing", "failed")
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class Count(msgspec.Struct, frozen=True):
     type: str
     status: Status
     count: int
-    oldest_at: datetime  # due since, or started at, or (waiting) made at
+    oldest_at: datetime  # due since, or started at, or (waiting, paused) made at
     served: bool  # a live runner serves this queue and has a handler for this type
 
 
@@ -36,6 +36,11 @@ class LaneUse(msgspec.Struct, frozen=True):
     slots: int
     in_use: int
 
+    @property
+    def utilisation(self) -> float:
+        """Running jobs per slot: 1.0 when the slots are all taken, more when they take general slots, too."""
+        return self.in_use / self.slots if self.slots else float(self.in_use > 0)
+
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """How things are, in one look."""
@@ -43,6 +48,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     pending: int
     scheduled: int
     waiting: int  # behind others of their keys
+    paused: int  # by an operator, by type or key; what a paused queue holds is pending
     processing: int
     failed: int  # to be retried
     dead_letters: int  # that nobody has acknowledged
