@@ -8,13 +8,13 @@ answer within a second is not ready.
 An app that serves HTTP answers from `jobs.health()` itself, in its own loop: `is_alive`, `is_ready`, `problems`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Final
+from typing import Final, cast
 
 from asyncjobs.app import AsyncJobs
 
@@ -22,7 +22,7 @@ _ANSWER_SECONDS: Final = 1.0
 
 
 @contextmanager
-def serve_probes(jobs: AsyncJobs, /, *, host: str = "", port: int = 8080) -> Iterator[int]:
+def serve_probes(jobs: AsyncJobs, /, *, host: str = "", port: int = 8080) -> Generator[int]:
     """Answer probes while the context lasts, on every interface unless a host is named; the port (0: a free one).
 
     Before `jobs` is open and after it is closed it is alive, and not ready. OSError when the port is taken.
@@ -48,15 +48,14 @@ class _Server(ThreadingHTTPServer):
 class _Probe(BaseHTTPRequestHandler):
     """One request."""
 
-    server: _Server
-    timeout = 5.0
+    timeout: float | None = 5.0
 
     def do_GET(self) -> None:
         """Answer."""
         problems = {"/live": _why_dead, "/ready": _why_unready}.get(self.path.partition("?")[0])
         if problems is None:
             self._answer(HTTPStatus.NOT_FOUND, "there are /live and /ready")
-        elif found := problems(self.server.jobs):
+        elif found := problems(cast("_Server", self.server).jobs):
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(found))
         else:
             self._answer(HTTPStatus.OK, "ok")

@@ -26,7 +26,7 @@ def ended(**fields: Any) -> e.AttemptEnded:
 
 
 def raised(error: Exception) -> Exception:
-    secret = "payload"  # noqa: F841 - must not be found in a line
+    _secret = "payload"  # must not be found in a line
     try:
         raise error  # noqa: TRY301 - for its traceback
     except Exception as caught:  # noqa: BLE001 - the same
