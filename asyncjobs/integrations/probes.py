@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 from asyncjobs.app import AsyncJobs
 
@@ -48,7 +48,7 @@ class _Server(ThreadingHTTPServer):
 class _Probe(BaseHTTPRequestHandler):
     """One request."""
 
-    timeout: float | None = 5.0
+    timeout: ClassVar[float | None] = 5.0
 
     def do_GET(self) -> None:
         """Answer."""
