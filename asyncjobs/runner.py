@@ -34,6 +34,7 @@ from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
 from asyncjobs.runtime.gate import Gate
+from asyncjobs.runtime.giving_back import GivingBack
 from asyncjobs.runtime.health import RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.host import Tokens
@@ -82,9 +83,7 @@ class Runner:
         self.id = 0
         self.started_at: float | None = None
         self._opened, self._events = opened, opened.events
-        self._grace = grace
-        self._types = sorted(handlers)
-        self._queues = [queue.name for queue in queues]
+        self._grace, self._types, self._queues = grace, sorted(handlers), [queue.name for queue in queues]
         self._tasks: list[asyncio.Task[None]] = []
         self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
@@ -106,10 +105,10 @@ class Runner:
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context, hooks),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended, ended=self.gate.ended,
+            is_held=self.gate.is_held,
         )  # fmt: skip
         self.duties = Duties(
-            opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
-            runner_id=lambda: self.id,
+            opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost, runner_id=lambda: self.id
         )  # fmt: skip
         self.scheduler = self.duties.scheduler
         self.heartbeat = Heartbeat(
@@ -122,13 +121,23 @@ class Runner:
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
         self.requests = Requests(opened, self.attempts, runner_id=lambda: self.id, poll_seconds=self._poll_seconds)
-        self._woken = WokenParts(self.coordinators, self.duties, self.requests, self.heartbeat, runner_id=lambda: self.id)
+        self.giving_back = self._make_giving_back()
+        self._woken = WokenParts(
+            self.coordinators, self.duties, self.requests, self.heartbeat, self.giving_back, runner_id=lambda: self.id
+        )
         self._stopping = self._make_stopping()
 
     def _make_gate(self, guarded: Mapping[str, str]) -> Gate:
         return Gate(
             self._opened.breakers, self._types, guarded, self.coordinators,
             later=self._opened.loop.call_later, hears=lambda: self.listening.hears,
+            give_back=lambda condition: self.attempts.give_back_waiting(condition),
+        )  # fmt: skip
+
+    def _make_giving_back(self) -> GivingBack:
+        return GivingBack(
+            self._opened.pool, self.attempts, events=self._events, wait_call=self.acker.wait_call,
+            poll_seconds=self._poll_seconds,
         )  # fmt: skip
 
     def _make_stopping(self) -> Stopping:
@@ -194,7 +203,8 @@ class Runner:
             queues=self._queues,
             notify=self.listening.mode,
             is_listening=self.listening.is_connected,
-            running=len(self.attempts.ids),
+            running=len(self.attempts.all),
+            waiting=self.attempts.waiting,
             stuck=self.attempts.stuck,
             free_slots=sum(coordinator.slots.concurrency - coordinator.slots.taken for coordinator in self.coordinators),
             unwritten=self.acker.unwritten,
@@ -220,6 +230,8 @@ class Runner:
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self._woken)
         services = [self.listening, self.progress, self.metrics, self.requests, StuckCheck(self.attempts, events=self._events)]
+        if any(coordinator.prefetch for coordinator in self.coordinators):
+            services.append(self.giving_back)
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self._tasks += self.duties.start(self._spawn)

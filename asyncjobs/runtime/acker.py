@@ -14,7 +14,8 @@ gathers (no timers, no added latency). One connection, one call at a time. What 
 3. The server refuses a value (it cannot be stored). The batch is cut in halves, without claims, until the bad one is alone; that
    one is written as a failed attempt that says so.
 4. The database is away. Outcomes are kept; nothing is claimed while more of them wait than leaves room for those of all slots
-   within four times the runner's concurrency. A slot is free when its handler has ended, whatever becomes of the outcome.
+   within four times the runner's concurrency, and what it claims ahead. A slot is free when its handler has ended, whatever
+   becomes of the outcome.
 5. The runner's own row is gone: it was declared dead. Nothing was claimed; the runner is told, and registers anew. While others
    may declare it dead at any moment (no beat was confirmed), nothing is claimed.
 6. A claimed job that still runs here (its claim was lost and it came back before the handler noticed) is not started a second
@@ -95,7 +96,9 @@ class Acker:
         self._poll_at = 0.0
         self._awake = asyncio.Event()
         self._settled = asyncio.Event()
-        self._most_unwritten = _MOST_UNWRITTEN * sum(coordinator.slots.concurrency for coordinator in coordinators)
+        self._over = asyncio.Event()
+        self._ahead = [coordinator for coordinator in coordinators if coordinator.prefetch]
+        self._most_unwritten = sum(_MOST_UNWRITTEN * one.slots.concurrency + one.prefetch for one in coordinators)
         self.failures = 0
         self.answered_at = time.monotonic()
         self.error: BaseException | None = None
@@ -134,6 +137,12 @@ class Acker:
         while not self.is_idle:
             self._settled.clear()
             await self._settled.wait()
+
+    async def wait_call(self) -> None:
+        """Wait until the call that is under way now, if there is one, has ended, and its claims have started."""
+        if self._calling:
+            self._over.clear()
+            await self._over.wait()
 
     def abort(self) -> None:
         """Drop the connection, after `run` has ended."""
@@ -191,6 +200,8 @@ class Acker:
     async def _turn(self) -> None:
         if self._in_doubt or time.monotonic() >= self._reconcile_at:
             await self._reconcile()
+        if self._ahead:
+            await self._gather()
         acks = list(islice(self._acks.values(), _BATCH))
         is_lean = len(acks) == 1 and self._goes_alone(acks[0])
         scans = [] if is_lean else self._scans(acks)
@@ -213,6 +224,13 @@ class Acker:
         else:  # registered anew meanwhile: what was claimed under the former id is to be rescued, or still ours to give back
             self._give_back(finished.claimed)
         await self._settle(acks, finished)
+
+    async def _gather(self) -> None:
+        """Let attempts that end without waiting for anything join the call, while enough of what was claimed ahead is here."""
+        count = 0
+        while count < len(self._acks) < _BATCH and any(coordinator.is_stocked for coordinator in self._ahead):
+            count = len(self._acks)
+            await asyncio.sleep(0)
 
     def _scans(self, acks: Sequence[Ack]) -> list[Scan]:
         for ack in acks:
@@ -247,6 +265,7 @@ class Acker:
             raise
         finally:
             self._calling = False
+            self._over.set()
         self.answered_at = time.monotonic()
         return finished
 
