@@ -108,7 +108,8 @@ class Runner:
             is_held=self.gate.is_held,
         )  # fmt: skip
         self.duties = Duties(
-            opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost, runner_id=lambda: self.id
+            opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
+            runner_id=lambda: self.id,
         )  # fmt: skip
         self.scheduler = self.duties.scheduler
         self.heartbeat = Heartbeat(
@@ -122,16 +123,14 @@ class Runner:
         )  # fmt: skip
         self.requests = Requests(opened, self.attempts, runner_id=lambda: self.id, poll_seconds=self._poll_seconds)
         self.giving_back = self._make_giving_back()
-        self._woken = WokenParts(
-            self.coordinators, self.duties, self.requests, self.heartbeat, self.giving_back, runner_id=lambda: self.id
-        )
+        self._woken = self._make_woken()
         self._stopping = self._make_stopping()
 
     def _make_gate(self, guarded: Mapping[str, str]) -> Gate:
         return Gate(
             self._opened.breakers, self._types, guarded, self.coordinators,
             later=self._opened.loop.call_later, hears=lambda: self.listening.hears,
-            give_back=lambda condition: self.attempts.give_back_waiting(condition),
+            give_back=self._give_back_waiting,
         )  # fmt: skip
 
     def _make_giving_back(self) -> GivingBack:
@@ -139,6 +138,11 @@ class Runner:
             self._opened.pool, self.attempts, events=self._events, wait_call=self.acker.wait_call,
             poll_seconds=self._poll_seconds,
         )  # fmt: skip
+
+    def _make_woken(self) -> WokenParts:
+        return WokenParts(
+            self.coordinators, self.duties, self.requests, self.heartbeat, self.giving_back, runner_id=lambda: self.id
+        )
 
     def _make_stopping(self) -> Stopping:
         return Stopping(
@@ -195,6 +199,9 @@ class Runner:
     def start_attempt(self, job: Claimed, scan: Scan) -> None:
         """Run a claimed job."""
         self.attempts.start(job, scan)
+
+    def _give_back_waiting(self, condition: Callable[[Claimed], bool]) -> None:
+        self.attempts.give_back_waiting(condition)
 
     def health(self) -> RunnerHealth:
         """How this runner is, without asking the database."""
@@ -282,6 +289,7 @@ class Runner:
                 types=self._types,
                 duties=self.duties.names,
                 slots={coordinator.queue: coordinator.slots.sizes for coordinator in self.coordinators},
+                prefetch={coordinator.queue: coordinator.prefetch for coordinator in self.coordinators if coordinator.prefetch},
             )
 
     async def _withdraw(self, runner_id: int) -> None:

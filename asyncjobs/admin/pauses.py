@@ -34,8 +34,8 @@ class Pauses(Desk):
         reason: str | None = None,
         by: str | None = None,
     ) -> Paused:
-        """Claim no more of it, in any process, also after restarts, until it is resumed. What runs goes on; what was claimed ahead
-        (`Queue(prefetch=)`) and has not started is given back.
+        """Claim no more of it, in any process, also after restarts, until it is resumed. What runs goes on; what was claimed
+        ahead (`Queue(prefetch=)`) and has not started is given back.
 
         Pending jobs of a type or key become `paused`; those of a queue stay as they are. Jobs of a key that wait behind one whose
         type is paused wait with it. What does not exist yet can be paused, too: `served` False may mean a slip of the pen.

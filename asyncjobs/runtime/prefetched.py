@@ -17,8 +17,8 @@ trips that cost; `prefetch` trades for them. What holds:
    key (`runtime/giving_back.py`), a circuit breaker that is not closed (but for its probes), a claim that may be lost. So does a
    request to end it, which the ack carries out. Such a job gets its attempt back and a new place, behind what is pending; if its
    type or key is paused, it is `paused`.
-6. A claim that was sent before such a change and is answered after it brings jobs that may not run any more. A stopped queue and a
-   breaker are looked at when the answer comes; a pause, when that call is over.
+6. A claim that was sent before such a change and is answered after it brings jobs that may not run any more. A stopped queue
+   and a breaker are looked at when the answer comes; a pause, when that call is over.
 
 A crash between the claim and the start leaves what a crash during the attempt does: a processing row of a runner that is gone.
 """
