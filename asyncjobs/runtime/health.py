@@ -11,7 +11,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     queues: list[str]
     notify: Literal["listen", "poll", "probing"]  # "poll": notifications do not arrive, or are not asked for
-    is_listening: bool
+    is_listening: bool  # a connection LISTENs
     running: int  # handlers that run now
     waiting: int  # jobs that were claimed ahead, and wait for a slot
     stuck: int  # of these: went on for 5 s after they should have ended
@@ -19,11 +19,19 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     unwritten: int  # outcomes that wait to be written
     answered_age_seconds: float  # since the database answered a claim or an ack; at rest up to the poll interval
     beat_age_seconds: float | None
+    loop_stalled_seconds: float  # for how long the event loop has not turned although it was asked to
+    is_alive: bool  # it turned within stall_limit: otherwise nothing but a new process helps
     leases: list[str]  # the duties that it does for all, under leases
     schedules_age_seconds: float | None  # since it looked at its schedules; at rest up to schedule_interval
     is_confirmed: bool  # nobody can have declared this runner dead
     is_stopping: bool
     error: str | None  # why the last call of the database failed, None when it did not
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it does what it is for: the database answers, notifications arrive (or it polls), and it is not stopping."""
+        hears = self.notify == "poll" or (self.notify == "listen" and self.is_listening)
+        return hears and self.is_confirmed and self.error is None and not self.is_stopping
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +41,11 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     runners: list[RunnerHealth]
 
     @property
+    def is_alive(self) -> bool:
+        """Liveness: every runner's event loop has turned within `stall_limit`. A database that is away changes nothing."""
+        return all(runner.is_alive for runner in self.runners)
+
+    @property
     def is_ready(self) -> bool:
-        """Whether work gets done: the app is open, and every runner is confirmed, without an error, and not stopping."""
-        return self.is_open and all(r.is_confirmed and r.error is None and not r.is_stopping for r in self.runners)
+        """Readiness: the app is open, and every runner is ready."""
+        return self.is_open and all(runner.is_ready for runner in self.runners)

@@ -52,6 +52,39 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     lanes: list[LaneUse]
 
 
+class Depth(msgspec.Struct, frozen=True):
+    """The unfinished jobs of one queue, type and status, with the age of the oldest (due, started or, waiting, made) by the
+    server's clock.
+    """
+
+    queue: str
+    type: str
+    status: Status
+    count: int
+    oldest_age_seconds: float
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is now, as numbers."""
+
+    depths: list[Depth]
+    dead_letters: int  # that nobody has acknowledged
+    halted_keys: int
+
+
+async def sample(link: Link) -> Sample:
+    """What there is now: three statements, of which none reads finished jobs (waiting ones are counted)."""
+    counts = await stats(link)
+    (letters,) = await link.fetch("open_letters")
+    (keys,) = await link.fetch("halted_keys")
+    ages = [max((letters["now"] - one.oldest_at).total_seconds(), 0.0) for one in counts]
+    return Sample(
+        depths=[Depth(one.queue, one.type, one.status, one.count, age) for one, age in zip(counts, ages, strict=True)],
+        dead_letters=letters["count"],
+        halted_keys=keys["count"],
+    )
+
+
 async def summary(link: Link) -> Summary:
     """How things are."""
     counts = await stats(link)

@@ -26,6 +26,7 @@ _NUMBERS: Final[Mapping[Level, int]] = {
 _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.JobEnqueued: ("debug", "asyncjobs.job.enqueued"),
     e.AttemptStarted: ("debug", "asyncjobs.job.started"),
+    e.AcksWritten: ("debug", "asyncjobs.acks.written"),
     e.OutcomeWritten: ("debug", "asyncjobs.job.acked"),
     e.ClaimWasLost: ("warning", "asyncjobs.claim.lost"),
     e.HandlerStuck: ("warning", "asyncjobs.handler.stuck"),
@@ -46,6 +47,8 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.ListenerConnected: ("info", "asyncjobs.listener.connected"),
     e.ListenerLost: ("warning", "asyncjobs.listener.lost"),
     e.ListenerFellBack: ("warning", "asyncjobs.listener.fell_back"),
+    e.NotificationsSent: ("debug", "asyncjobs.notifications.sent"),
+    e.NotificationHeard: ("debug", "asyncjobs.notification.heard"),
     e.LoopStalled: ("warning", "asyncjobs.loop.stalled"),
     e.ServicePassFailed: ("error", "asyncjobs.service.pass_failed"),
     e.DatabaseFailed: ("warning", "asyncjobs.database.failed"),
