@@ -44,7 +44,7 @@ from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
 from asyncjobs.runtime.requests import Requests
 from asyncjobs.runtime.resources import Resources
-from asyncjobs.runtime.service import backoff_seconds
+from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
 from asyncjobs.runtime.stuck_check import StuckCheck
@@ -135,7 +135,7 @@ class Runner:
 
     def _make_giving_back(self) -> GivingBack:
         return GivingBack(
-            self._opened.pool, self.attempts, events=self._events, wait_call=self.acker.wait_call,
+            self._opened.pool, self.attempts, events=self._events, wait_call=self.acker.under_way.wait_over,
             poll_seconds=self._poll_seconds,
         )  # fmt: skip
 
@@ -238,7 +238,13 @@ class Runner:
         await self.gate.open()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self._woken)
-        services = [self.listening, self.progress, self.metrics, self.requests, StuckCheck(self.attempts, events=self._events)]
+        services: list[Service] = [
+            self.listening,
+            self.progress,
+            self.metrics,
+            self.requests,
+            StuckCheck(self.attempts, events=self._events),
+        ]
         if any(coordinator.prefetch for coordinator in self.coordinators):
             services.append(self.giving_back)
         self._acking = self._spawn(self.acker.run(), "acker")

@@ -44,7 +44,9 @@ from asyncjobs.runtime import points
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.host import Host, Tokens
+from asyncjobs.runtime.prefetched import gather
 from asyncjobs.runtime.service import backoff_seconds
+from asyncjobs.runtime.under_way import UnderWay
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Link
@@ -98,13 +100,12 @@ class Acker:
         self._acks: dict[tuple[int, int], Ack] = {}
         self._twice: set[tuple[int, int]] = set()  # sent before, without an answer
         self._in_doubt = False
-        self._calling = False
+        self.under_way = UnderWay()
         self._claiming = True
         self._reconcile_at = time.monotonic() + reconcile_seconds
         self._poll_at = 0.0
         self._awake = asyncio.Event()
         self._settled = asyncio.Event()
-        self._over = asyncio.Event()
         self._ahead = [coordinator for coordinator in coordinators if coordinator.prefetch]
         self._most_unwritten = sum(_MOST_UNWRITTEN * one.slots.concurrency + one.prefetch for one in coordinators)
         self.failures = 0
@@ -138,19 +139,13 @@ class Acker:
     @property
     def is_idle(self) -> bool:
         """Whether every outcome is written, and no call is under way or in doubt."""
-        return not self._acks and not self._calling and not self._in_doubt
+        return not self._acks and not self.under_way and not self._in_doubt
 
     async def wait_idle(self) -> None:
         """Wait until that is so."""
         while not self.is_idle:
             self._settled.clear()
             await self._settled.wait()
-
-    async def wait_call(self) -> None:
-        """Wait until the call that is under way now, if there is one, has ended, and its claims have started."""
-        if self._calling:
-            self._over.clear()
-            await self._over.wait()
 
     def abort(self) -> None:
         """Drop the connection, after `run` has ended."""
@@ -209,7 +204,7 @@ class Acker:
         if self._in_doubt or time.monotonic() >= self._reconcile_at:
             await self._reconcile()
         if self._ahead:
-            await self._gather()
+            await gather(self._acks, _BATCH, self._ahead)
         acks = list(islice(self._acks.values(), _BATCH))
         is_lean = len(acks) == 1 and self._goes_alone(acks[0])
         scans = [] if is_lean else self._scans(acks)
@@ -233,13 +228,6 @@ class Acker:
             self._give_back(finished.claimed)
         await self._settle(acks, finished)
 
-    async def _gather(self) -> None:
-        """Let attempts that end without waiting for anything join the call, while enough of what was claimed ahead is here."""
-        count = 0
-        while count < len(self._acks) < _BATCH and any(coordinator.is_stocked for coordinator in self._ahead):
-            count = len(self._acks)
-            await asyncio.sleep(0)
-
     def _scans(self, acks: Sequence[Ack]) -> list[Scan]:
         for ack in acks:
             if ack.key_queue is not None and ack.status in FINAL:
@@ -259,22 +247,19 @@ class Acker:
         return self._claiming and self._host.is_confirmed and self._coordinators[queue].may_start_heads(time.monotonic())
 
     async def _call(self, acks: Sequence[Ack], send: Callable[[], Awaitable[Finished]]) -> Finished:
-        self._calling = True
         began_at = time.monotonic()
         try:
-            if points.active:
-                await points.reach("finish.send")
-            finished = await send()
-            if points.active:
-                await points.reach("finish.sent")
+            with self.under_way:
+                if points.active:
+                    await points.reach("finish.send")
+                finished = await send()
+                if points.active:
+                    await points.reach("finish.sent")
         except BaseException as error:
             if is_ambiguous(error) or isinstance(error, asyncio.CancelledError):
                 self._in_doubt = True
                 self._twice.update((ack.id, ack.token) for ack in acks)
             raise
-        finally:
-            self._calling = False
-            self._over.set()
         self.answered_at = time.monotonic()
         if acks and self._events.wants(AcksWritten):
             tokens, seconds = [ack.token for ack in acks if ack.token not in finished.lost], self.answered_at - began_at

@@ -8,7 +8,7 @@
 4. What is given back is written by the next call, with its attempt. `drain` waits for that, as it waits for what runs.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from typing import ClassVar, final
 
 from asyncjobs.model.claim import Claimed
@@ -51,6 +51,6 @@ class GivingBack(Service):
         return self._poll_seconds()
 
 
-def _is_paused(job: Claimed, paused: set[tuple[pauses.Kind, str]]) -> bool:
+def _is_paused(job: Claimed, paused: Container[tuple[pauses.Kind, str]]) -> bool:
     key = job.serialization_key
     return ("queue", job.queue) in paused or ("type", job.type) in paused or (key is not None and ("key", key) in paused)

@@ -20,12 +20,16 @@ trips that cost; `prefetch` trades for them. What holds:
 6. A claim that was sent before such a change and is answered after it brings jobs that may not run any more. A stopped queue
    and a breaker are looked at when the answer comes; a pause, when that call is over.
 
+7. While more than half of N waits here nothing is urgent. So the acker lets the loop turn before it calls, as long as each turn
+   ends attempts (those that wait for nothing themselves): with N=500 a statement then serves some 240 jobs, without it 100.
+
 A crash between the claim and the start leaves what a crash during the attempt does: a processing row of a runner that is gone.
 """
 
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sized
 from datetime import timedelta
 
 import msgspec
@@ -75,3 +79,11 @@ class Prefetched:
             del self._lanes[job.lane][job_id]
         self._coordinator.waiting -= 1
         return job, since
+
+
+async def gather(outcomes: Sized, most: int, coordinators: Iterable[Coordinator]) -> None:
+    """Let attempts that end without waiting for anything join the call, while one of these has enough that waits."""
+    count = 0
+    while count < len(outcomes) < most and any(coordinator.is_stocked for coordinator in coordinators):
+        count = len(outcomes)
+        await asyncio.sleep(0)

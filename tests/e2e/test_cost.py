@@ -127,8 +127,7 @@ async def test_calls_in_python(dsn: str, prefetch: int, most: int) -> None:
     async with mill.app:
         await mill.drain(200)
         few, many = [await calls_of(mill, count) for count in (COUNT, 2 * COUNT)]
-    print("CALLS", (many - few) / COUNT)
-    assert (many - few) / COUNT <= most
+    assert (many - few) / COUNT <= most  # 122 and 124
 
 
 @pytest.mark.unaudited("what the recorder keeps would be counted")
@@ -137,10 +136,9 @@ async def test_memory(dsn: str) -> None:
     memory = Memory()
     async with mill.app:
         await mill.drain(COUNT)
-        await mill.fill(COUNT)
+        await mill.fill(3 * COUNT)
         with memory.traced():
             async with mill.app.runner():
                 await mill.drained.wait()
-    print("MEM", memory.left / COUNT, memory.peak / 500)
-    assert memory.left / COUNT <= 100
-    assert memory.peak / 500 <= 8_000
+    assert memory.left / (3 * COUNT) <= 250  # at most 90, of the runner: nothing of a job stays
+    assert memory.peak / 500 <= 10_000  # 6,600 for each job that is here at the same time

@@ -22,8 +22,8 @@ Notify = Literal["auto", "listen", "poll"]
 class Press:
     """A queue with one slot, which claims five ahead. `stop` holds the slot until `go` is set."""
 
-    def __init__(self, dsn: str, *, prefetch: int = 5, **options: Any) -> None:
-        self.app = AsyncJobs(dsn, queues=[Queue(concurrency=1, prefetch=prefetch)], **{"poll_interval": 300.0, **options})
+    def __init__(self, dsn: str, *, notify: Notify = "auto", poll_interval: float = 300.0) -> None:
+        self.app = AsyncJobs(dsn, queues=[Queue(concurrency=1, prefetch=5)], notify=notify, poll_interval=poll_interval)
         self.go = asyncio.Event()
         self.ran: list[int] = []
 
@@ -158,15 +158,15 @@ async def test_what_an_open_breaker_holds_back_is_given_back_and_the_rest_is_not
 async def test_head_that_is_claimed_ahead_holds_its_key(press: Press, dsn: str, connection: Connection) -> None:
     for number in range(3):
         await press.page.using(serialization_key="k").enqueue(number)
+    await press.app.enqueue_many([press.cover.new(number) for number in range(10, 14)])
+    await until(connection, "cover", [CLAIMED] * 4)
     await until(connection, "page", [CLAIMED])
     other = Press(dsn)
     async with other.app.runner():
-        await other.cover.enqueue(9)
-        await until(connection, "cover", [COMPLETED])
-        await until(connection, "page", [CLAIMED])
+        await (await other.page.enqueue(9)).result(timeout=10)
         assert other.ran == [9]
         press.go.set()
-        await eventually(lambda: len(press.ran) + len(other.ran) == 4, description="the key's three have run")
+        await until(connection, "page", [COMPLETED] * 4)
         assert press.ran[0] == 0
 
 

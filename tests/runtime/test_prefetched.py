@@ -212,3 +212,30 @@ async def test_ids_are_what_runs_and_what_waits(rig: Rig) -> None:
     rig.attempts.cancel_all("shutdown")
     assert (sorted(rig.attempts.ids), rig.attempts.waiting) == ([1], 0)
     assert await rig.attempts.wait_ended(5)
+
+
+class Turns:
+    """Outcomes of which each turn of the loop brings some, as long as there are any to bring."""
+
+    def __init__(self, *brought: int) -> None:
+        self.outcomes: list[int] = [0]
+        self.brought = list(brought)
+
+    def turn(self) -> None:
+        if self.brought:
+            self.outcomes += [0] * self.brought.pop(0)
+            asyncio.get_running_loop().call_soon(self.turn)
+
+
+@pytest.mark.parametrize(
+    ("brought", "waiting", "gathered"),
+    [((10, 10, 0, 10), 5, 21), ((10,) * 20, 5, 101), ((10, 10), 2, 1)],
+    ids=["until a turn brings none", "until the call is full", "not while little waits"],
+)
+async def test_outcomes_gather(brought: tuple[int, ...], waiting: int, gathered: int) -> None:
+    coordinator = Coordinator(Queue(prefetch=5), ask=lambda: None, later=lambda *_: None)
+    coordinator.waiting = waiting
+    turns = Turns(*brought)
+    asyncio.get_running_loop().call_soon(turns.turn)
+    await prefetched.gather(turns.outcomes, 100, [coordinator])
+    assert len(turns.outcomes) == gathered
