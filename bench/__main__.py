@@ -15,7 +15,7 @@ from types import ModuleType
 
 from bench import questions
 from bench.lab import Lab
-from bench.programs import FLOOR, OURS, OWN, PEERS_KNOWN, Programs
+from bench.programs import FLOOR, LIBRARIES, OURS, OWN, Programs
 from bench.results import Results
 from bench.server import connected, server, settings
 
@@ -48,7 +48,7 @@ async def _ask_all(dsn: str, arguments: argparse.Namespace) -> None:
         for name, value in results.settings.items():
             print(f"{name}: {value}")
         lab = Lab(connection, dsn, results, programs, rounds=0 if arguments.smoke else arguments.rounds)
-        known = (OURS, FLOOR) if arguments.smoke else (*OWN, *PEERS_KNOWN) if arguments.peers else OWN
+        known = (OURS, FLOOR) if arguments.smoke else (*OWN, *LIBRARIES) if arguments.peers else OWN
         lab.contenders = [contender for contender in known if arguments.only in contender.name]
         for name in arguments.names or _ALL:
             module = importlib.import_module(f"bench.questions.{name}")

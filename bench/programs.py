@@ -40,7 +40,24 @@ PREFETCHING = OURS._replace(name="asyncjobs, prefetch 500", options={"prefetch":
 FLOOR = Contender("floor", (sys.executable, "-m", "bench.contenders.floor"))
 BATCHING = FLOOR._replace(name="floor, batches of 500", options={"batch": 500})
 OWN = (OURS, PREFETCHING, FLOOR, BATCHING)
-PEERS_KNOWN: tuple[Contender, ...] = ()
+
+
+def _peer(name: str, *command: str, has_keys: bool = False, **options: Any) -> Contender:
+    return Contender(name, command, options, has_keys=has_keys, is_own=False)
+
+
+_PYTHON = str(PEERS / "bin" / "python")
+_GRAPHILE = _peer("graphile-worker", "node", "bench/peers/graphile_worker.mjs", has_keys=True)
+LIBRARIES = (
+    _peer("procrastinate", _PYTHON, "-m", "bench.peers.procrastinate", has_keys=True),
+    _peer("pgqueuer", _PYTHON, "-m", "bench.peers.pgqueuer", has_keys=True),
+    _peer("chancy", _PYTHON, "-m", "bench.peers.chancy"),
+    _peer("oban", _PYTHON, "-m", "bench.peers.oban"),
+    _peer("saq", _PYTHON, "-m", "bench.peers.saq", has_keys=True),
+    _GRAPHILE,
+    _GRAPHILE._replace(name="graphile-worker, local queue 500", options={"localQueue": 500}),
+    _peer("pg-boss", "node", "bench/peers/pg_boss.mjs", has_keys=True),
+)
 
 
 class Program:

@@ -15,7 +15,8 @@ from typing import TypeAlias
 
 import asyncpg
 
-from bench.contenders.speaking import Contender, Payload, main
+from bench.contenders.contender import Contender, Payload
+from bench.contenders.speaking import main
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
@@ -36,7 +37,6 @@ CLAIM = """
     UPDATE by_hand AS j SET status = 'processing' FROM found WHERE j.id = found.id RETURNING j.id, j.payload
 """
 COMPLETE = "UPDATE by_hand SET status = 'completed', finished_at = now() WHERE id = ANY ($1)"
-LEFT = "SELECT count(*) FROM by_hand WHERE status NOT IN ('completed', 'scheduled')"
 
 
 class Floor(Contender):
@@ -44,9 +44,10 @@ class Floor(Contender):
 
     version = f"asyncpg {version('asyncpg')}"
 
-    connection: Connection
-    pool: Pool
-    alone: bool
+    LEFT = "SELECT count(*) FROM by_hand WHERE status NOT IN ('completed', 'scheduled')"
+    FINISH = "UPDATE by_hand SET status = 'completed', finished_at = now()"
+
+    connection: "Connection | Pool"
 
     async def prepare(self) -> None:
         async with self._connected() as connection:
@@ -62,10 +63,11 @@ class Floor(Contender):
             await connection.close()
 
     @asynccontextmanager
-    async def enqueueing(self) -> AsyncGenerator[None]:
+    async def enqueueing(self, connections: int) -> AsyncGenerator[None]:
         self.news = asyncio.Event()
-        async with self._connected() as self.connection, asyncpg.create_pool(self.dsn, min_size=10, max_size=10) as self.pool:
-            self.alone = True
+        # A pool resets a connection whenever it comes back, which one at a time does not need.
+        pool = asyncpg.create_pool(self.dsn, min_size=connections, max_size=connections)
+        async with self._connected() if connections == 1 else pool as self.connection:
             telling = asyncio.create_task(self._tell())
             yield
             telling.cancel()
@@ -80,15 +82,7 @@ class Floor(Contender):
                 await connection.execute("NOTIFY by_hand")
 
     async def enqueue(self, job: Payload) -> None:
-        payload = json.dumps(job)
-        if self.alone:
-            self.alone = False
-            try:
-                await self.connection.fetchval(INSERT, payload)
-            finally:
-                self.alone = True
-        else:
-            await self.pool.fetchval(INSERT, payload)
+        await self.connection.fetchval(INSERT, json.dumps(job))
         self.news.set()
 
     async def enqueue_all(self, jobs: Sequence[Payload], delay: float) -> None:
@@ -128,15 +122,6 @@ class Floor(Contender):
                 await self.handled(*json.loads(row["payload"]))
 
         await asyncio.gather(*(slot() for _ in range(min(concurrency, len(rows)))))
-
-    async def left(self) -> int:
-        async with self._connected() as connection:
-            count: int = await connection.fetchval(LEFT)
-            return count
-
-    async def finish(self) -> None:
-        async with self._connected() as connection:
-            await connection.execute("UPDATE by_hand SET status = 'completed', finished_at = now()")
 
 
 if __name__ == "__main__":

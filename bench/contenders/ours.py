@@ -5,10 +5,9 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
-import asyncpg
-
 from asyncjobs import AsyncJobs, JobRouter, JobType, Queue
-from bench.contenders.speaking import Contender, Payload, main
+from bench.contenders.contender import Contender, Payload
+from bench.contenders.speaking import main
 
 Note: TypeAlias = "JobType[[int, float, str], None]"
 
@@ -17,6 +16,8 @@ class Ours(Contender):
     """The library under test."""
 
     version = version("asyncjobs")
+    LEFT = "SELECT count(*) FROM asyncjobs.jobs WHERE status NOT IN ('completed', 'scheduled')"
+    FINISH = "UPDATE asyncjobs.jobs SET status = 'completed', attempts = 1, started_at = now(), completed_at = now()"
 
     def __init__(self, dsn: str, options: dict[str, Any]) -> None:
         super().__init__(dsn, options)
@@ -48,7 +49,7 @@ class Ours(Contender):
         await self._app().migrate()
 
     @asynccontextmanager
-    async def enqueueing(self) -> AsyncGenerator[None]:
+    async def enqueueing(self, connections: int) -> AsyncGenerator[None]:  # noqa: ARG002 - one does, since enqueues share inserts
         self.jobs = self._app()
         async with self.jobs:
             yield
@@ -64,22 +65,6 @@ class Ours(Contender):
     async def working(self, concurrency: int) -> AsyncGenerator[None]:
         async with self._app(concurrency).runner():
             yield
-
-    async def left(self) -> int:
-        return await self._said("SELECT count(*) FROM asyncjobs.jobs WHERE status NOT IN ('completed', 'scheduled')")
-
-    async def finish(self) -> None:
-        await self._said(
-            "UPDATE asyncjobs.jobs SET status = 'completed', attempts = 1, started_at = now(), completed_at = now() RETURNING 0"
-        )
-
-    async def _said(self, statement: str) -> int:
-        connection = await asyncpg.connect(self.dsn)
-        try:
-            said: int = await connection.fetchval(statement)
-            return said
-        finally:
-            await connection.close()
 
 
 if __name__ == "__main__":

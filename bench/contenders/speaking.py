@@ -10,7 +10,7 @@ standard output, `{"error": "…"}` when it could not. The first line, unasked, 
 | `prepare` | makes its tables | |
 | `fill` | enqueues `count` jobs of `keys` keys (0: of none), due `delay` seconds from now; how, see below | `seconds` it took |
 | `finish` | makes of all jobs in its tables finished ones, without running them | |
-| `work` | starts a worker with `concurrency` slots that does `work` for each job, and answers when it is up | |
+| `work` | starts a worker with `concurrency` slots that does `work` for each job, whose jobs have `keys` keys | |
 | `ran` | | `count` of handlers that have ended since |
 | `report` | | `began`, `ended`, `waits`, `disordered`: see below |
 | `stop` | stops the worker in good order | |
@@ -26,106 +26,24 @@ Instants are readings of CLOCK_MONOTONIC, which all processes of a machine share
 import asyncio
 import contextlib
 import json
+import os
 import platform
 import sys
 import time
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, TextIO
 
-from bench.contenders.work import Work, work_named
+from bench.contenders.contender import Contender, Notes, Payload
+from bench.contenders.work import work_named
 
 IN_FLIGHT = 50
+#: For them.
+CONNECTIONS = 10
 A_CALL = 1_000
 
 
-class Payload(NamedTuple):
-    """What a job carries: its number, when it was enqueued, and its key, if it has one."""
-
-    number: int
-    at: float
-    key: str
-
-
-class Contender(ABC):
-    """One way to enqueue and to run jobs. A subclass says how; `handled` is what its handler has to await, once a job."""
-
-    #: Of the library that it uses.
-    version = "-"
-
-    def __init__(self, dsn: str, options: dict[str, Any]) -> None:
-        self.dsn = dsn
-        self.options = options
-        self.notes = Notes()
-
-    async def handled(self, number: int, at: float, key: str) -> None:
-        """What each job does."""
-        notes = self.notes
-        now = time.monotonic()
-        if not notes.count and not notes.began:
-            notes.began = now
-        if at:
-            notes.waits.append(now - at)
-        if key:
-            notes.start(key, number)
-        if notes.work is not None:
-            await notes.work()
-        if key:
-            notes.running.discard(key)
-        notes.count += 1
-        notes.last = time.monotonic()
-        if notes.count % notes.every == 0:
-            notes.ended.append(notes.last)
-
-    @abstractmethod
-    async def prepare(self) -> None:
-        """Make its tables."""
-
-    @abstractmethod
-    def enqueueing(self) -> AbstractAsyncContextManager[None]:
-        """`enqueue` and `enqueue_all` are called in it."""
-
-    @abstractmethod
-    async def enqueue(self, job: Payload) -> None:
-        """One job, which is committed when this returns."""
-
-    @abstractmethod
-    async def enqueue_all(self, jobs: Sequence[Payload], delay: float) -> None:
-        """Many in one call, due so many seconds from now."""
-
-    @abstractmethod
-    def working(self, concurrency: int) -> AbstractAsyncContextManager[None]:
-        """A worker is up while it is open; leaving it stops the worker in good order."""
-
-    @abstractmethod
-    async def left(self) -> int:
-        """How many jobs are neither finished nor in the future."""
-
-    @abstractmethod
-    async def finish(self) -> None:
-        """Make of all jobs finished ones."""
-
-
-class Notes:
-    """What the handlers of one worker write down."""
-
-    def __init__(self, work: Work | None = None, every: int = 1_000_000) -> None:
-        self.work = work
-        self.every = every
-        self.count = 0
-        self.began = self.last = 0.0
-        self.ended: list[float] = []
-        self.waits: list[float] = []
-        self.running: set[str] = set()
-        self.latest: dict[str, int] = {}
-        self.disordered = 0
-
-    def start(self, key: str, number: int) -> None:
-        if key in self.running or self.latest.get(key, -1) > number:
-            self.disordered += 1
-        self.running.add(key)
-        self.latest[key] = number
+#: The contender of this program, for those whose handlers cannot hold it since they are found by their names.
+current: "list[Contender]" = []
 
 
 class Speaker:
@@ -139,6 +57,7 @@ class Speaker:
 
     async def open(self, dsn: str, options: dict[str, Any]) -> None:
         self.contender = self.make(dsn, options)
+        current[:] = [self.contender]
 
     async def prepare(self) -> None:
         await self.contender.prepare()
@@ -152,7 +71,7 @@ class Speaker:
             "paced": lambda: self._paced(range(count), keys, rate),
             "lists": lambda: self._lists(range(count), keys, delay),
         }
-        async with self.contender.enqueueing():
+        async with self.contender.enqueueing(1 if how in {"one by one", "lists"} else CONNECTIONS):
             began = time.perf_counter()
             await ways[how]()
             return {"seconds": time.perf_counter() - began}
@@ -193,7 +112,8 @@ class Speaker:
     async def finish(self) -> None:
         await self.contender.finish()
 
-    async def work(self, concurrency: int, work: str = "nothing", every: int = 1_000_000) -> None:
+    async def work(self, *, concurrency: int, work: str = "nothing", every: int = 1_000_000, keys: int = 0) -> None:
+        self.contender.keys = keys
         done = await self.stack.enter_async_context(work_named(work, self.contender.dsn))
         self.contender.notes = Notes(done, every)
         await self.stack.enter_async_context(self.contender.working(concurrency))
@@ -219,23 +139,23 @@ async def _lines() -> AsyncGenerator[str]:
         yield line.decode()
 
 
-def _say(**what: Any) -> None:
-    print(json.dumps(what), flush=True)
+async def _speak(make: type[Contender], answers: TextIO) -> None:
+    def say(**what: Any) -> None:
+        answers.write(json.dumps(what) + "\n")
+        answers.flush()
 
-
-async def _speak(make: type[Contender]) -> None:
     speaker = Speaker(make)
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-    _say(version=make.version, runtime=f"Python {platform.python_version()}, {loop}")
+    say(version=make.version, runtime=f"Python {platform.python_version()}, {loop}")
     async with speaker.stack:
         async for line in _lines():
             arguments: dict[str, Any] = json.loads(line)
             try:
                 answer = await getattr(speaker, arguments.pop("do"))(**arguments)
             except Exception as error:  # noqa: BLE001 - the lab decides what becomes of it
-                _say(error=f"{type(error).__name__}: {error}")
+                say(error=f"{type(error).__name__}: {error}")
             else:
-                _say(**(answer or {}))
+                say(**(answer or {}))
 
 
 def main(make: type[Contender]) -> None:
@@ -246,5 +166,7 @@ def main(make: type[Contender]) -> None:
         factory = None
     else:
         factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(_speak(make))
+    # Some libraries log to the standard output.
+    with open(os.dup(1), "w", encoding="utf-8") as answers, asyncio.Runner(loop_factory=factory) as runner:  # noqa: PTH123
+        os.dup2(2, 1)
+        runner.run(_speak(make, answers))

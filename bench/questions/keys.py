@@ -18,7 +18,7 @@ async def ask(lab: Lab) -> None:
             contender: Contender, keys: int = keys, concurrency: int = concurrency, count: int = count
         ) -> Mapping[str, float]:
             async with lab.database(contender, {"do": "fill", "count": count, "keys": keys}) as dsn:
-                ran = await lab.drain(contender, dsn, count, concurrency=concurrency)
+                ran = await lab.drain(contender, dsn, count, concurrency=concurrency, keys=keys)
                 if ran.disordered and contender.is_own:
                     raise ContenderError(f"{ran.disordered} jobs overlapped an earlier one of their key, or came before it")
                 return {"jobs/s": ran.per_second, "out of order": ran.disordered}
