@@ -56,19 +56,21 @@ DRAINS = [
 @pytest.mark.parametrize("drain", DRAINS, ids=str)
 async def test_drain(dsn: str, connection: Connection, drain: tuple[int, int, float, float]) -> None:
     concurrency, prefetch, statements, buffers = drain
+    count = min(COUNT, 200 * concurrency)
     meter = Meter(connection, FINISH)
     async with Proxy(dsn) as proxy:
         mill = Mill(proxy.dsn, concurrency, prefetch)
         async with mill.app:
-            await mill.fill(COUNT)
+            await mill.fill(count)
             await meter.set()
             async with mill.app.runner():
                 await mill.drained.wait()
                 [finishing] = proxy.having("finish")
-            cost = (await meter.read()).per(COUNT)
+            total = await meter.read()
+    assert finishing.round_trips <= statements * count + 5  # and a few to prepare the statements
+    assert total.transactions <= statements * count + 15, total  # and those of starting and stopping
+    cost = total.per(count)
     assert cost["statements"] <= statements, cost
-    assert finishing.round_trips / COUNT <= statements + 0.005  # and a few to prepare the statements
-    assert cost["transactions"] <= statements + 0.015, cost  # and those of starting and stopping
     assert cost["buffers"] <= buffers, cost
     assert cost["dirtied"] <= 0.2, cost  # 0.03 to 0.1
     assert cost["wal_bytes"] <= 1_000, cost  # 790 to 888
@@ -126,8 +128,8 @@ async def test_calls_in_python(dsn: str, prefetch: int, most: int) -> None:
     mill = Mill(dsn, 50, prefetch)
     async with mill.app:
         await mill.drain(200)
-        few, many = [await calls_of(mill, count) for count in (COUNT, 2 * COUNT)]
-    assert (many - few) / COUNT <= most  # 122 and 124
+        few, many = [await calls_of(mill, count) for count in (500, 1_000)]
+    assert (many - few) / 500 <= most  # 122 and 124
 
 
 @pytest.mark.unaudited("what the recorder keeps would be counted")
@@ -136,9 +138,9 @@ async def test_memory(dsn: str) -> None:
     memory = Memory()
     async with mill.app:
         await mill.drain(COUNT)
-        await mill.fill(3 * COUNT)
+        await mill.fill(2 * COUNT)
         with memory.traced():
             async with mill.app.runner():
                 await mill.drained.wait()
-    assert memory.left / (3 * COUNT) <= 250  # at most 90, of the runner: nothing of a job stays
-    assert memory.peak / 500 <= 10_000  # 6,600 for each job that is here at the same time
+    assert memory.left / (2 * COUNT) <= 250  # at most 130, of the runner: nothing of a job stays
+    assert memory.peak / 500 <= 20_000  # 7,000 to 12,000 for each that is here at a time: when the collector comes differs
