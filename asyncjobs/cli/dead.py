@@ -57,8 +57,8 @@ async def acknowledge(
     """Say that somebody has dealt with dead letters; they are deleted, with their jobs, some time after."""
     admin = asked.jobs.admin
     return await _do(
-        asked, "acknowledge", letter_ids, _filter(given), lambda letter_id: admin.acknowledge(letter_id, by=by),
-        lambda dry, told, which: admin.acknowledge_all(by=by, dry_run=dry, progress=told, acknowledged=False, **which),
+        asked, "acknowledge", letter_ids, _filter(given), one=lambda letter_id: admin.acknowledge(letter_id, by=by),
+        many=lambda dry, told, which: admin.acknowledge_all(by=by, dry_run=dry, progress=told, acknowledged=False, **which),
         everything=everything, dry_run=dry_run,
     )  # fmt: skip
 
@@ -69,8 +69,8 @@ async def requeue(
     """Make new jobs of dead letters, at the end of their keys' lines. With a filter: of those that nobody has acknowledged."""
     admin = asked.jobs.admin
     return await _do(
-        asked, "requeue", letter_ids, _filter(given), lambda letter_id: admin.requeue(letter_id, by=by, force=force),
-        lambda dry, told, which: admin.requeue_all(by=by, force=force, dry_run=dry, progress=told, **which),
+        asked, "requeue", letter_ids, _filter(given), one=lambda letter_id: admin.requeue(letter_id, by=by, force=force),
+        many=lambda dry, told, which: admin.requeue_all(by=by, force=force, dry_run=dry, progress=told, **which),
         everything=everything, dry_run=dry_run,
     )  # fmt: skip
 
@@ -80,9 +80,9 @@ async def _do(
     what: str,
     letter_ids: Sequence[int],
     which: LetterFilter,
+    *,
     one: Callable[[int], Awaitable[LetterVerb]],
     many: Callable[[bool, Callable[[int], None], Any], Awaitable[LettersDone]],
-    *,
     everything: bool,
     dry_run: bool,
 ) -> int | None:

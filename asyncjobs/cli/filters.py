@@ -44,13 +44,18 @@ def job_filter(given: Mapping[str, Any]) -> JobFilter:
     which = dict(given)
     which["status"] = list(which["status"]) or None
     if which["payload"] is not None:
-        try:
-            which["payload"] = msgspec.json.decode(which["payload"], type=dict[str, Any])
-        except msgspec.MsgspecError as error:
-            raise BadInput(f"--payload is no JSON object: {error}.") from None
+        which["payload"] = json_object(which["payload"], "--payload")
     made: JobFilter = {}
     made.update(which)  # type: ignore[typeddict-item]
     return made
+
+
+def json_object(text: str, what: str) -> dict[str, Any]:
+    """The JSON object that was typed; BadInput."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise BadInput(f"{what} is no JSON object: {error}.") from None
 
 
 def is_filtered(which: Mapping[str, Any]) -> bool:
@@ -66,7 +71,7 @@ async def all_that_fit(
     NothingFound when nothing fits; NOT_DONE when nothing that fits was changed.
     """
     with screen.progress("looking") as told:
-        would = await do(True, told)  # noqa: FBT003 - the caller's own function
+        would = await do(True, told)
     if not would.outcomes:
         raise NothingFound("nothing fits the filter: nothing was done.")
     if dry_run:
@@ -74,7 +79,7 @@ async def all_that_fit(
         return None
     asked.sure(f"this would {what} {would.changed:,} ({outcomes(would)})")
     with screen.progress(what) as told:
-        done = await do(False, told)  # noqa: FBT003 - the caller's own function
+        done = await do(False, told)
     asked.answer(done, lambda: outcomes(done))
     return None if done.changed else NOT_DONE
 

@@ -7,7 +7,7 @@ import msgspec
 
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE, BadInput
-from asyncjobs.cli.filters import BEFORE, JOBS, LIMIT, all_that_fit, is_filtered, job_filter
+from asyncjobs.cli.filters import BEFORE, JOBS, LIMIT, all_that_fit, is_filtered, job_filter, json_object
 from asyncjobs.cli.kit import BY, DRY_RUN, YES, Asked, Group, argument, found, group, option, verb
 from asyncjobs.errors import JobNotFound
 from asyncjobs.model.explanation import Explanation
@@ -29,6 +29,17 @@ def add_to(program: Group) -> None:
     verb(jobs, "show", argument("job_id", type=int))(show)
     verb(jobs, "explain", argument("job_id", type=int))(explain)
     verb(jobs, "trace", argument("correlation_id"))(trace)
+    verb(
+        jobs,
+        "enqueue",
+        argument("type"),
+        argument("payload", default="{}", metavar="[JSON]"),
+        option("--delay", type=float, metavar="SECONDS", help="Not before so long from now."),
+        option("--queue", metavar="NAME", help="Another queue than the type's."),
+        option("--priority", type=int, metavar="N", help="Lower ones come first."),
+        option("--correlation-id", metavar="ID", help="The user action it belongs to."),
+        option("--dedup-key", metavar="KEY", help="Not while another of its type with this key lives."),
+    )(enqueue)
     verb(jobs, "retry", _IDS, *JOBS, BY, DRY_RUN, YES)(retry)
     verb(jobs, "cancel", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(cancel)
     verb(jobs, "kill", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(kill)
@@ -66,12 +77,19 @@ async def trace(asked: Asked, correlation_id: str) -> int | None:
     return found(asked, "job", roots, lambda: "\n".join(_branches(roots)), filtered=True)
 
 
+async def enqueue(asked: Asked, type: str, payload: str, **options: Any) -> None:
+    """Enqueue a job of a type that the app declares, with its arguments as a JSON object."""
+    handle = await asked.jobs.enqueue(type, json_object(payload, "the payload"), **options)
+    what = "enqueued" if handle.created else "already there: nothing was enqueued"
+    asked.answer({"id": handle.id, "created": handle.created}, lambda: f"job {handle.id} ({screen.text(type)}): {what}")
+
+
 async def retry(asked: Asked, job_ids: Sequence[int], by: str, *, dry_run: bool, **given: Any) -> int | None:
     """Run jobs now that are to run later, and start over those that are dead or cancelled."""
     admin = asked.jobs.admin
     return await _do(
-        asked, "retry", job_ids, given, lambda job_id: admin.retry(job_id, by=by),
-        lambda dry, told, which: admin.retry_all(by=by, dry_run=dry, progress=told, **which), dry_run=dry_run,
+        asked, "retry", job_ids, given, one=lambda job_id: admin.retry(job_id, by=by),
+        many=lambda dry, told, which: admin.retry_all(by=by, dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 
@@ -79,8 +97,8 @@ async def cancel(asked: Asked, job_ids: Sequence[int], message: str | None, *, d
     """Cancel jobs. Those that run are asked to end, wherever they run."""
     admin, why = asked.jobs.admin, message or "cancelled by an operator"
     return await _do(
-        asked, "cancel", job_ids, given, lambda job_id: admin.cancel(job_id, why),
-        lambda dry, told, which: admin.cancel_all(why, dry_run=dry, progress=told, **which), dry_run=dry_run,
+        asked, "cancel", job_ids, given, one=lambda job_id: admin.cancel(job_id, why),
+        many=lambda dry, told, which: admin.cancel_all(why, dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 
@@ -88,8 +106,8 @@ async def kill(asked: Asked, job_ids: Sequence[int], message: str | None, *, dry
     """Make jobs dead, with dead letters. Those that run are asked to end."""
     admin, why = asked.jobs.admin, message or "killed by an operator"
     return await _do(
-        asked, "kill", job_ids, given, lambda job_id: admin.kill(job_id, why),
-        lambda dry, told, which: admin.kill_all(why, dry_run=dry, progress=told, **which), dry_run=dry_run,
+        asked, "kill", job_ids, given, one=lambda job_id: admin.kill(job_id, why),
+        many=lambda dry, told, which: admin.kill_all(why, dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 
@@ -97,8 +115,8 @@ async def fail(asked: Asked, job_ids: Sequence[int], message: str | None, *, dry
     """Fail the attempts that run; the jobs are retried after their back-off."""
     admin, why = asked.jobs.admin, message or "failed by an operator"
     return await _do(
-        asked, "fail", job_ids, given, lambda job_id: admin.fail(job_id, why, will_retry=True),
-        lambda dry, told, which: admin.fail_all(why, will_retry=True, dry_run=dry, progress=told, **which), dry_run=dry_run,
+        asked, "fail", job_ids, given, one=lambda job_id: admin.fail(job_id, why, will_retry=True),
+        many=lambda dry, told, which: admin.fail_all(why, will_retry=True, dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 
@@ -107,17 +125,16 @@ async def _do(
     what: str,
     job_ids: Sequence[int],
     given: dict[str, Any],
+    *,
     one: Callable[[int], Awaitable[Verb]],
     many: Callable[[bool, Callable[[int], None], Any], Awaitable[JobsDone]],
-    *,
     dry_run: bool,
 ) -> int | None:
     which = job_filter(given)
     if bool(job_ids) == is_filtered(which):
         raise BadInput(f"say which jobs to {what}: ids, or a filter as --type or --status, and not both.")
-    if which:
-        if not job_ids:
-            return await all_that_fit(asked, f"{what} jobs:", lambda dry, told: many(dry, told, which), dry_run=dry_run)
+    if not job_ids:
+        return await all_that_fit(asked, f"{what} jobs:", lambda dry, told: many(dry, told, which), dry_run=dry_run)
     if dry_run:
         raise BadInput("--dry-run goes with a filter: `asyncjobs jobs show` shows a single job.")
     return await _one_by_one(asked, job_ids, one)
@@ -134,8 +151,8 @@ async def _one_by_one(asked: Asked, job_ids: Sequence[int], one: Callable[[int],
     if done:
         asked.answer(done, lambda: "\n".join(_told(job_id, verb) for job_id, verb in done.items()))
     if missing:
-        for error in missing[:-1]:
-            asked.note(str(error))
+        for other in missing[:-1]:
+            asked.note(str(other))
         raise missing[-1]
     return None if all(verb.outcome in _DOES for verb in done.values()) else NOT_DONE
 
@@ -169,10 +186,7 @@ def _table(jobs: Sequence[Job]) -> str:
 def _shown(job: Job) -> str:
     fields = {name: value for name, value in msgspec.structs.asdict(job).items() if value not in (None, 0, [], {})}
     errors = fields.pop("errors", [])
-    parts = [screen.record(fields)]
-    for error in errors:
-        parts.append(screen.record(error))
-    return "\n\n".join(parts)
+    return "\n\n".join([screen.record(fields), *map(screen.record, errors)])
 
 
 def _explained(why: Explanation) -> str:

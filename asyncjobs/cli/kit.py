@@ -7,6 +7,7 @@ A verb is an async function of `Asked` and its own parameters. It is called with
 import asyncio
 import getpass
 import os
+import re
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ Number: TypeAlias = click.IntRange
 
 V = TypeVar("V", bound=Callable[..., Awaitable[int | None]])
 
+_CONTEXT: Final[dict[str, Any]] = {"max_content_width": 100}
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
@@ -68,7 +70,13 @@ class Asked:
 
 def group(name: str, help: str, *, parent: Group | None = None) -> Group:
     """A word with verbs of its own."""
-    made = click.Group(name, help=help, no_args_is_help=True, context_settings={"max_content_width": 100})
+    made = click.Group(
+        name,
+        help=help,
+        short_help=re.split(r"[.:;](?:\s|$)", help, maxsplit=1)[0],
+        no_args_is_help=True,
+        context_settings=_CONTEXT,
+    )
     if parent is not None:
         parent.add_command(made)
     return made
@@ -109,11 +117,11 @@ def verb(
         def callback(**given: Any) -> int:
             return _ended(do, given, opens=opens, settings=settings)
 
-        help = " ".join((do.__doc__ or "").split("\n\n")[0].split())
-        more = "\n\n".join(" ".join(part.split()) for part in (do.__doc__ or "").split("\n\n")[1:])
-        parent.add_command(
-            click.Command(name, params=[*parameters, *_COMMON], callback=callback, help=f"{help}\n\n{more}".strip())
-        )
+        text = "\n\n".join(" ".join(part.split()) for part in (do.__doc__ or "").split("\n\n"))
+        short = re.split(r"[.:;](?:\s|$)", text, maxsplit=1)[0]
+        command = click.Command(name, params=[*parameters, *_COMMON], callback=callback, help=text, short_help=short)
+        command.context_settings = _CONTEXT
+        parent.add_command(command)
         return do
 
     return declare

@@ -32,7 +32,7 @@ def files_of(folder: Path) -> dict[Path, int]:
 async def run_reloading(words: Sequence[str], *, folder: Path | None = None) -> int:
     """Run `asyncjobs` on these words, anew after each change, until a signal; the exit code of the last."""
     stopping = asyncio.Event()
-    watched = folder or Path.cwd()  # noqa: ASYNC240 - before anything runs
+    watched = folder or Path.cwd()
     with handled(stopping.set):
         while True:
             seen = await asyncio.to_thread(files_of, watched)
@@ -42,7 +42,7 @@ async def run_reloading(words: Sequence[str], *, folder: Path | None = None) -> 
                 child.send_signal(signal.SIGTERM)
             code = await child.wait()
             if stopping.is_set():
-                return code
+                return 0 if code == -signal.SIGTERM else code  # it may not have been ready for the signal
 
 
 async def _changed(folder: Path, seen: dict[Path, int], stopping: asyncio.Event) -> None:

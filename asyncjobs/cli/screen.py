@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from rich.box import SIMPLE_HEAD
@@ -56,21 +56,17 @@ def _cell(value: object, *, whole: bool = False) -> Text:
 
 def text(value: object, *, whole: bool = False) -> str:
     """The value as people read it: on one line unless it is to be whole."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    if value is None or isinstance(value, bool):
+        return {None: "-", True: "yes", False: "no"}[value]
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
     if isinstance(value, timedelta):
         return str(timedelta(seconds=round(value.total_seconds())))
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    if isinstance(value, str):
-        return _inert(value, whole=whole)
+    if isinstance(value, int | float):
+        return f"{value:.3g}" if isinstance(value, float) else str(value)
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
         return _inert(", ".join(value), whole=whole)
-    return _inert(msgspec.json.encode(value).decode() if not isinstance(value, int) else str(value), whole=whole)
+    return _inert(value if isinstance(value, str) else msgspec.json.encode(value).decode(), whole=whole)
 
 
 def _inert(value: str, *, whole: bool) -> str:
