@@ -23,7 +23,7 @@ from asyncjobs.cli.failures import BAD_INPUT, DONE, INTERRUPTED, BadInput, Nothi
 from asyncjobs.cli.target import target
 
 Group: TypeAlias = click.Group
-Choice: TypeAlias = click.Choice
+Choice: TypeAlias = click.Choice[str]
 Instant: TypeAlias = click.DateTime
 Number: TypeAlias = click.IntRange
 

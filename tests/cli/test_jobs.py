@@ -1,6 +1,7 @@
 """`asyncjobs jobs` and `asyncjobs dead`: look, end, repeat; one by one or all that fit."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ async def status_of(connection: Connection, job_id: int) -> str:
     return str(await connection.fetchval("SELECT status FROM asyncjobs.jobs WHERE id = $1", job_id))
 
 
-async def a_dead_job(connection: Connection, **columns: object) -> tuple[int, int]:
+async def a_dead_job(connection: Connection, **columns: Any) -> tuple[int, int]:
     """A dead job and its letter."""
     job_id = await insert_job(connection, status="dead", error_message="ValueError: no", attempts=3, **columns)
     await connection.execute("SELECT asyncjobs.bury(ARRAY[$1::bigint])", job_id)

@@ -9,6 +9,7 @@ from pathlib import Path
 import asyncpg
 
 from asyncjobs.store.database import Connection
+from tests.support.cli import cli
 from tests.support.eventually import eventually
 from tests.support.factories import insert_job
 from tests.support.program import ROOT, Program
@@ -17,7 +18,7 @@ SHOP = """
 import asyncio, os, pathlib
 from asyncjobs import AsyncJobs
 
-jobs = AsyncJobs(heartbeat=0.5, runner_timeout=3, rescue_interval=0.2)
+jobs = AsyncJobs(heartbeat=0.2, runner_timeout=1.5, rescue_interval=0.2)
 
 @jobs.job("charge", max_attempts=1)
 async def charge(card: str) -> str:
@@ -59,21 +60,21 @@ async def test_a_new_user_runs_kills_inspects_and_retries(tmp_path: Path, empty_
     job_id = json.loads(await shell.says("jobs", "enqueue", "charge", '{"card": "visa"}', "--json"))["id"]
     async with shell.start("run", "shop:jobs", "--queues", "default=2") as first:
         await first.line("charging visa", timeout=60)
-        assert "it runs, on runner" in await shell.says("jobs", "explain", job_id)
+        assert "it runs, on runner" in (await cli("jobs", "explain", job_id, dsn=empty_dsn)).out
         first.kill()
         await first.wait()
     async with shell.start("run", "shop:jobs") as second:
         await second.line("runs jobs", timeout=60)
 
         await eventually(lambda: shell.is_(job_id, "dead"), description="the second runner took the job back", timeout=60)
-        assert str(job_id) in await shell.says("dead", "list", "--unacknowledged")
+        assert f" {job_id} " in (await cli("dead", "list", "--unacknowledged", dsn=empty_dsn)).out
         (tmp_path / "repaired").touch()
-        assert f"job {job_id}: retried (was dead)" in await shell.says("jobs", "retry", job_id)
+        assert f"job {job_id}: retried (was dead)" in (await cli("jobs", "retry", job_id, dsn=empty_dsn)).out
 
         await eventually(lambda: shell.is_(job_id, "completed"), description="it ended well", timeout=60)
         second.terminate()
         await second.succeeds(timeout=60)
-    assert "charged visa" in await shell.says("jobs", "show", job_id)
+    assert "charged visa" in (await cli("jobs", "show", job_id, dsn=empty_dsn)).out
 
 
 async def test_a_pipe_that_is_closed_ends_it_quietly(dsn: str, connection: Connection) -> None:

@@ -64,8 +64,11 @@ async def test_no_dsn_names_the_ways_to_give_one(monkeypatch: pytest.MonkeyPatch
     assert all(way in said.err for way in ("--dsn", "$ASYNCJOBS_DSN", "--app"))
 
 
-async def test_a_database_that_is_away_is_code_4_without_traceback() -> None:
-    said = await cli("stats", "--dsn", "postgresql://nobody:secret@127.0.0.1:1/x")
+async def test_a_database_that_is_away_is_code_4_without_traceback(module: str, tmp_path: Path) -> None:
+    impatient = "from asyncjobs import AsyncJobs\njobs = AsyncJobs(connect_timeout=0.1)\n"
+    (tmp_path / f"{module}_impatient.py").write_text(impatient, encoding="utf-8")
+    dsn = "postgresql://nobody:secret@127.0.0.1:1/x"
+    said = await cli("stats", "--app", f"{module}_impatient:jobs", "--dsn", dsn)
     assert said.code == failures.NO_DATABASE
     assert "secret" not in said.err
     assert len(said.err.splitlines()) == 1
@@ -100,16 +103,22 @@ def test_unknown_errors_are_code_70_and_say_how_to_see_more() -> None:
     )
 
 
+def queues(text: str) -> list[Queue]:
+    found = queues_of(text, QUEUES)
+    assert found is not None
+    return found
+
+
 def test_queues_are_read_with_slots_and_lanes() -> None:
-    default, mail = queues_of("default=20, mail=6/fast:2/slow:1", QUEUES) or ()
+    default, mail = queues("default=20, mail=6/fast:2/slow:1")
     assert (default.name, default.concurrency) == ("default", 20)
     assert (mail.concurrency, {name: lane.slots for name, lane in mail.lanes.items()}) == (6, {"fast": 2, "slow": 1})
 
 
 def test_what_is_not_said_of_a_queue_is_as_the_app_has_it() -> None:
-    (mail,) = queues_of("mail", QUEUES) or ()
+    (mail,) = queues("mail")
     assert mail is QUEUES["mail"]
-    (smaller,) = queues_of("mail=5", QUEUES) or ()
+    (smaller,) = queues("mail=5")
     assert smaller.lanes["fast"].slots == 3
     assert queues_of(None, QUEUES) is None
     assert queues_of(" ", QUEUES) is None
