@@ -27,7 +27,8 @@ class Count(msgspec.Struct, frozen=True):
 class LaneUse(msgspec.Struct, frozen=True):
     """The slots of a queue's lane (None: its general slots) on one runner, and the jobs of that lane that run there.
 
-    Jobs of a lane also take general slots, so more of them may run than the lane has slots.
+    Jobs of a lane also take general slots, so more of them may run than the lane has slots. What the runner has claimed
+    ahead of its slots (`Queue(prefetch=)`) is processing, but does not run.
     """
 
     queue: str
@@ -35,6 +36,7 @@ class LaneUse(msgspec.Struct, frozen=True):
     runner_id: int
     slots: int
     in_use: int
+    ahead: int = 0  # claimed ahead, waiting for a slot
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +45,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     pending: int
     scheduled: int
     waiting: int  # behind others of their keys
-    processing: int
+    processing: int  # running, or claimed ahead
     failed: int  # to be retried
     dead_letters: int  # that nobody has acknowledged
     oldest_pending_age: timedelta | None  # since it was due
