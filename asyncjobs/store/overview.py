@@ -10,7 +10,7 @@ from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
 
-_UNFINISHED: Final = ("pending", "scheduled", "waiting", "processing", "failed")
+_UNFINISHED: Final = ("pending", "scheduled", "waiting", "paused", "processing", "failed")
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class Count(msgspec.Struct, frozen=True):
     type: str
     status: Status
     count: int
-    oldest_at: datetime  # due since, or started at, or (waiting) made at
+    oldest_at: datetime  # due since, or started at, or (waiting, paused) made at
     served: bool  # a live runner serves this queue and has a handler for this type
 
 
@@ -38,6 +38,11 @@ class LaneUse(msgspec.Struct, frozen=True):
     in_use: int
     ahead: int = 0  # claimed ahead, waiting for a slot
 
+    @property
+    def utilisation(self) -> float:
+        """Running jobs per slot: 1.0 when the slots are all taken, more when they take general slots, too."""
+        return self.in_use / self.slots if self.slots else float(self.in_use > 0)
+
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """How things are, in one look."""
@@ -45,6 +50,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     pending: int
     scheduled: int
     waiting: int  # behind others of their keys
+    paused: int  # by an operator, by type or key; what a paused queue holds is pending
     processing: int  # running, or claimed ahead
     failed: int  # to be retried
     dead_letters: int  # that nobody has acknowledged
