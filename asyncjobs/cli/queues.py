@@ -14,6 +14,7 @@ _WHAT = (
     option("--type", metavar="NAME", help="The jobs of this type."),
     option("--key", metavar="KEY", help="This serialization key."),
 )
+_STATUSES = ("pending", "processing", "scheduled", "failed", "waiting", "paused")
 _REASON = option("--reason", metavar="TEXT", help="Why, for the record.")
 
 
@@ -52,11 +53,10 @@ async def queues(asked: Asked) -> int | None:
     names = sorted({*counts, *slots, *held})
     states = [QueueState(name, counts[name], *slots[name], held.get(name)) for name in names]
     rows = [
-        (one.queue, *(one.jobs.get(status, 0) for status in ("pending", "processing", "scheduled", "failed", "waiting", "paused")),
-         one.slots, one.in_use, one.paused)
+        (one.queue, *(one.jobs.get(status, 0) for status in _STATUSES), one.slots, one.in_use, one.paused)
         for one in states
     ]  # fmt: skip
-    columns = ("queue", "pending", "processing", "scheduled", "failed", "waiting", "paused", "slots", "in use", "held")
+    columns = ("queue", *_STATUSES, "slots", "in use", "held")
     return found(asked, "queue", states, lambda: screen.table(columns, rows), filtered=False)
 
 
@@ -67,7 +67,8 @@ async def runners(asked: Asked, former: int) -> int | None:
     return found(
         asked, "runner", rows, lambda: screen.table(
             columns,
-            [(one.id, one.host, one.pid, one.version, one.queues, one.types, one.started_at, one.beat_at, one.ended_at, one.died_at)
+            [(one.id, one.host, one.pid, one.version, one.queues, one.types, one.started_at, one.beat_at,
+              one.ended_at, one.died_at)
              for one in rows]), filtered=False,
     )  # fmt: skip
 
