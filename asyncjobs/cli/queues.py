@@ -1,6 +1,6 @@
 """`asyncjobs queues`, `runners`, `pause`, `resume`, `drain`: who does what, and holding it back."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import timedelta
 
 import msgspec
@@ -46,12 +46,13 @@ async def queues(asked: Asked) -> int | None:
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for one in await admin.stats():
         counts[one.queue][one.status] = counts[one.queue].get(one.status, 0) + one.count
-    slots: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    slots: Counter[str] = Counter()
+    in_use: Counter[str] = Counter()
     for lane in (await admin.summary()).lanes:
-        slots[lane.queue][0] += lane.slots
-        slots[lane.queue][1] += lane.in_use
+        slots[lane.queue] += lane.slots
+        in_use[lane.queue] += lane.in_use
     names = sorted({*counts, *slots, *held})
-    states = [QueueState(name, counts[name], *slots[name], held.get(name)) for name in names]
+    states = [QueueState(name, counts[name], slots[name], in_use[name], held.get(name)) for name in names]
     rows = [
         (one.queue, *(one.jobs.get(status, 0) for status in _STATUSES), one.slots, one.in_use, one.paused)
         for one in states
