@@ -3,7 +3,7 @@
     python -m bench [NAME …] [--peers] [--rounds 5] [--smoke] [--out build/bench]
 
 Contenders are ours and statements written by hand, with `--peers` also the libraries that `make bench-peers` installs. Answers
-are printed, and written as JSON lines. `--smoke` asks with a handful of jobs, to see that nothing rots.
+are printed, and written as JSON lines and as a plot. `--smoke` asks with a handful of jobs, to see that nothing rots.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from types import ModuleType
 
 from bench import questions
 from bench.lab import Lab
+from bench.plot import plot
 from bench.programs import FLOOR, LIBRARIES, OURS, OWN, Programs
 from bench.results import Results
 from bench.server import connected, server, settings
@@ -29,7 +30,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", metavar="TEXT", default="", help="only contenders with this in their name")
     parser.add_argument("--rounds", type=int, default=5, help="how often each is measured")
     parser.add_argument("--smoke", action="store_true", help="once, with a handful of jobs")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder for results.jsonl")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder for results.jsonl and results.svg")
     arguments = parser.parse_args()
     for name in arguments.names:
         if name not in _ALL:
@@ -57,6 +58,7 @@ async def _ask_all(dsn: str, arguments: argparse.Namespace) -> None:
             results.show(module.WORKLOADS, _question(module))
             results.write(arguments.out / "results.jsonl")
         results.show_missing()
+    plot(arguments.out / "results.jsonl", arguments.out / "results.svg")
 
 
 def main() -> None:

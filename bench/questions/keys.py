@@ -17,8 +17,8 @@ async def ask(lab: Lab) -> None:
         async def measure(
             contender: Contender, keys: int = keys, concurrency: int = concurrency, count: int = count
         ) -> Mapping[str, float]:
-            async with lab.database(contender, {"do": "fill", "count": count, "keys": keys}) as dsn:
-                ran = await lab.drain(contender, dsn, count, concurrency=concurrency, keys=keys)
+            async with lab.database(contender, {"do": "fill", "count": contender.some(count), "keys": keys}) as dsn:
+                ran = await lab.drain(contender, dsn, contender.some(count), concurrency=concurrency, keys=keys)
                 if ran.disordered and contender.is_own:
                     raise ContenderError(f"{ran.disordered} jobs overlapped an earlier one of their key, or came before it")
                 return {"jobs/s": ran.per_second, "out of order": ran.disordered}
