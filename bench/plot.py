@@ -1,19 +1,18 @@
 """Draws what was measured: each contender's rate as a multiple of the floor's."""
 
-import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pygal  # type: ignore[import-untyped]
 from pygal.style import CleanStyle  # type: ignore[import-untyped]
 
-_RATE = "/s"
+_RATE = "jobs/s"
 
 
-def plot(results: Path, picture: Path) -> None:
-    """From the JSON lines to an SVG; none is drawn when there are no rates beside the floor's."""
-    lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    rates = [line for line in lines if line.get("of_floor") and line["figure"].endswith(_RATE)]
+def plot(lines: Sequence[Mapping[str, Any]], picture: Path) -> None:
+    """From `Results.lines` to an SVG; none is drawn when there are no rates beside the floor's."""
+    rates = [line for line in lines if line.get("of_floor") and line["figure"] == _RATE]
     if not rates:
         return
     cases = list(dict.fromkeys(_case(line) for line in rates))
@@ -27,5 +26,5 @@ def plot(results: Path, picture: Path) -> None:
     chart.render_to_file(str(picture))
 
 
-def _case(line: dict[str, Any]) -> str:
+def _case(line: Mapping[str, Any]) -> str:
     return f"{line['workload']} {line['case']}"

@@ -104,7 +104,8 @@ class Program:
     def _last_words(self) -> str:
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace").strip().splitlines()
-        return said[-1] if said else "without a word"
+        errors = [line.strip() for line in said if "Error" in line]
+        return (errors or said or ["without a word"])[-1]
 
     async def end(self) -> None:
         assert self._process.stdin is not None

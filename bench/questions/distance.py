@@ -39,5 +39,5 @@ async def ask(lab: Lab) -> None:
                 rate = (await lab.drain(contender, far, few, concurrency=10, keys=1)).per_second
             return {"jobs/s": rate, "round trip ms": round_trip * 1000, "jobs a round trip": rate * round_trip}
 
-        await lab.compare("W14", f"{milliseconds} ms", drain, [OURS, FLOOR] if lab.smoke else [OURS, PREFETCHING, FLOOR])
+        await lab.compare("W14", f"{milliseconds} ms", drain, [OURS, PREFETCHING, FLOOR])
         await lab.compare("W14", f"one key, {milliseconds} ms", one_key, [OURS])
