@@ -1,6 +1,6 @@
 """What processes of this machine have used: CPU and memory."""
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from bench.server import Connection
 
@@ -19,17 +19,17 @@ class Usage:
 
     def memory_mb(self) -> float:
         """What it holds resident."""
-        return self._process.memory_info().rss / 2**20
+        return float(self._process.memory_info().rss) / 2**20
 
     def cpu_seconds(self) -> float:
         """Its own, since its start."""
         times = self._process.cpu_times()
-        return times.user + times.system
+        return float(times.user + times.system)
 
     def family_cpu_seconds(self) -> float:
         """With that of its children, those that have ended included."""
         times = self._process.cpu_times()
-        total = times.user + times.system + times.children_user + times.children_system
+        total = float(times.user + times.system + times.children_user + times.children_system)
         for child in self._process.children():
             try:
                 of_child = child.cpu_times()
