@@ -98,6 +98,7 @@ OUTPUT = {
         "requeued: 10",
         "unseen: []",
     ],
+    "prefetch.py": ["careful: 1000 clicks", "eager: 1000 clicks"],
     "lanes.py": ["mailed ada@example.com beside 3 exports", "at most 3 exports at a time"],
     "pause_and_drain.py": [
         "mailed ada@example.com",

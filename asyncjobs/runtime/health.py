@@ -13,6 +13,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     notify: Literal["listen", "poll", "probing"]  # "poll": notifications do not arrive, or are not asked for
     is_listening: bool  # a connection LISTENs
     running: int  # handlers that run now
+    waiting: int  # jobs that were claimed ahead, and wait for a slot
     stuck: int  # of these: went on for 5 s after they should have ended
     free_slots: int
     unwritten: int  # outcomes that wait to be written
