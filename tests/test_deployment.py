@@ -50,8 +50,7 @@ async def test_every_metric_and_label_that_alerts_and_dashboard_name_is_exported
     app = Exporting(dsn)
     async with app.jobs.runner():
         await app.live()
-        await app.sampled("asyncjobs_jobs", 1, type="work", status="processing")
-        scrape = app.scrape()
+        scrape = await app.fresh()
         app.go.set()
     named = {name for text in expressions() for name in re.findall(r"\basyncjobs_\w+", text)}
     assert named
