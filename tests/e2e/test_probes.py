@@ -95,8 +95,8 @@ async def test_loop_that_stands_still_is_not_ready_at_once_and_dead_after_the_li
 
 
 def died(port: int) -> tuple[int, str]:
-    answer = ask(port, "/live")
-    while answer[0] == HTTPStatus.OK:
+    answer, ends = ask(port, "/live"), time.monotonic() + 30
+    while answer[0] == HTTPStatus.OK and time.monotonic() < ends:
         time.sleep(0.05)
         answer = ask(port, "/live")
     return answer
