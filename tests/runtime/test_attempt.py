@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import threading
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
