@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from asyncjobs.errors import CircuitOpen
-from asyncjobs.model.breaker import Circuit
 from asyncjobs.runtime import breakers as module
-from asyncjobs.store import breakers as store
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import BreakerClosed, BreakerHalfOpened, BreakerOpened, DatabaseFailed
 from tests.support.breakers import Process, World, breaking
@@ -103,37 +101,6 @@ async def test_a_success_of_another_process_ends_a_row_of_failures_without_a_sta
     assert one.state == "open"
 
 
-async def test_a_success_a_moment_after_another_processs_failure_is_not_known_to_have_come_after_it(world: World) -> None:
-    one, two = world.start(), world.start()
-    await two.call()
-    await one.call("failed")
-    await world.advance(0.1)
-    await two.call("succeeded")
-    await world.advance(0.1)
-    await two.call("failed")
-    assert two.state == "open"
-
-
-async def test_an_answer_that_was_overtaken_by_a_newer_one_changes_nothing(world: World, monkeypatch: Any) -> None:
-    one = world.start()
-    await one.call()
-    look, seen, deliver = store.look, asyncio.Event(), asyncio.Event()
-
-    async def late(*args: Any) -> Any:
-        answer = await look(*args)
-        seen.set()
-        await deliver.wait()
-        return answer
-
-    monkeypatch.setattr(store, "look", late)
-    looking = asyncio.create_task(one.looked())
-    await seen.wait()
-    assert [await one.call("failed"), await one.call("failed"), one.state] == ["failed", "failed", "open"]
-    deliver.set()
-    await looking
-    assert one.state == "open"
-
-
 async def test_a_lost_notification_costs_two_intervals_at_most(world: World) -> None:
     one, two = world.start(), world.start()
     await two.call()
@@ -222,28 +189,6 @@ async def test_of_callers_at_the_same_time_only_one_asks_for_a_probe(world: Worl
     made = await asyncio.gather(*(one.call() for _ in range(20)))
     assert sorted(made) == ["refused"] * 19 + ["succeeded"]
     assert world.statements["happen"] - before == 2, "asked, and succeeded"
-
-
-async def test_who_waits_for_a_probe_is_told_as_soon_as_its_time_has_come(world: World) -> None:
-    one, told = world.start(open_seconds=1.0), list[str]()
-    await one.call()
-    one.breakers.watch(told.append)
-    assert [await one.call("failed"), await one.call("failed"), one.free] == ["failed", "failed", 0]
-    told.clear()
-    await world.advance(1.01)
-    await eventually(lambda: told == ["mail"], description="long before the next look")
-    assert one.free == 1
-
-
-@pytest.mark.parametrize("service", ["mail", "of another program"])
-async def test_a_breaker_that_an_operator_moved_is_told_to_all(world: World, monkeypatch: Any, service: str) -> None:
-    one, told = world.start(), list[str]()
-    await one.call()
-    monkeypatch.setattr(world, "deliver", lambda _, payload: told.append(payload))
-    moved = store.Happened(seen=store.Seen(Circuit(state="open"), 99), formerly="closed")
-    one.breakers.moved(service, moved)
-    assert len(told) == 1
-    assert one.state == ("open" if service == "mail" else "closed")
 
 
 async def test_a_failed_probe_opens_it_again_and_so_many_good_ones_close_it(world: World) -> None:
