@@ -19,13 +19,13 @@ async def test_a_list_of_jobs_is_a_table(dsn: str, connection: Connection) -> No
     due = datetime(2027, 1, 31, 12, tzinfo=UTC)
     await insert_job(connection, id=41, run_at=due, status="scheduled")
     await insert_job(connection, id=42, type="report", run_at=due, status="dead", attempts=3, error_message="a\nb\x1b[31m")
-    assert (await cli("jobs", "list", dsn=dsn)).out == (
-        "id  type    status     queue    attempts  due                   key  error\n"
-        "──────────────────────────────────────────────────────────────────────────────────\n"
-        "42  report  dead       default  3/3       2027-01-31 12:00:00Z  -    a\\nb\\x1b[31m\n"
-        "41  email   scheduled  default  0/3       2027-01-31 12:00:00Z  -    -\n"
-    )
     await connection.execute("SELECT asyncjobs.bury(ARRAY[42::bigint])")
+    assert (await cli("jobs", "list", dsn=dsn)).out == (
+        "id   type     status      queue     attempts   due                    key   error\n"
+        "────────────────────────────────────────────────────────────────────────────────────────\n"
+        "42   report   dead        default   3/3        2027-01-31 12:00:00Z   -     a\\nb\\x1b[31m\n"
+        "41   email    scheduled   default   0/3        2027-01-31 12:00:00Z   -     -\n"
+    )
 
 
 def test_control_characters_are_shown_and_not_sent() -> None:
