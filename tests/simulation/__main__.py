@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import structlog
 
@@ -22,6 +23,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--dsn", help="a server to use; else one is started")
     parser.add_argument("--trace", action="store_true", help="print what happened in each")
+    parser.add_argument("--twice", action="store_true", help="simulate each twice, and compare")
     parser.add_argument("--mutant", help="break the protocol in this way, and stop at the first seed that shows it")
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # sets of strings are walked through in the same order in each replay
@@ -49,6 +51,12 @@ def _run(server: Server, seeds: Sequence[int], given: argparse.Namespace) -> int
     calls = jobs = 0
     for seed in seeds:
         result = simulate(seed, server)
+        if given.twice:
+            again = simulate(seed, server)
+            if again.digest != result.digest:
+                at = next(at for at, pair in enumerate(zip_longest(result.lines, again.lines)) if pair[0] != pair[1])
+                print(f"seed {seed} did not replay from event {at}:", *result.lines[at - 8:at + 2], "--", *again.lines[at - 1:at + 2], sep="\n")
+                return 1
         calls, jobs = calls + result.calls, jobs + result.jobs
         if given.trace:
             print(*result.lines, sep="\n")

@@ -12,14 +12,11 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-_numbers = count(1)
-
-
 class SimTask(asyncio.Task[Any]):
     """A task that hashes by its number: a set of tasks is walked through in the same order in each replay."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._number = next(_numbers)
+    def __init__(self, *args: Any, number: int, **kwargs: Any) -> None:
+        self._number = number
         super().__init__(*args, **kwargs)
 
     def __hash__(self) -> int:
@@ -39,6 +36,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._made = count()
         self._closed = False
+        self.tasks: dict[int, SimTask] = {}  # that have not ended
 
     # What the world does with it.
 
@@ -109,7 +107,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         return asyncio.Future(loop=self)
 
     def create_task(self, coro: Any, **kwargs: Any) -> Any:
-        return SimTask(coro, loop=self, **kwargs)
+        number = next(self._made)
+        task = self.tasks[number] = SimTask(coro, loop=self, number=number, **kwargs)
+        task.add_done_callback(lambda _: self.tasks.pop(number))
+        return task
 
     def get_debug(self) -> bool:
         return False

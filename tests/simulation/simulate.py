@@ -8,6 +8,7 @@
 """
 
 import asyncio
+import gc
 from random import Random
 from typing import Any, Final
 
@@ -45,10 +46,14 @@ def simulate(seed: int, server: Server) -> Result:
     """Run the seed's world on this server."""
     server.empty()
     world = World(seed, server)
-    with simulated(world):
-        simulation = _Simulation(world)
-        simulation.run()
-        simulation.end()
+    gc.disable()  # what is collected may run code, whenever it likes
+    try:
+        with simulated(world):
+            simulation = _Simulation(world)
+            simulation.run()
+            simulation.end()
+    finally:
+        gc.enable()
     found = [*world.violations, *simulation.violations(), *violations(server, simulation.recorder, simulation.client, simulation.passes)]
     return Result(seed, found, world.digest, world.calls, len(simulation.client.accepted), world.lines)
 

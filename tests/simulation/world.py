@@ -76,12 +76,12 @@ class Process:
         """Let what is left of it end, in a world where nothing answers any more."""
         for _ in range(5):
             for loop in self.loops:
-                for task in asyncio.all_tasks(loop):
+                for task in tuple(loop.tasks.values()):
                     task.cancel()
             self._run_out()
 
     def _run_out(self) -> None:
-        while any(asyncio.all_tasks(loop) for loop in self.loops):
+        while any(loop.tasks for loop in self.loops):
             for loop in self.loops:
                 loop.step()
             if not any(loop.is_ready for loop in self.loops):
