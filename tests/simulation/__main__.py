@@ -11,6 +11,7 @@ from itertools import zip_longest
 import structlog
 
 from asyncjobs.testing.databases import databases
+from tests.simulation.mutants import MUTANTS, Mutant, mutated
 from tests.simulation.server import Server
 from tests.simulation.simulate import Result, simulate
 from tests.support.server import running_server
@@ -24,7 +25,7 @@ def main() -> int:
     parser.add_argument("--dsn", help="a server to use; else one is started")
     parser.add_argument("--trace", action="store_true", help="print what happened in each")
     parser.add_argument("--twice", action="store_true", help="simulate each twice, and compare")
-    parser.add_argument("--mutant", help="break the protocol in this way, and stop at the first seed that shows it")
+    parser.add_argument("--mutants", help="break the protocol instead, in each way whose name has this in it: is it caught?")
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # sets of strings are walked through in the same order in each replay
         os.execve(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"})
@@ -46,28 +47,50 @@ def _on(server_dsn: str, given: argparse.Namespace) -> int:
 
 
 def _run(server: Server, seeds: Sequence[int], given: argparse.Namespace) -> int:
+    if given.mutants is None:
+        return 1 if _simulated(server, seeds, given) else 0
+    mutants = [mutant for mutant in MUTANTS if given.mutants in mutant.name]
+    missed = [mutant.name for mutant in mutants if not _is_caught(server, seeds, mutant)]
+    print(f"{len(mutants) - len(missed)} of {len(mutants)} mutants were caught within {len(seeds)} seeds")
+    return 1 if missed else 0
+
+
+def _is_caught(server: Server, seeds: Sequence[int], mutant: Mutant) -> bool:
+    with mutated(mutant, server):
+        for at, seed in enumerate(seeds, 1):
+            found = simulate(seed, server).violations
+            if found:
+                print(f"caught with seed {seed}, the {at}. one: {mutant.name}: {found[0]}", flush=True)
+                return True
+    print(f"not caught: {mutant.name}", flush=True)
+    return False
+
+
+def _simulated(server: Server, seeds: Sequence[int], given: argparse.Namespace) -> list[int]:
     began = time.perf_counter()
-    failed: list[Result] = []
+    failed: list[int] = []
     calls = jobs = 0
     for seed in seeds:
         result = simulate(seed, server)
-        if given.twice:
-            again = simulate(seed, server)
-            if again.digest != result.digest:
-                at = next(at for at, pair in enumerate(zip_longest(result.lines, again.lines)) if pair[0] != pair[1])
-                print(f"seed {seed} did not replay from event {at}:", *result.lines[at - 8:at + 2], "--", *again.lines[at - 1:at + 2], sep="\n")
-                return 1
         calls, jobs = calls + result.calls, jobs + result.jobs
         if given.trace:
-            print(*result.lines, sep="\n")
-        if result.violations:
-            failed.append(result)
-            print(f"seed {seed}:", *result.violations[:10], sep="\n  ")
-        if given.trace:
-            print(f"seed {seed}: {result.digest}")
+            print(*result.lines, f"seed {seed}: {result.digest}", sep="\n")
+        problems = result.violations or (_replayed(result, server) if given.twice else [])
+        if problems:
+            failed.append(seed)
+            print(f"seed {seed}:", *problems[:12], sep="\n  ", flush=True)
     seconds = time.perf_counter() - began
     print(f"{len(seeds)} seeds, {calls} calls, {jobs} enqueues in {seconds:.0f} s: {len(failed)} broke a promise")
-    return 1 if failed else 0
+    return failed
+
+
+def _replayed(first: Result, server: Server) -> list[str]:
+    """How the seed's second run differs."""
+    again = simulate(first.seed, server)
+    for at, (one, other) in enumerate(zip_longest(first.lines, again.lines)):
+        if one != other:
+            return [f"did not replay from event {at} on:", *first.lines[max(at - 5, 0) : at], f"- {one}", f"+ {other}"]
+    return []
 
 
 if __name__ == "__main__":

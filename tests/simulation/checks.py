@@ -1,20 +1,21 @@
 """What must be so when a simulated world has come to its end."""
 
-from typing import Any
+from collections.abc import Mapping
 
 from asyncjobs.store.database import Database
 from asyncjobs.testing import Recorder
-from asyncjobs.testing.attempts import Place, out_of_order, overlapping, uncounted
+from asyncjobs.testing.attempts import Attempt, Place, out_of_order, overlapping, uncounted
 from asyncjobs.testing.history import History
 from tests.simulation.app import Pass
 from tests.simulation.client import Client
 from tests.simulation.server import Server
+from tests.simulation.world import Process
 
 
-def violations(server: Server, recorder: Recorder, client: Client, passes: list[Pass]) -> list[str]:
+def violations(server: Server, recorder: Recorder, client: Client, passes: list[Pass], home: Mapping[int, Process]) -> list[str]:
     """Everything that is wrong, in words."""
     return [
-        *_tables(server), *_events(server, recorder), *_lost(server, client), *_twice(server), *_passes(passes),
+        *_tables(server), *_events(server, recorder), *_lost(server, client), *_twice(server), *_passes(passes), *_beside(recorder, home),
     ]  # fmt: skip
 
 
@@ -33,6 +34,24 @@ def _events(server: Server, recorder: Recorder) -> list[str]:
     line = [Place(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in server.fetch(sql("audit_line"))]
     found = [*overlapping(attempts), *out_of_order(attempts, line), *uncounted(attempts, counted)]
     return list(dict.fromkeys(map(str, [*found, *History(attempts=attempts).violations()])))
+
+
+def _beside(recorder: Recorder, home: Mapping[int, Process]) -> list[str]:
+    """Attempts that went on when the job's next had started, in a process that could have known."""
+    found: list[str] = []
+    by_job: dict[int, Attempt] = {}
+    for attempt in recorder.attempts():
+        before = by_job.get(attempt.job_id)
+        if before is not None and before.ended_at is not None and before.ended_at > attempt.started_at:
+            both = home[before.token], home[attempt.token]
+            if not any(_is_unseen(process, before.started_at, before.ended_at) for process in both):
+                found.append(f"P2: job {attempt.job_id} ran on beside its attempt {attempt.number}")
+        by_job[attempt.job_id] = attempt
+    return found
+
+
+def _is_unseen(process: Process, since: float, until: float) -> bool:
+    return any(begins <= until and ends >= since for begins, ends in process.unseen)
 
 
 def _lost(server: Server, client: Client) -> list[str]:
@@ -65,7 +84,5 @@ def _passes(passes: list[Pass]) -> list[str]:
     return found
 
 
-def _was_unseen(*both: Pass) -> Any:
-    return any(
-        since <= one.began_at + 1.0 and until >= one.began_at - 1.0 for one in both for since, until in one.process.unseen
-    ) or any(one.began_at <= since <= (one.ended_at or since) for one in both for since, _ in one.process.unseen)
+def _was_unseen(*both: Pass) -> bool:
+    return any(_is_unseen(one.process, one.began_at - 1.0, one.ended_at or one.began_at) for one in both)

@@ -139,8 +139,16 @@ class Server:
         """For the checks."""
         return list(self.do(self._monitor.fetch(sql, *args)))
 
+    def change(self, function: str, old: str, new: str) -> str:
+        """Change a function of the schema; returns what undoes it."""
+        [[definition]] = self.fetch(_FUNCTIONS + " AND p.proname = $1", function)
+        if old not in definition:
+            raise LookupError(f"{function} has changed: say again what is to be taken out for {new!r}")
+        self.run(definition.replace(old, new))
+        return str(definition)
+
     def run(self, sql: str) -> None:
-        """Change the schema, for a mutant."""
+        """Execute it."""
         self.do(self._monitor.execute(sql))
 
     def close(self) -> None:

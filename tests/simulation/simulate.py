@@ -54,7 +54,7 @@ def simulate(seed: int, server: Server) -> Result:
             simulation.end()
     finally:
         gc.enable()
-    found = [*world.violations, *simulation.violations(), *violations(server, simulation.recorder, simulation.client, simulation.passes)]
+    found = [*world.violations, *simulation.violations(), *violations(server, simulation.recorder, simulation.client, simulation.passes, simulation.home)]
     return Result(seed, found, world.digest, world.calls, len(simulation.client.accepted), world.lines)
 
 
@@ -114,6 +114,7 @@ class _Simulation:
         self.recorder = Recorder()
         self.passes: list[Pass] = []
         self.found: list[str] = []
+        self.home: dict[int, Process] = {}  # by token
         self._started: set[int] = set()
         self._claims: dict[int, list[AttemptStarted]] = {}
         self.runners = [_Runner(self, f"runner{number}") for number in range(self.random.choice([2, 3, 3]))]
@@ -137,6 +138,7 @@ class _Simulation:
             if isinstance(event, AttemptStarted):
                 claims.append(event)
                 self._started.add(event.job_id)
+                self.home[event.token] = process
             if isinstance(event, ServicePassFailed) and not _is_expected(event.error):
                 self.world.violations.append(f"{process.name}: {event.service} failed: {event.error!r}")
 
@@ -250,6 +252,19 @@ class _Simulation:
             ("delayed", {"delay": 2.3, "queue": "side"}, 1, 2.3), ("plain", {"queue": "side"}, 1, 0.0),
         ]:  # fmt: skip
             self._probe(what, options, count, wait)
+        for _ in range(3):
+            self._reconnect()
+
+    def _reconnect(self) -> None:
+        """Between a listener's end and its return nothing is missed: whoever returns looks."""
+        self.world.slow = {"listener"}
+        for runner in self.runners:
+            for connection in tuple(runner.process.connections if runner.process is not None else ()):
+                if connection.role == "listener":
+                    self.world.break_connection(connection)
+        self.world.run(self.random.random() * 0.5)
+        self._probe("plain", {}, 1, 0.5)
+        self.world.slow = set()
 
     def _probe(self, what: str, options: dict[str, Any], count: int, wait: float) -> None:
         ids: list[int] = []

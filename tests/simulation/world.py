@@ -108,6 +108,7 @@ class World:
         self.lines: list[str] = []  # the trace
         self.faulty = False
         self.is_down = False  # the server
+        self.slow: set[str] = set()  # roles of connections that are
         self.calls = 0
         self._numbers = count(1)
         self._digest = sha256()
@@ -200,7 +201,8 @@ class World:
         call = connection.outstanding = Call(self.number(), connection, name, work, answer)
         if self.faulty and self.random.random() < 0.008:
             self._plan_break(connection)
-        self.plan(self._latency(), lambda: self._arrive(call))
+        slow = self.random.uniform(0.05, 0.3) if connection.role in self.slow else 0.0
+        self.plan(self._latency() + slow, lambda: self._arrive(call))
         return call
 
     def _plan_break(self, connection: Connection) -> None:
