@@ -50,15 +50,18 @@ def _run(server: Server, seeds: Sequence[int], given: argparse.Namespace) -> int
     if given.mutants is None:
         return 1 if _simulated(server, seeds, given) else 0
     mutants = [mutant for mutant in MUTANTS if given.mutants in mutant.name]
-    missed = [mutant.name for mutant in mutants if not _is_caught(server, seeds, mutant)]
+    missed = [mutant.name for mutant in mutants if not _is_caught(server, seeds, mutant, given.trace)]
     print(f"{len(mutants) - len(missed)} of {len(mutants)} mutants were caught within {len(seeds)} seeds")
     return 1 if missed else 0
 
 
-def _is_caught(server: Server, seeds: Sequence[int], mutant: Mutant) -> bool:
+def _is_caught(server: Server, seeds: Sequence[int], mutant: Mutant, given_trace: bool) -> bool:
     with mutated(mutant, server):
         for at, seed in enumerate(seeds, 1):
-            found = simulate(seed, server).violations
+            result = simulate(seed, server)
+            found = result.violations
+            if given_trace:
+                print(*result.lines, sep="\n")
             if found:
                 print(f"caught with seed {seed}, the {at}. one: {mutant.name}: {found[0]}", flush=True)
                 return True
