@@ -58,6 +58,11 @@ bench: $(DEV)  ## measure, one question after another (minutes)
 bench-smoke: $(DEV)  ## run each benchmark for a moment, so that none rots
 	@for name in $(BENCHES); do echo "== $$name"; $(RUN) -m "bench.$$name" --smoke || exit 1; done
 
+SEEDS ?= 20
+.PHONY: simulate
+simulate: $(DEV)  ## simulate runners on virtual time in worlds that fail: SEEDS=1000 of them
+	@PYTHONHASHSEED=0 $(RUN) -m tests.simulation --seeds $(SEEDS) $(ARGS)
+
 .PHONY: proof
 proof: $(DEV)  ## show the promises at full counts (long; goes on where it was stopped)
 	@$(RUN) -m pytest -m proof --resume -o faulthandler_timeout=1800 $(ARGS)

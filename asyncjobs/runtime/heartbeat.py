@@ -275,6 +275,7 @@ class BeatThread:
 
     @property
     def turn_age_seconds(self) -> float | None:
+        """Seconds since the loop of beats last turned."""
         return self._beating.turn_age_seconds
 
     def make_loop(self) -> asyncio.AbstractEventLoop:
@@ -286,9 +287,11 @@ class BeatThread:
         threading.Thread(target=self._work, name="asyncjobs heartbeat", daemon=True).start()
 
     def beat_now(self) -> None:
+        """Beat at once."""
         self._call(self._beating.wake)
 
     async def stop(self, timeout_seconds: float) -> None:
+        """Ask for its end, and wait for it."""
         self._call(self._cancel)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
@@ -315,6 +318,7 @@ class BeatThread:
             self.ended()
 
     async def run(self) -> None:
+        """What the loop runs."""
         self._task = asyncio.current_task()
         if self._stopping:
             return

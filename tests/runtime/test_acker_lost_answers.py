@@ -223,7 +223,7 @@ async def test_deadlock_with_a_stranger_is_tried_again(rig: Acking, connection: 
     assert [getattr(event.error, "sqlstate", None) for event in rig.of(DatabaseFailed)] == ["40P01"]
 
 
-async def test_giving_back_that_is_carried_out_late_leaves_newer_claims_alone(rig: Acking, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_giving_back_that_comes_late_leaves_newer_claims_alone(rig: Acking, monkeypatch: pytest.MonkeyPatch) -> None:
     give_back, late = jobs.give_back, list[Callable[[], Awaitable[list[tuple[int, str]]]]]()
 
     async def lost(link: Link, *args: Any, **kwargs: Any) -> list[tuple[int, str]]:

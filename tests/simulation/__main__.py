@@ -28,7 +28,8 @@ def main() -> int:
     parser.add_argument("--mutants", help="break the protocol instead, in each way whose name has this in it: is it caught?")
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # sets of strings are walked through in the same order in each replay
-        os.execve(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"})
+        command = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
     logging.disable(logging.CRITICAL)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     if given.dsn:
@@ -50,17 +51,17 @@ def _run(server: Server, seeds: Sequence[int], given: argparse.Namespace) -> int
     if given.mutants is None:
         return 1 if _simulated(server, seeds, given) else 0
     mutants = [mutant for mutant in MUTANTS if given.mutants in mutant.name]
-    missed = [mutant.name for mutant in mutants if not _is_caught(server, seeds, mutant, given.trace)]
+    missed = [mutant.name for mutant in mutants if not _is_caught(server, seeds, mutant, trace=given.trace)]
     print(f"{len(mutants) - len(missed)} of {len(mutants)} mutants were caught within {len(seeds)} seeds")
     return 1 if missed else 0
 
 
-def _is_caught(server: Server, seeds: Sequence[int], mutant: Mutant, given_trace: bool) -> bool:
+def _is_caught(server: Server, seeds: Sequence[int], mutant: Mutant, *, trace: bool) -> bool:
     with mutated(mutant, server):
         for at, seed in enumerate(seeds, 1):
             result = simulate(seed, server)
             found = result.violations
-            if given_trace:
+            if trace:
                 print(*result.lines, sep="\n")
             if found:
                 print(f"caught with seed {seed}, the {at}. one: {mutant.name}: {found[0]}", flush=True)

@@ -15,7 +15,8 @@ from tests.simulation.world import Process
 def violations(server: Server, recorder: Recorder, client: Client, passes: list[Pass], home: Mapping[int, Process]) -> list[str]:
     """Everything that is wrong, in words."""
     return [
-        *_tables(server), *_events(server, recorder), *_lost(server, client), *_twice(server), *_passes(passes), *_beside(recorder, home),
+        *_tables(server), *_events(server, recorder), *_lost(server, client), *_twice(server), *_passes(passes),
+        *_beside(recorder, home),
     ]  # fmt: skip
 
 

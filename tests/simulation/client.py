@@ -85,5 +85,5 @@ class Client:
             connection.terminate()
 
 
-class _RolledBack(Exception):  # noqa: N818 - not an error
+class _RolledBack(Exception):
     pass

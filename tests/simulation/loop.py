@@ -10,7 +10,10 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, TypeVarTuple, cast
+
+Ts = TypeVarTuple("Ts")
+
 
 class SimTask(asyncio.Task[Any]):
     """A task that hashes by its number: a set of tasks is walked through in the same order in each replay."""
@@ -75,26 +78,30 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self._clock()
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
     def call_soon_threadsafe(
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         if self._closed:
             raise RuntimeError("Event loop is closed")
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         heapq.heappush(self._timers, (when, next(self._made), handle))
@@ -127,3 +134,9 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def close(self) -> None:
         self._closed = True
+
+
+def make_loop(clock: Callable[[], float], complain: Callable[[str], None]) -> SimLoop:
+    """A loop. It has nothing of what asyncio's loops have besides."""
+    loop: SimLoop = cast("Any", SimLoop)(clock, complain)
+    return loop

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from asyncjobs.model.liveness import Liveness
-from asyncjobs.runtime import sender
+from asyncjobs.runner import Runner
 from asyncjobs.runtime.acker import Acker
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.listening import Listening
@@ -14,7 +14,6 @@ from asyncjobs.runtime.notifier import Notifier
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.rescuer import Rescuer
 from asyncjobs.runtime.service import Service
-from asyncjobs.runner import Runner
 from asyncjobs.store import jobs
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.telemetry.events import JobsPromoted
@@ -123,7 +122,7 @@ def _enqueue_blindly() -> list[Any]:
             ids = await jobs.reserve_ids(link, len(rows))
         return await enqueue(link, rows, ids, tokens, again=False, **kwargs)
 
-    return [patch.object(sender.jobs, "enqueue", mutant)]
+    return [patch.object(jobs, "enqueue", mutant)]
 
 
 def _late_version() -> list[Any]:

@@ -1,6 +1,6 @@
 """What a simulated process finds instead of the machine: the world's clock, its chance, its network, its threads.
 
-Nothing in asyncjobs knows of it: modules that call `time.monotonic()`, `secrets.randbits()` or `asyncpg.connect()` find others there.
+Nothing in asyncjobs knows of it: who calls `time.monotonic()`, `secrets.randbits()` or `asyncpg.connect()` finds others there.
 """
 
 import asyncio

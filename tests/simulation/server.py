@@ -14,9 +14,16 @@ import asyncpg
 from asyncjobs.store.database import Database
 
 #: What the server would do by itself after a real time, it does at once; what depends on statistics does not change on the way.
-_SETTINGS: Final = {"deadlock_timeout": "1ms", "plan_cache_mode": "force_generic_plan", "default_transaction_isolation": "read committed"}
+_SETTINGS: Final = {
+    "deadlock_timeout": "1ms",
+    "plan_cache_mode": "force_generic_plan",
+    "default_transaction_isolation": "read committed",
+}
 _LOCK_TIMEOUT: Final = re.compile(r"(lock_timeout'?(?:,| TO| =) ')[0-9]+m?s(')")
-_FUNCTIONS: Final = "SELECT pg_get_functiondef(p.oid) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'asyncjobs' WHERE p.prokind = 'f'"
+_FUNCTIONS: Final = """
+SELECT pg_get_functiondef(p.oid) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'asyncjobs'
+WHERE p.prokind = 'f'
+"""
 _CLOCK: Final = """
 CREATE TABLE asyncjobs.simulated_clock (at timestamptz NOT NULL);
 INSERT INTO asyncjobs.simulated_clock VALUES ('2026-01-01 00:00:00+00');
@@ -24,13 +31,15 @@ CREATE OR REPLACE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql ST
 RETURN (SELECT c.at FROM asyncjobs.simulated_clock AS c)
 """
 #: Beginnings of the names of statements that may notify.
-_NOTIFYING: Final = ("send_", "commit", "finish", "enqueue", "advance", "promote_", "rescue", "retry", "end_", "release", "re", "settle")
-_SET_CLOCK: Final = "UPDATE asyncjobs.simulated_clock SET at = timestamptz '2026-01-01 00:00:00+00' + $1 * interval '1 microsecond'"
+_NOTIFYING: Final = ("send_", "commit", "finish", "enqueue", "advance", "promote_", "end_", "re", "settle")
+_SET_CLOCK: Final = "UPDATE asyncjobs.simulated_clock SET at = timestamptz '2026-01-01 00:00Z' + $1 * interval '1 microsecond'"
 _TABLES: Final = """
 SELECT string_agg(format('%I.%I', t.schemaname, t.tablename), ', ' ORDER BY t.tablename) FROM pg_tables AS t
-WHERE t.schemaname = 'asyncjobs' AND t.tablename NOT IN ('simulated_clock', 'schema_migrations', 'migrations')
+WHERE t.schemaname = 'asyncjobs' AND t.tablename NOT IN ('simulated_clock', 'migrations')
 """
-_SEQUENCES: Final = "SELECT format('ALTER SEQUENCE %I.%I RESTART', s.schemaname, s.sequencename) FROM pg_sequences s WHERE s.schemaname = 'asyncjobs'"
+_SEQUENCES: Final = """
+SELECT format('ALTER SEQUENCE %I.%I RESTART', s.schemaname, s.sequencename) FROM pg_sequences s WHERE s.schemaname = 'asyncjobs'
+"""
 
 
 class _RealLoop(asyncio.SelectorEventLoop):
@@ -59,7 +68,8 @@ class Server:
         return self.loop.run_until_complete(coroutine)
 
     async def _open(self) -> Any:
-        session = await self.connect(self.dsn, server_settings={**_SETTINGS, "application_name": "simulation"}, command_timeout=60)
+        settings = {**_SETTINGS, "application_name": "simulation"}
+        session = await self.connect(self.dsn, server_settings=settings, command_timeout=60)
         self._session_of[session.get_server_pid()] = session
         return session
 

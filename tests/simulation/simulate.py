@@ -1,7 +1,7 @@
-"""One seed: a minute and a half of two or three runners and a client in a world that fails, a time of peace, and what must be so.
+"""One seed: three quarters of a minute of two or three runners and a client in a world that fails, a time of peace, and what must be so.
 
-1. Faults, at random: processes killed, frozen, stalled, stopped and started; connections reset or silent; the server down; its clock
-   set; notifications late.
+1. Faults, at random: processes killed, frozen, stalled, stopped and started; connections reset or silent; the server down; its
+   clock set; answers and notifications late.
 2. Peace: everything accepted has to end, within a time that covers every time-out there is.
 3. Still in peace: a job that is enqueued, becomes due, or follows another of its key starts at once, without waiting for a poll.
 4. Everybody stops, in time.
@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from asyncjobs import AsyncJobs
+from asyncjobs.errors import AsyncJobsError
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.telemetry.events import AttemptStarted, ClaimWasLost, Event, Events, ServicePassFailed
 from asyncjobs.testing import Recorder
@@ -25,7 +26,7 @@ from tests.simulation.patches import simulated
 from tests.simulation.server import Server
 from tests.simulation.world import Process, World
 
-_FAULTY_SECONDS: Final = 60.0
+_FAULTY_SECONDS: Final = 45.0
 _PEACE_SECONDS: Final = 240.0
 _PROMPT_SECONDS: Final = 1.5
 _STOP_SECONDS: Final = 4.2
@@ -54,7 +55,10 @@ def simulate(seed: int, server: Server) -> Result:
             simulation.end()
     finally:
         gc.enable()
-    found = [*world.violations, *simulation.violations(), *violations(server, simulation.recorder, simulation.client, simulation.passes, simulation.home)]
+    found = [
+        *world.violations, *simulation.found,
+        *violations(server, simulation.recorder, simulation.client, simulation.passes, simulation.home),
+    ]  # fmt: skip
     return Result(seed, found, world.digest, world.calls, len(simulation.client.accepted), world.lines)
 
 
@@ -81,8 +85,8 @@ class _Runner:
             async with jobs.runner():
                 await asked.wait()
 
-        self.task = process.main.create_task(main(), name=self.name)
-        self.task.add_done_callback(lambda task: self._ended(process, task))
+        task = self.task = process.main.create_task(main(), name=self.name)
+        task.add_done_callback(lambda task: self._ended(process, task))
 
     def _ended(self, process: Process, task: "asyncio.Task[Any]") -> None:
         error = None if task.cancelled() else task.exception()
@@ -113,6 +117,7 @@ class _Simulation:
         self.random = Random(world.random.random())
         self.recorder = Recorder()
         self.passes: list[Pass] = []
+        self._next_look = 0.0
         self.found: list[str] = []
         self.home: dict[int, Process] = {}  # by token
         self._started: set[int] = set()
@@ -163,7 +168,7 @@ class _Simulation:
             while True:
                 try:
                     async with client.jobs:
-                        await client.work(30, _FAULTY_SECONDS / 45)
+                        await client.work(28, _FAULTY_SECONDS / 40)
                         await asyncio.Event().wait()
                 except DATABASE_ERRORS:
                     await asyncio.sleep(1.0)
@@ -175,7 +180,9 @@ class _Simulation:
         world.run(_FAULTY_SECONDS)
         self._make_peace()
         if not world.run(_PEACE_SECONDS, until=self._is_quiet):
-            rows = world.server.fetch("SELECT id, status FROM asyncjobs.jobs WHERE completed_at IS NULL AND type = 'act' ORDER BY id LIMIT 5")
+            rows = world.server.fetch(
+                "SELECT id, status FROM asyncjobs.jobs WHERE completed_at IS NULL AND type = 'act' ORDER BY id LIMIT 5"
+            )
             self.found.append(f"P1: not ended in {_PEACE_SECONDS:g} s of peace: {[tuple(row) for row in rows]}")
             return
         world.run(8.0)
@@ -243,14 +250,13 @@ class _Simulation:
         )
         return bool(left == 0)
 
-    _next_look = 0.0
-
     def _be_prompt(self) -> None:
         """Wake-ups come by notification: no poll, sweep or look of a duty is waited for."""
-        for what, options, count, wait in [
+        probes: list[tuple[str, dict[str, Any], int, float]] = [
             ("plain", {}, 1, 0.0), ("delayed", {"delay": 2.0}, 1, 2.0), ("keyed", {"serialization_key": "p"}, 4, 0.0),
             ("delayed", {"delay": 2.3, "queue": "side"}, 1, 2.3), ("plain", {"queue": "side"}, 1, 0.0),
-        ]:  # fmt: skip
+        ]  # fmt: skip
+        for what, options, count, wait in probes:
             self._probe(what, options, count, wait)
         for _ in range(3):
             self._reconnect()
@@ -282,7 +288,7 @@ class _Simulation:
 
         if not self.world.run(wait + _PROMPT_SECONDS, until=all_started):
             self.found.append(f"P6: a {what} job had not started {_PROMPT_SECONDS:g} s after it could")
-        self.world.run(self.random.random() * 3)
+        self.world.run(self.random.random())
 
     def _stop(self) -> None:
         for runner in self.runners:
@@ -306,12 +312,6 @@ class _Simulation:
         for process in world.processes:
             process.finish()
 
-    def violations(self) -> list[str]:
-        """What was found on the way."""
-        return self.found
-
 
 def _is_expected(error: BaseException) -> bool:
-    from asyncjobs.errors import AsyncJobsError
-
     return isinstance(error, (*DATABASE_ERRORS, AsyncJobsError, HandlerError))

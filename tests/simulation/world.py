@@ -1,11 +1,12 @@
 """The simulated world: a virtual clock, processes, a network that fails, and one real PostgreSQL database.
 
-One thing at a time: the world draws one of what can happen now (a turn of a process's loop, the arrival of a call at the server, of
-an answer at its process), does it, and draws again. Time passes only when nothing can happen now, so a simulated minute of idling
-costs nothing. All draws come from one seed, so a seed replays exactly.
+One thing at a time: the world draws one of what can happen now (a turn of a process's loop, the arrival of a call at the
+server, of an answer at its process), does it, and draws again. Time passes only when nothing can happen now, so a simulated
+minute of idling costs nothing. All draws come from one seed, so a seed replays exactly.
 
-A statement that waits for a lock (`pg_blocking_pids`) is parked with its session, and looked at again after each other one. What the
-server does by itself after a time (`lock_timeout`, deadlocks) happens at once: nobody else moves while a statement is carried out.
+A statement that waits for a lock (`pg_blocking_pids`) is parked with its session, and looked at again after each other one. What
+the server does by itself after a time (`lock_timeout`, deadlocks) happens at once: nobody else moves while a statement is
+carried out.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from typing import Any, Final
 import asyncpg
 
 from tests.simulation.connection import Call, Connection, Work
-from tests.simulation.loop import SimLoop
+from tests.simulation.loop import SimLoop, make_loop
 from tests.simulation.server import Server
 
 #: How long a transaction may idle before the server ends its session, as asyncjobs asks for it.
@@ -38,12 +39,12 @@ class Process:
         self.stalled_until = 0.0  # its main loop
         self.unseen: list[tuple[float, float]] = []  # when it was one or the other, from when to when
         self.connections: list[Connection] = []
-        self.main = SimLoop(world.clock, self._complain)
+        self.main = make_loop(world.clock, self._complain)
         self.loops = [self.main]
 
     def make_loop(self) -> SimLoop:
         """Another thread."""
-        loop = SimLoop(self.world.clock, self._complain)
+        loop = make_loop(self.world.clock, self._complain)
         self.loops.append(loop)
         return loop
 
@@ -238,7 +239,7 @@ class World:
 
     def abandon(self, call: Call) -> None:
         """Nobody waits for the answer. Whether the call still arrives, and when, is open."""
-        if call.is_abandoned or call.answer.done() and not call.answer.cancelled():
+        if call.is_abandoned or (call.answer.done() and not call.answer.cancelled()):
             return
         call.is_abandoned = True
         if call.task is None:
@@ -247,7 +248,7 @@ class World:
             self.plan(0.0, lambda: self._cancel(call))
 
     def _cancel(self, call: Call) -> None:
-        if call in self._parked:
+        if call in self._parked and call.task is not None:
             self.server.cancel(call.connection.session, call.task)
             self._parked.remove(call)
             self._end(call)
@@ -376,4 +377,3 @@ def _fail(answer: "asyncio.Future[Any]", error: BaseException) -> None:
 
 def _size(result: Any) -> str:
     return str(len(result)) if isinstance(result, list) else type(result).__name__
-

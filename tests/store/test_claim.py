@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from asyncjobs.model.claim import Claimed, Probe, Scan
-from asyncjobs.store import jobs, runners
+from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from tests.support.claims import Claims, an_ack
 from tests.support.eventually import eventually
