@@ -9,9 +9,9 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 KEY := $(shell { pwd; cat pyproject.toml; } | cksum | cut -d ' ' -f 1)
 DEMO := .venv/ready-demo-$(KEY)
 DEV := .venv/ready-dev-$(KEY)
+PEERS := .venv/peers/ready-$(shell cat bench/peers/requirements.txt bench/peers/package.json | cksum | cut -d ' ' -f 1)
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" PYRIGHT_PYTHON_CACHE_DIR="$(CURDIR)/.venv/pyright" PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/python
 
-BENCHES = $(basename $(notdir $(filter-out bench/__init__.py bench/lab.py,$(wildcard bench/*.py))))
 # Tests wait more than they work: more processes than two cores would say.
 WORKERS ?= 3
 ARGS ?=
@@ -51,12 +51,16 @@ test-system: $(DEV)  ## run the tests that need root and Debian packages, which 
 	@$(RUN) -m pytest -m 'system and not proof' $(ARGS)
 
 .PHONY: bench
-bench: $(DEV)  ## measure, one question after another (minutes)
-	@for name in $(BENCHES); do echo "== $$name"; $(RUN) -m "bench.$$name" $(ARGS) || exit 1; done
+bench: $(DEV)  ## measure how fast it is, against statements written by hand
+	@$(RUN) -m bench $(ARGS)
+
+.PHONY: bench-peers
+bench-peers: $(DEV) $(PEERS)  ## measure other libraries, too (an hour or two)
+	@$(RUN) -m bench --peers $(ARGS)
 
 .PHONY: bench-smoke
 bench-smoke: $(DEV)  ## run each benchmark for a moment, so that none rots
-	@for name in $(BENCHES); do echo "== $$name"; $(RUN) -m "bench.$$name" --smoke || exit 1; done
+	@$(RUN) -m bench --smoke
 
 SEEDS ?= 20
 .PHONY: simulate
@@ -98,3 +102,18 @@ $(DEV): $(DEMO)
 	if [ -e '$@' ]; then exit 0; fi; \
 	echo 'installing the tools into .venv'; \
 	$(INSTALL) --editable . --group dev && : > '$@'
+
+# The other libraries, in an environment of their own with the newest Python there is; one that cannot be installed is left out.
+$(PEERS): $(DEV)
+	@for python in $(PEERS_PYTHON) python3.14 python3.13 python3.12 .venv/bin/python; do \
+	    if "$$python" -m venv --clear .venv/peers 2>/dev/null; then break; fi; \
+	done; \
+	echo "installing the libraries to compare with into .venv/peers, with $$(.venv/peers/bin/python --version)"; \
+	while read -r requirement; do \
+	    .venv/peers/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$$requirement" \
+	        || echo "left out: $$requirement" >&2; \
+	done < bench/peers/requirements.txt; \
+	cp bench/peers/package.json .venv/peers/; \
+	npm install --prefix .venv/peers --silent --no-audit --no-fund --no-package-lock \
+	    || echo 'left out: the libraries for node, since npm failed or is missing' >&2; \
+	: > '$@'

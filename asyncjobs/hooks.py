@@ -57,6 +57,11 @@ class Hooks(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.enqueue or self.attempt)
 
+    def with_innermost(self, hook: Hook) -> "Hooks":
+        """These and one more, entered last and left first."""
+        more = check_hooks([hook])
+        return Hooks(self.enqueue + more.enqueue, self.attempt + more.attempt)
+
 
 NO_HOOKS: Final = Hooks()
 

@@ -1,106 +1,182 @@
-"""What the benchmarks share: a server, an app, a table."""
+"""What the questions share: contenders that take turns on one server, each on a fresh database, and what they measured.
 
-import argparse
+Round by round every contender is measured once, so that what else the machine does happens to all of them. A database is cloned
+from a template that the contender itself has prepared and filled, then vacuumed and analyzed; what was checkpointed is on disk.
+"""
+
 import asyncio
-import os
-import shutil
-import statistics
+import json
 import sys
-import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, NamedTuple
 
-import asyncpg
-from rich.console import Console
-from rich.table import Table
+from bench.counters import Counters
+from bench.programs import PATIENCE_SECONDS, Contender, ContenderError, Program, Programs
+from bench.results import Results
+from bench.server import Connection, connected, database_at
 
-from asyncjobs import AsyncJobs
-from asyncjobs.embedded import start_sync
+_LOOK_SECONDS = 0.02
+#: A million jobs, of a library that enqueues them one by one.
+_FILL_SECONDS = 3600.0
+#: Until what has run is finished in the database.
+_FINISH_SECONDS = 30.0
 
-
-@contextmanager
-def server() -> Generator[str]:
-    """The DSN of a server: $ASYNCJOBS_BENCH_DSN (an empty database of yours), else an embedded one with durability on."""
-    yours = os.environ.get("ASYNCJOBS_BENCH_DSN")
-    if yours:
-        yield yours
-        return
-    folder = Path(tempfile.mkdtemp(prefix="asyncjobs-bench-"))
-    folder.chmod(0o755)
-    embedded = start_sync(folder / "server", linger=0)
-    try:
-        yield embedded.dsn
-    finally:
-        embedded.close()
-        embedded.wait_stopped()
-        shutil.rmtree(folder, ignore_errors=True)
+#: What a contender is asked to do before it is measured, as in `contenders.speaking`.
+Filling = Sequence[Mapping[str, Any]]
+Measure = Callable[[Contender], Awaitable[Mapping[str, float]]]
 
 
-@asynccontextmanager
-async def counting(dsn: str) -> AsyncGenerator[Callable[[], Coroutine[Any, Any, tuple[int, int]]]]:
-    """A function that says how many transactions and statements the database has seen, its own questions apart."""
-    connection = await asyncpg.connect(dsn, server_settings={"application_name": "bench"})
-    await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
-    asked = 0
+class Ran(NamedTuple):
+    """What the workers of one drain report."""
 
-    async def count() -> tuple[int, int]:
-        nonlocal asked
-        # Backends report what they did at most once a second.
-        await asyncio.sleep(1.1)
-        row = await connection.fetchrow(
-            """SELECT (SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()),
-                      (SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid
-                       WHERE d.datname = current_database())"""
+    jobs: int
+    began: float
+    #: When jobs ended: of one worker each `every`-th, and of each worker the last.
+    ended: list[float]
+    waits: list[float]
+    disordered: int
+    #: The most that all workers held resident at once.
+    peak_mb: float
+
+    @property
+    def seconds(self) -> float:
+        """From the first start of a handler to the last end of one."""
+        return max(self.ended) - self.began
+
+    @property
+    def per_second(self) -> float:
+        return self.jobs / self.seconds
+
+
+class Lab:
+    """One server, and the contenders that share it."""
+
+    def __init__(self, connection: Connection, dsn: str, results: Results, programs: Programs, *, rounds: int) -> None:
+        self.dsn = dsn
+        self.connection = connection
+        self.results = results
+        self.contenders: list[Contender] = []
+        self.rounds = rounds
+        self.started = programs.started
+        self._made = 0
+        self._templates: dict[tuple[str, str], str] = {}
+
+    @property
+    def smoke(self) -> bool:
+        """Whether only to see that everything runs."""
+        return self.rounds == 0
+
+    def size(self, full: int, smoke: int) -> int:
+        return smoke if self.smoke else full
+
+    async def compare(self, workload: str, case: str, measure: Measure, among: Sequence[Contender] | None = None) -> None:
+        """Let each take its turn in each round. One that cannot is said, and sits the rest out; among our own it is an error."""
+        began = time.monotonic()
+        present = [contender for contender in self.contenders if among is None or contender in among]
+        for _ in range(max(1, self.rounds)):
+            for contender in list(present):
+                try:
+                    figures = await measure(contender)
+                except ContenderError as error:
+                    if contender.is_own:
+                        raise
+                    present.remove(contender)
+                    self.results.missing(workload, case, contender.name, str(error))
+                else:
+                    self.results.measured(workload, case, contender.name, figures)
+        print(f"{workload} {case}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+    @asynccontextmanager
+    async def database(self, contender: Contender, *filling: Mapping[str, Any]) -> AsyncGenerator[str]:
+        """The DSN of a database of its own, filled as it was asked."""
+        if self.smoke:
+            name = await self._template(contender, filling)
+            yield database_at(self.dsn, name)
+            await self._drop(name)
+            return
+        key = (contender.name, json.dumps([contender.options, filling]))
+        if key not in self._templates:
+            self._templates[key] = await self._template(contender, filling)
+        name = await self._create(self._templates[key])
+        try:
+            yield database_at(self.dsn, name)
+        finally:
+            await self._drop(name)
+
+    async def forget(self) -> None:
+        """Drop the templates: nobody else is going to ask for them."""
+        for name in self._templates.values():
+            await self._drop(name)
+        self._templates.clear()
+
+    async def _template(self, contender: Contender, filling: Filling) -> str:
+        name = await self._create("template0")
+        dsn = database_at(self.dsn, name)
+        async with self.started(contender, dsn) as program:
+            self.results.versions[contender.name] = f"{program.version} ({program.runtime})"
+            await program.ask("prepare")
+            for step in filling:
+                await program.ask(**step, patience=_FILL_SECONDS)
+        async with connected(dsn) as inside:
+            await inside.execute("VACUUM (ANALYZE)")
+        return name
+
+    async def _create(self, template: str) -> str:
+        self._made += 1
+        name = f"bench_{self._made}"
+        await self._drop(name)
+        await self.connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
+        return name
+
+    async def _drop(self, name: str) -> None:
+        await self.connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def counters(self, dsn: str) -> Counters:
+        """What happens in the database at this DSN."""
+        return Counters(self.connection, self.dsn, dsn.rpartition("/")[2])
+
+    async def drain(
+        self, contender: Contender, dsn: str, count: int, *, concurrency: int, workers: int = 1, whole: bool = True, **work: Any
+    ) -> Ran:
+        """Run so many jobs that wait there. With `whole` they are all there are, and have to be finished in the end."""
+        async with AsyncExitStack() as stack:
+            programs = [await stack.enter_async_context(self.started(contender, dsn)) for _ in range(workers)]
+            await asyncio.gather(*(program.ask("work", concurrency=concurrency, **work) for program in programs))
+            peak = await self.until(programs, count)
+            reports = [await program.ask("report") for program in programs]
+            if whole:
+                await self._all_finished(programs[0], contender)
+            for program in programs:
+                await program.ask("stop")
+        return Ran(
+            count,
+            min(report["began"] for report in reports if report["began"]),
+            [at for report in reports for at in report["ended"]],
+            [seconds for report in reports for seconds in report["waits"]],
+            sum(report["disordered"] for report in reports),
+            peak,
         )
-        assert row is not None
-        asked += 1
-        return row[0] - asked, row[1] - asked
 
-    try:
-        yield count
-    finally:
-        await connection.close()
+    async def _all_finished(self, program: Program, contender: Contender) -> None:
+        """A handler has ended before its job is finished in the database, and some never write that down."""
+        began = time.monotonic()
+        while left := (await program.ask("left"))["count"]:
+            if time.monotonic() - began > _FINISH_SECONDS:
+                raise ContenderError(f"{contender.name} left {left} jobs unfinished")
+            await asyncio.sleep(_LOOK_SECONDS)
 
-
-async def migrated(dsn: str) -> AsyncJobs:
-    """An app on the server, with its schema there."""
-    jobs = AsyncJobs(dsn)
-    await jobs.migrate()
-    return jobs
-
-
-def percentiles(seconds: Sequence[float]) -> list[str]:
-    """p50, p95, p99 and the longest, in milliseconds."""
-    cuts = statistics.quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else [seconds[0]] * 99
-    return [f"{value * 1000:.1f}" for value in (cuts[49], cuts[94], cuts[98], max(seconds))]
-
-
-@contextmanager
-def stopwatch() -> Generator[Callable[[], float]]:
-    """How many seconds went by; stands still when the context is left."""
-    began = time.perf_counter()
-    ended: float | None = None
-    yield lambda: (ended or time.perf_counter()) - began
-    ended = time.perf_counter()
-
-
-def report(question: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print the answer."""
-    table = Table(title=question, title_justify="left")
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
-
-
-def main(run: Callable[[str, bool], Coroutine[Any, Any, None]], question: str | None) -> None:
-    """Answer the question on a fresh server: `--smoke` does so with a handful of jobs."""
-    parser = argparse.ArgumentParser(description=question)
-    parser.add_argument("--smoke", action="store_true", help="with a handful of jobs, to see that it runs")
-    smoke: bool = parser.parse_args(sys.argv[1:]).smoke
-    with server() as dsn:
-        asyncio.run(run(dsn, smoke))
+    async def until(self, programs: Sequence[Program], count: int) -> float:
+        """Wait until they have run so many jobs together. Returns the most MB that all of them held resident at once."""
+        peak, before, moved_at = 0.0, -1, time.monotonic()
+        while True:
+            ran = sum([(await program.ask("ran"))["count"] for program in programs])
+            peak = max(peak, sum(program.usage.memory_mb() for program in programs))
+            if ran >= count:
+                return peak
+            if ran != before:
+                before, moved_at = ran, time.monotonic()
+            elif time.monotonic() - moved_at > PATIENCE_SECONDS:
+                raise ContenderError(f"no job ran for {PATIENCE_SECONDS:g} s, after {ran} of {count}")
+            await asyncio.sleep(_LOOK_SECONDS)

@@ -9,7 +9,7 @@ from asyncjobs.runtime.opened import not_found
 from asyncjobs.store import explaining, leases, metrics, overview, runners
 from asyncjobs.store.leases import Lease
 from asyncjobs.store.metrics import TypeMetrics
-from asyncjobs.store.overview import Count, Summary
+from asyncjobs.store.overview import Count, Sample, Summary
 from asyncjobs.store.runners import RunnerRow
 
 
@@ -27,6 +27,10 @@ class Overview(Desk):
     async def summary(self) -> Summary:
         """How much is pending, runs and failed, since when the oldest has been due, and the slots in use per lane and runner."""
         return await self._do("summary", overview.summary)
+
+    async def sample(self) -> Sample:
+        """How many jobs there are by queue, type and status, their ages, dead letters, halted keys: for monitors."""
+        return await self._do("sample", overview.sample)
 
     async def metrics(self, *, type: str | None = None, window: Duration = 3600.0) -> list[TypeMetrics]:
         """How attempts fared in the last `window` (seconds or a timedelta), by type: numbers, error rate, p50, p95 and p99.

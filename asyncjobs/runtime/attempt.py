@@ -299,6 +299,7 @@ class Attempt:
             encode_result=self.handler.encode_result,
             max_result_bytes=self._surroundings.max_result_bytes,
             max_error_bytes=self._surroundings.max_error_bytes,
+            waited_seconds=(self.claimed.started_at - self.claimed.scheduled_at).total_seconds(),
         )
 
     def progress(self, done: float, note: str) -> None:
@@ -328,6 +329,7 @@ class Attempt:
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), serialization_key=claimed.serialization_key,
                 queued_seconds=max((claimed.started_at - claimed.run_at).total_seconds(), 0.0),
+                correlation_id=claimed.correlation_id, trace_context=claimed.trace_context,
             )
         )  # fmt: skip
 
@@ -337,7 +339,7 @@ class Attempt:
             AttemptEnded(
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), outcome=outcome.kind, message=outcome.message,
-                serialization_key=claimed.serialization_key, run_seconds=self.run_seconds,
+                serialization_key=claimed.serialization_key, run_seconds=self.run_seconds, delay_seconds=outcome.delay_seconds,
                 error=ending if isinstance(ending, BaseException) else None,
             )
         )  # fmt: skip

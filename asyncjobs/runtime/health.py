@@ -11,18 +11,33 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     queues: list[str]
     notify: Literal["listen", "poll", "probing"]  # "poll": notifications do not arrive, or are not asked for
-    is_listening: bool
+    is_listening: bool  # a connection LISTENs
     running: int  # handlers that run now
+    waiting: int  # jobs that were claimed ahead, and wait for a slot
     stuck: int  # of these: went on for 5 s after they should have ended
     free_slots: int
     unwritten: int  # outcomes that wait to be written
     answered_age_seconds: float  # since the database answered a claim or an ack; at rest up to the poll interval
     beat_age_seconds: float | None
+    loop_stalled_seconds: float  # for how long the event loop has not turned although it was asked to
+    is_alive: bool  # it turned within stall_limit: otherwise nothing but a new process helps
     leases: list[str]  # the duties that it does for all, under leases
     schedules_age_seconds: float | None  # since it looked at its schedules; at rest up to schedule_interval
     is_confirmed: bool  # nobody can have declared this runner dead
     is_stopping: bool
     error: str | None  # why the last call of the database failed, None when it did not
+
+    @property
+    def problems(self) -> list[str]:
+        """What keeps it from doing what it is for, in words; nothing when it does."""
+        wrong = {
+            "it is stopping": self.is_stopping,
+            "it does not know yet whether notifications arrive": self.notify == "probing",
+            "its listener is not connected": self.notify == "listen" and not self.is_listening,
+            "it may have been declared dead: no beat was confirmed for too long": not self.is_confirmed,
+            "the last call of the database failed": self.error is not None,
+        }
+        return [problem for problem, is_so in wrong.items() if is_so]
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +47,18 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     runners: list[RunnerHealth]
 
     @property
+    def is_alive(self) -> bool:
+        """Liveness: every runner's event loop has turned within `stall_limit`. A database that is away changes nothing."""
+        return all(runner.is_alive for runner in self.runners)
+
+    @property
+    def problems(self) -> list[str]:
+        """Why it is not ready, in words."""
+        if not self.is_open:
+            return ["the app is not open"]
+        return [f"runner {runner.id}: {problem}" for runner in self.runners for problem in runner.problems]
+
+    @property
     def is_ready(self) -> bool:
-        """Whether work gets done: the app is open, and every runner is confirmed, without an error, and not stopping."""
-        return self.is_open and all(r.is_confirmed and r.error is None and not r.is_stopping for r in self.runners)
+        """Readiness: the app is open, and every runner has the database, its listener (if it listens), and is not stopping."""
+        return not self.problems

@@ -50,6 +50,7 @@ class MainLoop:
         self._events = events
         self._thread = threading.get_ident()
         self._stall_after_seconds = stall_after_seconds
+        self.lag_seconds = 0.0  # how long its last answer took
         self._asked_at: float | None = None  # None: it answered
         self._report_at = stall_after_seconds
 
@@ -75,6 +76,7 @@ class MainLoop:
             self._events.emit(LoopStalled(seconds=self.stalled_seconds, task=self._task(), stack=self._stack()))
 
     def _answer(self) -> None:
+        self.lag_seconds = self.stalled_seconds
         self._asked_at = None
 
     def _task(self) -> str | None:
@@ -154,6 +156,16 @@ class Heartbeat:
     def turn_age_seconds(self) -> float | None:
         """Seconds since the loop of beats last turned; None before the first time."""
         return None if self._thread is None else self._thread.turn_age_seconds
+
+    @property
+    def loop_stalled_seconds(self) -> float:
+        """For how long the main loop has owed this thread an answer. From any thread."""
+        return 0.0 if self._thread is None else self._thread.main.stalled_seconds
+
+    @property
+    def loop_lag_seconds(self) -> float:
+        """How long the main loop made the last call wait that was meant for it at once, or makes it wait now."""
+        return 0.0 if self._thread is None else max(self._thread.main.lag_seconds, self._thread.main.stalled_seconds)
 
 
 class _Relay(Events):
@@ -263,10 +275,10 @@ class BeatThread:
 
     def __init__(self, heartbeat: Heartbeat, link: Link) -> None:
         main_loop = asyncio.get_running_loop()
-        self._main = MainLoop(main_loop, heartbeat.events, stall_after_seconds=heartbeat.stall_after_seconds)
-        relay = _Relay(self._main, heartbeat.events)
-        self._beating = _Beating(heartbeat, link, self._main, events=relay)
-        self._watching = _Watching(heartbeat, self._main, events=relay)
+        self.main = MainLoop(main_loop, heartbeat.events, stall_after_seconds=heartbeat.stall_after_seconds)
+        relay = _Relay(self.main, heartbeat.events)
+        self._beating = _Beating(heartbeat, link, self.main, events=relay)
+        self._watching = _Watching(heartbeat, self.main, events=relay)
         self._link = link
         self._loop = self.make_loop()
         self._task: asyncio.Task[None] | None = None
@@ -299,7 +311,7 @@ class BeatThread:
 
     def ended(self) -> None:
         """The loop has ended."""
-        self._main.call(self._ended.set)
+        self.main.call(self._ended.set)
 
     def _call(self, callback: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # it has ended

@@ -29,7 +29,7 @@ from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Database
 from asyncjobs.store.listener import Listener
-from asyncjobs.telemetry.events import Events, ListenerConnected, ListenerFellBack, ListenerLost
+from asyncjobs.telemetry.events import Events, ListenerConnected, ListenerFellBack, ListenerLost, NotificationHeard
 
 Notify = Literal["auto", "listen", "poll"]
 Mode = Literal["listen", "poll", "probing"]
@@ -158,6 +158,8 @@ class Listening(Service):
         if payload == "t:" + self._token:
             self._token_heard.set()
         elif pid != self._notifier.backend_pid:
+            if self.events.wants(NotificationHeard):
+                self.events.emit(NotificationHeard(kind=payload.partition(":")[0]))
             self._wakes.heard(payload)
 
     def _ended(self) -> None:

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from asyncjobs.runtime.service import Service
 from asyncjobs.store.database import Link
-from asyncjobs.telemetry.events import Events
+from asyncjobs.telemetry.events import Events, NotificationsSent
 
 #: One more is an error for the whole statement.
 _LONGEST_BYTES = 7999
@@ -81,6 +81,8 @@ class Notifier(Service):
             self.backend_pid = connection.get_server_pid()
             await self._link.fetch("send_notifications", self._link.database.channel, payloads, timeout=self._timeout_seconds)
         self.sent += len(payloads)
+        if self.events.wants(NotificationsSent):
+            self.events.emit(NotificationsSent(count=len(payloads)))
 
     def _connecting_seconds(self) -> float:
         return 0.0 if self._link.is_open else self._link.database.connect_timeout

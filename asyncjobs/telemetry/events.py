@@ -31,6 +31,8 @@ class AttemptStarted(Event, frozen=True, kw_only=True):
     runner_id: int
     serialization_key: str | None = None
     queued_seconds: float = 0.0
+    correlation_id: str | None = None
+    trace_context: str | None = None  # of the enqueue, as tracing wrote it into the job's row
 
 
 class AttemptEnded(Event, frozen=True, kw_only=True):
@@ -44,7 +46,17 @@ class AttemptEnded(Event, frozen=True, kw_only=True):
     message: str | None = None
     serialization_key: str | None = None
     run_seconds: float = 0.0
+    delay_seconds: float = 0.0  # until it is tried again
     error: BaseException | None = None
+
+
+class AcksWritten(Event, frozen=True, kw_only=True):
+    """One call of the database wrote these outcomes and claimed so many jobs; tokens are the claims' whose outcomes they are."""
+
+    runner_id: int
+    tokens: list[int]
+    claimed: int
+    seconds: float
 
 
 class OutcomeWritten(Event, frozen=True, kw_only=True):
@@ -160,6 +172,16 @@ class ListenerLost(Event, frozen=True, kw_only=True):
 
 class ListenerFellBack(Event, frozen=True, kw_only=True):
     reason: str
+
+
+class NotificationsSent(Event, frozen=True, kw_only=True):
+    count: int
+
+
+class NotificationHeard(Event, frozen=True, kw_only=True):
+    """Another process notified something; what this process notified itself is not heard again."""
+
+    kind: str
 
 
 class LoopStalled(Event, frozen=True, kw_only=True):

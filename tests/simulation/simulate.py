@@ -1,4 +1,4 @@
-"""One seed: three quarters of a minute of two or three runners and a client in a world that fails, a time of peace, and what must be so.
+"""One seed: runners and a client in a world that fails, then a time of peace, and what must be so.
 
 1. Faults, at random: processes killed, frozen, stalled, stopped and started; connections reset or silent; the server down; its
    clock set; answers and notifications late.

@@ -1,0 +1,228 @@
+"""Metrics for Prometheus.
+
+1. What happens is counted where it happens, from events: attempts, claims, notifications, terms of leases, passes of duties …
+2. What a process holds is read from its memory by the scrape: slots, leases, the listener, the lag of its event loop.
+3. What the database holds is sampled each `sample_every` by the duty `sample`: depths, ages, dead letters, halted keys,
+   breakers. One runner of all does it, and only its process shows them: a `sum` over processes is right, and no scrape ever asks
+   the database. Its term over, they are gone from there; a sample that fails leaves the last one, and `sampled_at_seconds` tells.
+
+Names end in what they count, in `_seconds` or in `_total`. Labels are queues, lanes, types, duties and services: what was
+declared, never what was enqueued.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from asyncjobs.app import AsyncJobs
+from asyncjobs.config import config_seconds
+from asyncjobs.errors import ConfigurationError
+from asyncjobs.model.outcome import Duration
+from asyncjobs.runner import Runner
+from asyncjobs.store.breakers import BreakerState
+from asyncjobs.store.overview import Sample
+from asyncjobs.telemetry import events as e
+
+#: The duty that samples the database.
+DUTY: Final = "sample"
+
+_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+_STATES: Final = ("closed", "open", "half-open")
+
+Amount = Callable[[Any], float]
+
+
+class _Count(msgspec.Struct, frozen=True):
+    """A counter that events of one kind move; labels are fields of the event."""
+
+    kind: type[e.Event]
+    name: str
+    text: str
+    labels: tuple[str, ...] = ()
+    amount: Amount = lambda _: 1
+
+
+class _Time(_Count, frozen=True):
+    """A histogram of seconds; `amount` is what is observed."""
+
+
+_COUNTS: Final[Sequence[_Count]] = (
+    _Count(e.JobEnqueued, "jobs_enqueued", "Jobs enqueued here", ("queue", "type"), lambda event: event.created),
+    _Count(e.AttemptEnded, "attempts", "Attempts by outcome", ("queue", "type", "outcome")),
+    _Time(e.AttemptStarted, "queue_seconds", "From due to started", ("queue", "type"), lambda event: event.queued_seconds),
+    _Time(e.AttemptEnded, "run_seconds", "From started to ended", ("queue", "type"), lambda event: event.run_seconds),
+    _Count(e.HandlerStuck, "handlers_stuck", "Handlers that went on after they should have ended", ("type",)),
+    _Count(e.JobsClaimed, "claims", "Scans of queues for jobs", ("queue",)),
+    _Count(e.JobsClaimed, "jobs_claimed", "Jobs claimed", ("queue",), lambda event: event.claimed),
+    _Count(e.ClaimWasLost, "claims_lost", "Claims that were not ours any more", ("during",)),
+    _Time(e.AcksWritten, "ack_seconds", "Calls that wrote outcomes", (), lambda event: event.seconds),
+    _Count(e.JobsGivenBack, "jobs_given_back", "Jobs whose claim was not answered", (), lambda event: len(event.job_ids)),
+    _Count(e.JobsPromoted, "jobs_promoted", "Jobs whose time had come", (), lambda event: event.count),
+    _Count(e.JobsRescued, "jobs_rescued", "Jobs taken back from dead runners", (), lambda event: len(event.job_ids)),
+    _Count(e.KeysAdvanced, "keys_advanced", "Heads of keys dispatched by a serializer", (), lambda event: event.count),
+    _Count(e.NotificationsSent, "notifications_sent", "Notifications sent", (), lambda event: event.count),
+    _Count(e.NotificationHeard, "notifications_heard", "Notifications of other processes", ("kind",)),
+    _Count(e.ListenerConnected, "listener_reconnects", "Listening connections made anew", (), lambda event: event.reconnect),
+    _Count(e.ListenerLost, "listener_losses", "Listening connections lost"),
+    _Count(e.LeaseAcquired, "lease_terms", "Terms of leases that began here", ("duty",)),
+    _Count(e.LeaseEnded, "lease_ends", "Terms of leases that ended here", ("duty", "reason")),
+    _Count(e.DutyPassed, "duty_passes", "Passes of duties", ("duty",)),
+    _Count(e.DutyPassed, "duty_errors", "Passes of duties that failed", ("duty",), lambda event: event.failed),
+    _Count(e.DutyPassed, "duty_items", "What passes of duties did", ("duty",), lambda event: event.items or 0),
+    _Time(e.DutyPassed, "duty_seconds", "How long passes of duties took", ("duty",), lambda event: event.seconds),
+    _Count(e.ScheduleFired, "schedule_jobs", "Jobs that schedules made", ("schedule",), lambda event: len(event.job_ids)),
+    _Count(e.ScheduleTicksSkipped, "schedule_skips", "Rows of ticks that made no job", ("schedule", "reason")),
+    _Count(e.BreakerOpened, "breaker_trips", "Circuit breakers opened by calls of this process", ("service",)),
+    _Count(e.RunnerDied, "runners_died", "Runners declared dead by this one"),
+    _Count(e.RunnerLostItself, "runner_losses", "Times this process lost its own runner"),
+    _Count(e.LoopStalled, "loop_stalls", "Reports of an event loop that did not turn"),
+    _Count(e.ServicePassFailed, "service_errors", "Passes of services that failed", ("service",)),
+    _Count(e.DatabaseFailed, "database_errors", "Calls of the database that failed", ("during",)),
+    _Count(e.HookRaised, "hook_errors", "Hooks that raised too late to change anything", ("hook",)),
+    _Count(e.SinkFailed, "sink_errors", "Sinks of events that raised", ("event",)),
+)
+
+
+def setup(
+    jobs: AsyncJobs,
+    /,
+    *,
+    registry: CollectorRegistry = REGISTRY,
+    namespace: str = "asyncjobs",
+    sample_every: Duration = 15,
+) -> None:
+    """Export the metrics of `jobs`, before it is opened for the first time, into the registry.
+
+    How they are served is yours: `prometheus_client.start_http_server(9000)`, or `make_asgi_app()` mounted in your app. A second
+    AsyncJobs in the process needs another registry or namespace: ConfigurationError. AlreadyOpen when it is too late.
+    """
+    seconds = config_seconds(sample_every, name="sample_every", positive=True)
+    held = _Held(jobs, namespace)
+    jobs.duty(DUTY, every=seconds)(held.sample)
+    try:
+        registry.register(held)
+        for count in _COUNTS:
+            jobs.events.subscribe(_sink(count, registry, namespace), count.kind)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"these metrics are exported already: pass another registry= or namespace= ({error})."
+        ) from error
+    jobs.events.subscribe(held.term_ended, e.LeaseEnded)
+
+
+def _sink(count: _Count, registry: CollectorRegistry, namespace: str) -> Callable[[Any], None]:
+    """What moves the metric."""
+    labels, amount = count.labels, count.amount
+    metric: Counter | Histogram
+    if isinstance(count, _Time):
+        metric = Histogram(count.name, count.text, labels, namespace=namespace, registry=registry, buckets=_BUCKETS)
+    else:
+        metric = Counter(count.name, count.text, labels, namespace=namespace, registry=registry)
+    movers: dict[tuple[str, ...], Callable[[float], None]] = {}  # labels() costs more than all else here
+
+    def sink(event: Any) -> None:
+        values = tuple([getattr(event, label) for label in labels])
+        move = movers.get(values)
+        if move is None:
+            child = metric.labels(*values) if labels else metric
+            move = movers[values] = child.observe if isinstance(child, Histogram) else child.inc
+        move(amount(event))
+
+    return sink
+
+
+class _Held(Collector):
+    """What is there rather than what happens: read at the scrape, in whatever thread that is made, and sampled by the duty."""
+
+    def __init__(self, jobs: AsyncJobs, namespace: str) -> None:
+        self._jobs = jobs
+        self._namespace = namespace
+        self._sampled: tuple[float, Sample, list[BreakerState]] | None = None
+
+    async def sample(self) -> int:
+        """One pass of the duty."""
+        sample, breakers = await self._jobs.admin.sample(), await self._jobs.admin.breakers()
+        self._sampled = time.time(), sample, breakers
+        return len(sample.depths)
+
+    def term_ended(self, event: e.LeaseEnded) -> None:
+        """Another runner samples from now on."""
+        if event.duty == DUTY:
+            self._sampled = None
+
+    def describe(self) -> Iterable[Metric]:
+        """The names, so that a registry refuses them twice."""
+        return self.collect()
+
+    def collect(self) -> Iterator[Metric]:
+        """What a scrape gets."""
+        yield from self._of_this_process()
+        yield from self._of_the_database()
+
+    def _gauge(self, name: str, text: str, *labels: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(f"{self._namespace}_{name}", text, labels=labels)
+
+    def _of_this_process(self) -> Iterator[Metric]:
+        runners = list(self._jobs.runners)
+        slots = self._gauge("slots", "Slots of this process; lane is empty for the general ones", "queue", "lane")
+        taken = self._gauge("slots_taken", "Slots with a running attempt", "queue", "lane")
+        for key, (size, used) in _slots(runners).items():
+            slots.add_metric(key, size)
+            taken.add_metric(key, used)
+        held = self._gauge("lease_held", "1 for the duties whose lease is held here, 0 for those that could be", "duty")
+        for duty, is_held in sorted(_leases(runners).items()):
+            held.add_metric((duty,), is_held)
+        yield from (slots, taken, held)
+        for name, text, value in (
+            ("runners", "Runners in this process", len(runners)),
+            ("listening", "Runners to which notifications arrive", sum(runner.listening.hears for runner in runners)),
+            ("loop_lag_seconds", "For how long the event loop made a call wait", max(map(_lag, runners), default=0.0)),
+        ):
+            gauge = self._gauge(name, text)
+            gauge.add_metric((), value)
+            yield gauge
+
+    def _of_the_database(self) -> Iterator[Metric]:
+        jobs = self._gauge("jobs", "Unfinished jobs, sampled", "queue", "type", "status")
+        oldest = self._gauge("oldest_age_seconds", "Age of the oldest of them, sampled", "queue", "type", "status")
+        letters = self._gauge("dead_letters", "Dead letters that nobody has acknowledged, sampled")
+        keys = self._gauge("keys_halted", "Keys that a dead job has halted, sampled")
+        states = self._gauge("breaker_state", "1 for the state that the breaker is in, sampled", "service", "state")
+        at = self._gauge("sampled_at_seconds", "When that was, in seconds since 1970")
+        if self._sampled is not None:
+            moment, sample, breakers = self._sampled
+            for depth in sample.depths:
+                jobs.add_metric((depth.queue, depth.type, depth.status), depth.count)
+                oldest.add_metric((depth.queue, depth.type, depth.status), depth.oldest_age_seconds)
+            letters.add_metric((), sample.dead_letters)
+            keys.add_metric((), sample.halted_keys)
+            for breaker in breakers:
+                for state in _STATES:
+                    states.add_metric((breaker.service, state), breaker.state == state)
+            at.add_metric((), moment)
+        yield from (jobs, oldest, letters, keys, states, at)
+
+
+def _slots(runners: Sequence[Runner]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Slots and those taken, by queue and lane."""
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    for coordinator in (one for runner in runners for one in runner.coordinators):
+        for lane, size in coordinator.slots.sizes.items():
+            known, used = sums.get((coordinator.queue, lane), (0, 0))
+            sums[coordinator.queue, lane] = known + size, used + size - coordinator.slots.free(lane or None)
+    return sums
+
+
+def _leases(runners: Sequence[Runner]) -> dict[str, bool]:
+    """The duties under a lease that runners here could do, and whether one of them does."""
+    held = {duty for runner in runners for duty in runner.duties.leader.held()}
+    return {duty: duty in held for runner in runners for duty in runner.duties.leader.duties}
+
+
+def _lag(runner: Runner) -> float:
+    return runner.heartbeat.loop_lag_seconds

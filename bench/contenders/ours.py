@@ -1,0 +1,67 @@
+"""asyncjobs, with default settings but for what the options say: `prefetch`, or `queues` or `types` among which jobs go round."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any, TypeAlias
+
+from asyncjobs import AsyncJobs, JobRouter, JobType, Queue
+from bench.contenders.contender import Contender, Payload
+from bench.contenders.speaking import main
+
+Note: TypeAlias = "JobType[[int, float, str], None]"
+
+
+class Ours(Contender):
+    """The library under test."""
+
+    version = version("asyncjobs")
+    LEFT = "SELECT count(*) FROM asyncjobs.jobs WHERE status NOT IN ('completed', 'scheduled')"
+    FINISH = "UPDATE asyncjobs.jobs SET status = 'completed', attempts = 1, started_at = now(), completed_at = now()"
+
+    def __init__(self, dsn: str, options: dict[str, Any]) -> None:
+        super().__init__(dsn, options)
+        queues: int = options.get("queues", 1)
+        self.queues = ["default", *(f"queue {number}" for number in range(1, queues))]
+        self.router = JobRouter()
+        types: int = max(queues, options.get("types", 1))
+        self.types = [self._declare(f"note {number}", self.queues[number % queues]) for number in range(types)]
+        self.keyed = self._declare("keyed", "default", "{key}")
+        # One app in all, as programs have: a type looks for the open app that includes it.
+        self.jobs = AsyncJobs(dsn, queues=[Queue(name) for name in self.queues], routers=[self.router])
+
+    def _declare(self, name: str, queue: str, key: str | None = None) -> Note:
+        @self.router.job(name, queue=queue, serialize_by=key)
+        async def note(number: int, at: float, key: str) -> None:
+            await self.handled(number, at, key)
+
+        return note
+
+    def _of(self, job: Payload) -> Note:
+        return self.keyed if job.key else self.types[job.number % len(self.types)]
+
+    async def prepare(self) -> None:
+        await self.jobs.migrate()
+
+    @asynccontextmanager
+    async def enqueueing(self, connections: int) -> AsyncGenerator[None]:  # noqa: ARG002 - one does, since enqueues share inserts
+        async with self.jobs:
+            yield
+
+    async def enqueue(self, job: Payload) -> None:
+        await self._of(job).enqueue(*job)
+
+    async def enqueue_all(self, jobs: Sequence[Payload], delay: float) -> None:
+        types = {type: type.using(delay=delay) if delay else type for type in {self._of(job) for job in jobs}}
+        await self.jobs.enqueue_many([types[self._of(job)].new(*job) for job in jobs])
+
+    @asynccontextmanager
+    async def working(self, concurrency: int) -> AsyncGenerator[None]:
+        each, prefetch = max(1, concurrency // len(self.queues)), self.options.get("prefetch", 0)
+        queues = [Queue(name, concurrency=each, prefetch=prefetch) for name in self.queues]
+        async with self.jobs.runner(queues=queues):
+            yield
+
+
+if __name__ == "__main__":
+    main(Ours)
