@@ -145,7 +145,7 @@ CREATE TABLE asyncjobs.jobs (
     CONSTRAINT jobs_processing_check CHECK (((status <> 'processing'::text) OR ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL)))),
     CONSTRAINT jobs_status_check CHECK ((status = ANY (ARRAY['waiting'::text, 'scheduled'::text, 'pending'::text, 'processing'::text, 'failed'::text, 'completed'::text, 'dead'::text, 'cancelled'::text, 'paused'::text]))),
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
+) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0, fillfactor=50);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, priority, place) WHERE (status = 'pending'::text);
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL));
 CREATE INDEX jobs_claim_rescued ON asyncjobs.jobs USING btree (queue, priority, place) WHERE ((status = 'pending'::text) AND (rescues > 0));
@@ -238,7 +238,7 @@ CREATE TABLE asyncjobs.schedules (
     CONSTRAINT schedules_disabled_because_check CHECK ((disabled_because = ANY (ARRAY['operator'::text, 'removed'::text, 'failed'::text]))),
     CONSTRAINT schedules_enabled_check CHECK ((enabled = (disabled_because IS NULL))),
     CONSTRAINT schedules_pkey PRIMARY KEY (name)
-) WITH (fillfactor=70);
+) WITH (fillfactor=50);
 
 CREATE TABLE asyncjobs.serialized_jobs (
     id bigint NOT NULL,
