@@ -94,7 +94,7 @@ async def test_reading_back_and_giving_back_go_by_what_is_in_flight(filled: Plan
     await jobs.still_processing(filled.claims.link, [an_ack(job) for job in claimed])
     [plan] = filled.take_textless()
     check(plan, "jobs_pkey")
-    await jobs.give_back(filled.claims.link, 1, [claimed[0].id])
+    await filled.claims.give_back([claimed[0].id])
     [plan] = filled.take("WITH stray AS MATERIALIZED")
     assert "on jobs_runner" in plan or "using jobs_runner" in plan
     assert "Seq Scan" not in plan
