@@ -20,6 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
+from functools import cached_property
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -78,10 +79,10 @@ class Handler(Protocol):
 class Context(Protocol):
     """What a handler is given, as far as the attempt cares: what it opened, to be closed with the attempt."""
 
-    resources: AsyncExitStack
+    resources: AsyncExitStack | None
 
 
-OpenContext: TypeAlias = Callable[["Attempt", Job, FilteringBoundLogger], Context]
+OpenContext: TypeAlias = Callable[["Attempt"], Context]
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,24 +247,35 @@ class Attempt:
     async def _call_in_context(self) -> object:
         claimed, handler = self.claimed, self.handler
         arguments = handler.decode_payload(claimed.payload, claimed.version)
-        log = structlog.get_logger(
+        self._context = context = self._surroundings.open_context(self)
+        structlog.contextvars.bind_contextvars(job_id=claimed.id, job_type=claimed.type)
+        answer: object = None
+        async with _Closing(context):
+            if self._surroundings.hooks:
+                await enter_attempt(self._surroundings.hooks, context, self._entered)
+            if handler.takes_context:
+                answer = await self._call_handler(context, **arguments)
+            else:
+                answer = await self._call_handler(**arguments)
+        return answer
+
+    @cached_property
+    def job(self) -> Job:
+        """The job as its handler sees it. Made when it is asked for: most handlers never do."""
+        return to_job(self.claimed)
+
+    @cached_property
+    def log(self) -> FilteringBoundLogger:
+        """The handler's logger."""
+        claimed = self.claimed
+        logger: FilteringBoundLogger = structlog.get_logger(
             "asyncjobs.job",
             job_id=claimed.id,
             job_type=claimed.type,
             attempt=claimed.attempt,
             correlation_id=claimed.correlation_id,
         )
-        context = self._surroundings.open_context(self, to_job(claimed), log)
-        structlog.contextvars.bind_contextvars(job_id=claimed.id, job_type=claimed.type)
-        self._context = context
-        answer: object = None
-        async with context.resources:  # they are told of an error: a transaction among them must roll back
-            await enter_attempt(self._surroundings.hooks, context, self._entered)
-            if handler.takes_context:
-                answer = await self._call_handler(context, **arguments)
-            else:
-                answer = await self._call_handler(**arguments)
-        return answer
+        return logger
 
     async def _call_handler(self, *args: Any, **kwargs: Any) -> object:
         function = self.handler.function
@@ -342,6 +354,22 @@ class Attempt:
                 error=ending if isinstance(ending, BaseException) else None,
             )
         )  # fmt: skip
+
+
+class _Closing:
+    """Closes what the context opened, if anything. It is told of an error: a transaction among it must roll back."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *raised: object) -> bool:
+        resources = self._context.resources
+        return resources is not None and await resources.__aexit__(*raised)
 
 
 def _ending_of(request: Request, ending: object) -> object:

@@ -48,7 +48,6 @@ class Attempts:
         self._tell_ended = ended
         self._running: dict[int, Attempt] = {}
         self._waiting: dict[str, deque[Claimed]] = {queue: deque() for queue in self._coordinators}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._reported: set[tuple[int, int]] = set()
         self._rescued = 0
         self._all_ended = asyncio.Event()
@@ -88,9 +87,7 @@ class Attempts:
         self._coordinators[job.queue].slots.take(lane)
         self._running[job.id] = attempt
         self._all_ended.clear()
-        task = attempt.start(self._ended)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        attempt.start(self._ended)
 
     def _ended(self, attempt: Attempt, ack: Ack) -> None:
         """The handler has ended: its slot is free, whatever becomes of the outcome."""
