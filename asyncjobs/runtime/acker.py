@@ -59,9 +59,6 @@ from asyncjobs.telemetry.events import (
 )
 
 _BATCH: Final = 500
-import os
-
-_HALVED=int(os.environ.get("HALVED","32"))
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
 _STILL_RUNNING_DELAY_SECONDS: Final = 5.0
 _UNCONFIRMED_LOOK_SECONDS: Final = 0.5
@@ -101,7 +98,6 @@ class Acker:
         self._twice: set[tuple[int, int]] = set()  # sent before, without an answer
         self._in_doubt = False
         self._calling = False
-        self._later: list[tuple[Scan, list[Claimed]]] = []  # claimed, to be started in a moment
         self._claiming = True
         self._reconcile_at = time.monotonic() + reconcile_seconds
         self._poll_at = 0.0
@@ -221,15 +217,10 @@ class Acker:
             await self._isolate(acks)
             return
         if runner_id == self._host.runner_id:
-            self._deliver(scans, probes, versions, finished, at, halve=len(self._acks) == len(acks))
+            self._deliver(scans, probes, versions, finished, at)
         else:  # registered anew meanwhile: what was claimed under the former id is to be rescued, or still ours to give back
             self._give_back(finished.claimed)
-        try:
-            await self._settle(acks, finished)
-            if self._later:
-                await asyncio.sleep(0)
-        finally:
-            self._start_later()
+        await self._settle(acks, finished)
 
     def _scans(self, acks: Sequence[Ack]) -> list[Scan]:
         for ack in acks:
@@ -322,7 +313,7 @@ class Acker:
             self._wakes.ended(ack.id)
 
     def _deliver(
-        self, scans: Sequence[Scan], probes: Sequence[Probe], versions: dict[str, int], finished: Finished, at: float, *, halve: bool
+        self, scans: Sequence[Scan], probes: Sequence[Probe], versions: dict[str, int], finished: Finished, at: float
     ) -> None:
         """Start what was claimed, and let the coordinators know what they saw."""
         if finished.gone:
@@ -345,14 +336,7 @@ class Acker:
                 scan, claimed, version=versions[scan.queue], at=at, seconds=seconds, others=self._host.other_runners > 0,
                 apart=apart,
             )  # fmt: skip
-            if halve and len(claimed) >= _HALVED:
-                self._later.append((scan, claimed[len(claimed) // 2 :]))
-                claimed = claimed[: len(claimed) // 2]
             self._start(scan, claimed)
-
-    def _start_later(self) -> None:
-        while self._later:
-            self._start(*self._later.pop())
 
     def _start(self, scan: Scan, claimed: list[Claimed]) -> None:
         if self._events.wants(JobsClaimed):
