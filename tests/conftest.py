@@ -6,8 +6,9 @@ and `--schema` choose the variant for a whole run.
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import asyncpg
 import hypothesis
@@ -16,8 +17,9 @@ import structlog
 import uvloop
 
 from asyncjobs.store.database import Connection, Database
-from asyncjobs.telemetry.events import Events
+from asyncjobs.telemetry.events import Event, Events
 from asyncjobs.testing import Auditor, Databases, Recorder, databases
+from tests.support.eventually import patience
 from tests.support.server import running_server
 
 pytest_plugins = ["tests.support.resume"]
@@ -25,6 +27,8 @@ pytest_plugins = ["tests.support.resume"]
 # A shared machine makes any deadline a coin's toss; CI tries the same examples each time, so that a change answers for itself.
 hypothesis.settings.register_profile("asyncjobs", deadline=None, print_blob=True, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("asyncjobs")
+
+E = TypeVar("E", bound=Event)
 
 ANOTHER_SCHEMA = 'jobs "ä" x'
 LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
@@ -38,6 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--loop", choices=list(LOOPS), default="asyncio", help="the event loop of tests that do not run on both")
     group.addoption("--notify", choices=["auto", "listen", "poll"], default="auto", help="how runners learn of jobs")
     group.addoption("--schema", default="asyncjobs", help="the name of the schema")
+
+
+def pytest_configure() -> None:
+    """A shell's background jobs ignore SIGINT, and so would every program that a test starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _axes(item: Any) -> frozenset[str]:
@@ -139,10 +149,18 @@ async def connection(dsn: str) -> AsyncGenerator[Connection]:
         await made.close(timeout=5)
 
 
+class PatientRecorder(Recorder):
+    """One whose patience is not used up while the machine stands still."""
+
+    async def wait_for(self, kind: type[E], where: Callable[[E], bool] | None = None, *, timeout: float = 5.0) -> E:
+        async with patience(timeout):
+            return await super().wait_for(kind, where, timeout=3600.0)
+
+
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """What happened in the test's process so far: it watches every app that is made from now on."""
-    made = Recorder()
+    made = PatientRecorder()
     original = Events.__init__
 
     def init(self: Events) -> None:

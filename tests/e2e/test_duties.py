@@ -12,7 +12,7 @@ from asyncjobs import AsyncJobs, ConfigurationError, DuplicateName, DutyContext,
 from asyncjobs.store.database import Connection
 from asyncjobs.telemetry.events import LeaseAcquired, LeaseEnded, ServicePassFailed
 from asyncjobs.testing import Recorder
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.factories import insert_job
 
 SHORT: dict[str, Any] = {"heartbeat": 0.3, "lease_expiry": 1.5}
@@ -88,13 +88,13 @@ async def test_of_two_runners_one_does_it_and_the_other_follows_within_a_second_
     first, second = an_app(dsn, log, "first"), an_app(dsn, log, "second")
     async with second.runner() as heir, first.runner() as other:
         await eventually(lambda: heir.duties.leader.term("report"), description="a holder")
-        async with asyncio.timeout(5):
+        async with patience(5):
             await other.listening.wait_settled()
         await eventually(log.at_least(5), description="passes")
         assert set(log.passes) == {"second"}
         await heir.stop()
         before = len(log.passes)
-        async with asyncio.timeout(1.0):
+        async with patience(1.0):
             await eventually(log.at_least(before + 1), description="the other does it")
     assert log.passes[-1] == "first"
 
@@ -209,9 +209,8 @@ async def test_hold_lets_writes_through_while_the_term_lasts_only(dsn: str, conn
             answers.append("lost")
         log.begun.set()
 
-    async with jobs.runner():
-        async with asyncio.timeout(5):
-            await log.begun.wait()
+    async with jobs.runner(), patience(5):
+        await log.begun.wait()
     await own.close()
     assert answers == ["held", "lost"]
 

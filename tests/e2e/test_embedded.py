@@ -17,6 +17,7 @@ from asyncjobs.embedded.layout import Layout, State
 from asyncjobs.embedded.leftovers import processes_on
 from asyncjobs.embedded.locks import Lock, is_held, wait_for
 from tests.support.embedded import answers, client, copy_cluster, fetch, has_stopped, is_alive, nothing_left, open_folder
+from tests.support.eventually import patience
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +113,11 @@ def test_processes_that_start_at_once_share_one_server(fresh: Layout) -> None:
 
 def test_server_lingers_after_the_last_client_and_then_ends(layout: Layout) -> None:
     server = start_sync(layout.folder, linger=0.6, durable=False)
-    server.close()
     closed_at = time.monotonic()
+    server.close()
     assert answers(server.dsn)
     assert has_stopped(layout)
-    assert 0.5 < time.monotonic() - closed_at < 3
+    assert time.monotonic() - closed_at >= 0.6
 
 
 def test_client_in_the_linger_time_gets_the_same_server(layout: Layout) -> None:
@@ -316,7 +317,7 @@ async def test_cancelled_start_is_no_client(layout: Layout) -> None:
     task = asyncio.create_task(start(layout.folder, linger=0, durable=False))
     await asyncio.sleep(0.05)
     task.cancel()
-    async with asyncio.timeout(5):
+    async with patience(5):
         with pytest.raises(asyncio.CancelledError):
             await task
     held.close()

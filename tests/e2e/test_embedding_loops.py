@@ -9,7 +9,7 @@ import pytest
 
 from asyncjobs import AsyncJobs, DatabaseUnavailable, JobRouter, NotOpen, Queue, Runner, UsageError, WrongLoop
 from asyncjobs.store.database import Connection, quote_identifier
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.proxy import Proxy
 from tests.support.steps import cancelled_at
 
@@ -164,7 +164,7 @@ async def test_thread_that_enqueues_while_the_app_closes_is_answered_each_time(
         async with jobs.runner(grace=0):
             threads = [asyncio.create_task(asyncio.to_thread(hammer)) for _ in range(3)]
             await asyncio.to_thread(busy.wait)
-        async with asyncio.timeout(10):
+        async with patience(10):
             await asyncio.gather(*threads)
 
     await in_another_loop(main)
@@ -181,7 +181,7 @@ async def test_start_that_loses_its_database_says_so_in_time(dsn: str, schema: s
         async with jobs:
             proxy.black_hole()
             with pytest.raises(DatabaseUnavailable, match=r"did not answer within 0\.5 s \(connect_timeout\)"):
-                async with asyncio.timeout(3), jobs.runner():
+                async with patience(3), jobs.runner():
                     pass
             assert jobs.health().runners == []
             proxy.heal()

@@ -19,7 +19,7 @@ from asyncjobs import AsyncJobs, NotOpen, Queue, WouldBlock
 from asyncjobs.integrations.aiohttp import setup
 from asyncjobs.runtime import points
 from asyncjobs.store.database import Connection, quote_identifier
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.steps import cancelled_at
 
 with warnings.catch_warnings():  # it would rather have the successor of httpx
@@ -193,7 +193,7 @@ class Leaving:
             await self.reached.wait()
             posting.cancel()
             await asyncio.gather(posting, return_exceptions=True)
-        async with asyncio.timeout(10):
+        async with patience(10):
             await self.cancelled.wait()
         self.is_leaving = False
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import time
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from asyncjobs import AsyncJobs, JobContext, Queue, Runner
 from asyncjobs.store.database import Connection, quote_identifier
 from asyncjobs.telemetry.events import Event, RunnerStopped
-from tests.support.eventually import eventually
+from tests.support.eventually import Stopwatch, eventually
 from tests.support.program import Program
 from tests.support.proxy import Proxy
 
@@ -85,10 +84,10 @@ async def test_second_stop_does_not_wait_for_a_database_that_is_away(dsn: str, s
             stopping = asyncio.create_task(runner.stop())
             work.go.set()
             await eventually(lambda: work.jobs.health().runners[0].unwritten == 2, description="both wait to be written")
-            hurried_at = time.monotonic()
+            watch = Stopwatch()
             await runner.stop()
             await stopping
-            assert time.monotonic() - hurried_at < 1
+            assert watch.stop() < 1
         assert work.stopped[0].abandoned_job_ids == ids
         assert await work.rest() == [("processing", 1)] * 2
         assert await work.runners() == 1  # the rescue finds it
@@ -102,8 +101,8 @@ async def test_stop_with_the_database_silent_ends_in_time_and_names_what_it_leav
         async with work.jobs.runner(grace=0.3):
             ids = await work.start(3)
             proxy.black_hole()
-            began = time.monotonic()
-        assert time.monotonic() - began < 0.3 + 1  # of the app, too
+            watch = Stopwatch()
+        assert watch.stop() < 0.3 + 1  # of the app, too
     assert work.stopped[0].abandoned_job_ids == ids
 
 
@@ -113,8 +112,8 @@ async def test_idle_runner_does_not_wait_for_a_silent_database(dsn: str, schema:
         async with work.jobs.runner(grace=60):
             proxy.black_hole()
             await eventually(lambda: work.jobs.health().runners[0].answered_age_seconds > 0.3, description="a claim is under way")
-            began = time.monotonic()
-        assert time.monotonic() - began < 1
+            watch = Stopwatch()
+        assert watch.stop() < 1
 
 
 @pytest.mark.parametrize("by", ["handlers", "the grace", "a second stop"])
@@ -191,12 +190,14 @@ async def _stub(seconds: float = 0) -> None: ...
 
 
 async def stopped(program: Program, *signals: signal.Signals) -> float:
-    """For how long the program went on after the signals, by its own account. Its process ended, too."""
-    signalled_at = time.monotonic()
+    """For how long the program went on after the signals. Its process ended, too."""
+    watch = Stopwatch()
     for number in signals:
         program.process.send_signal(number)
+    await program.line("left ")
+    seconds = watch.stop()
     await program.wait(timeout=20)
-    return float((await program.line("left ")).split()[1]) - signalled_at
+    return seconds
 
 
 @pytest.mark.unaudited("jobs that ignore their end are left to the rescue, which comes when their process is gone")
@@ -251,8 +252,8 @@ async def test_loop_that_is_torn_down_does_not_keep_outcomes_from_being_written(
     own = asyncio.current_task()
     for one in asyncio.all_tasks() - {own}:
         one.cancel()
-    began = time.monotonic()
+    watch = Stopwatch()
     await asyncio.wait({task})
-    assert time.monotonic() - began < 1
+    assert watch.stop() < 1
     assert await work.rest() == [("failed", 1)]  # nobody had asked it to end
     assert await work.runners() == 0

@@ -6,6 +6,7 @@ import pytest
 
 from asyncjobs import AsyncJobs
 from asyncjobs.store.database import Connection, Database
+from tests.support.eventually import patience
 
 #: Of an idle runner, all its connections together.
 STATEMENTS_PER_SECOND = 1.5
@@ -29,7 +30,7 @@ async def measured(database: Database, connection: Connection, seconds: float) -
     async def work() -> None: ...
 
     async with jobs.runner() as runner:
-        async with asyncio.timeout(5):
+        async with patience(5):
             await runner.listening.wait_settled()
         await (await work.enqueue()).wait(timeout=5)
         await asyncio.sleep(1.0)  # what starting and that job entailed has been done

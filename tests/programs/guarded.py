@@ -20,9 +20,9 @@ soon = Backoff(0.05, maximum=0.05)
 
 def call() -> None:
     """Call the service."""
-    is_up = Path(os.environ["SERVICE"]).exists()
+    at, is_up = time.time(), Path(os.environ["SERVICE"]).exists()
     with Path(os.environ["CALLS"]).open("a", encoding="utf-8") as file:
-        file.write(f"{time.time():.6f} {os.getpid()} {int(is_up)}\n")
+        file.write(f"{at:.6f} {os.getpid()} {int(is_up)}\n")
     if not is_up:
         raise ConnectionError("the post office is closed")
 

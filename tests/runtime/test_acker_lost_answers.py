@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -21,12 +22,24 @@ async def proxy(database: Database) -> AsyncGenerator[Proxy]:
         yield made
 
 
-@pytest.fixture
-async def rig(database: Database, connection: Connection, proxy: Proxy) -> AsyncGenerator[Acking]:
-    """An acker behind a proxy that has had its first look."""
+@asynccontextmanager
+async def behind(proxy: Proxy, connection: Connection, *, command_timeout: float) -> AsyncGenerator[Acking]:
+    """An acker behind the proxy that has had its first look."""
     name = await connection.fetchval("SELECT current_database()")
     await connection.execute(f'ALTER DATABASE "{name}" SET deadlock_timeout = 100')
-    async with acking(Database(proxy.dsn, command_timeout=1.0), connection, Queue(concurrency=5)) as made:
+    async with acking(Database(proxy.dsn, command_timeout=command_timeout), connection, Queue(concurrency=5)) as made:
+        yield made
+
+
+@pytest.fixture
+async def rig(connection: Connection, proxy: Proxy) -> AsyncGenerator[Acking]:
+    async with behind(proxy, connection, command_timeout=60.0) as made:
+        yield made
+
+
+@pytest.fixture
+async def impatient(connection: Connection, proxy: Proxy) -> AsyncGenerator[Acking]:
+    async with behind(proxy, connection, command_timeout=1.0) as made:
         yield made
 
 
@@ -155,19 +168,19 @@ async def test_calls_that_fail_again_and_again_write_an_outcome_once(rig: Acking
     assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (1, [])
 
 
-async def test_silence_is_noticed_and_nothing_is_lost_in_it(rig: Acking, proxy: Proxy) -> None:
-    [job_id] = await running(rig)
-    [later] = await rig.enqueue()
+async def test_silence_is_noticed_and_nothing_is_lost_in_it(impatient: Acking, proxy: Proxy) -> None:
+    [job_id] = await running(impatient)
+    [later] = await impatient.enqueue()
     proxy.black_hole("finish")
-    rig.put(job_id)
-    rig.wake()
-    await eventually(lambda: rig.of(DatabaseFailed), description="the command's time-out")
+    impatient.put(job_id)
+    impatient.wake()
+    await eventually(lambda: impatient.of(DatabaseFailed), description="the command's time-out")
     proxy.heal()
-    await rig.wait_idle()
-    assert (await rig.row(job_id))["status"] == "completed"
-    await rig.wait_running(1)
-    assert list(rig.host.running) == [later]
-    assert rig.of(ClaimWasLost) == []
+    await impatient.wait_idle()
+    assert (await impatient.row(job_id))["status"] == "completed"
+    await impatient.wait_running(1)
+    assert list(impatient.host.running) == [later]
+    assert impatient.of(ClaimWasLost) == []
 
 
 async def test_bisection_of_a_refused_batch_survives_lost_answers(rig: Acking) -> None:

@@ -8,6 +8,7 @@ import pytest
 from asyncjobs import AsyncJobs, JobType, Queue
 from asyncjobs.errors import JobNotFound, KeyNotFound, StateError
 from asyncjobs.store.database import Connection
+from tests.support.eventually import patience
 
 
 class Shop:
@@ -100,7 +101,7 @@ async def test_key_can_be_paused_before_it_has_jobs(running: Shop) -> None:
 async def test_purge_cancels_what_waits_and_asks_what_runs_to_end(running: Shop) -> None:
     running_one = await running.sync.enqueue(1, 100)
     waiting = [await running.sync.enqueue(1, number) for number in range(1, 4)]
-    async with asyncio.timeout(5):
+    async with patience(5):
         while 100 not in running.ran:
             await asyncio.sleep(0.01)
     cancelled = await running.app.admin.purge_key("customer 1", "customer left")

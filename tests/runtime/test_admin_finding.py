@@ -14,6 +14,7 @@ from asyncjobs.store import finding
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptStarted
 from asyncjobs.testing import Recorder
+from tests.support.eventually import patience
 from tests.support.factories import insert_job, insert_runner, insert_serialized
 
 
@@ -122,10 +123,9 @@ async def test_look_along_both_tables_passes_over_nothing(database: Database, co
 
 async def test_tree_of_one_user_action(shop: Shop) -> None:
     handle = await shop.order.using(correlation_id="click-1").enqueue(3)
-    async with shop.app.runner():
-        async with asyncio.timeout(20):
-            while len((await shop.app.admin.find(correlation_id="click-1", status="completed")).jobs) < 4:
-                await asyncio.sleep(0.01)
+    async with shop.app.runner(), patience(20):
+        while len((await shop.app.admin.find(correlation_id="click-1", status="completed")).jobs) < 4:
+            await asyncio.sleep(0.01)
     [root] = await shop.app.admin.tree("click-1")
     assert (root.job.id, [child.job.payload for child in root.children]) == (handle.id, [{"part": number} for number in range(3)])
     assert await shop.app.admin.tree("no such") == []
@@ -136,7 +136,7 @@ async def test_all_that_fit_are_cancelled_and_a_dry_run_says_how_many(shop: Shop
     handles = [await shop.visit.enqueue(number, "k" if number % 2 else None) for number in range(250)]
     async with shop.app.runner(grace=0):
         await recorder.wait_for(AttemptStarted, timeout=20)
-        async with asyncio.timeout(20):
+        async with patience(20):
             while len((await admin.find(status="processing")).jobs) < 2:
                 await asyncio.sleep(0.01)
         planned = await admin.cancel_all(type="visit", dry_run=True)

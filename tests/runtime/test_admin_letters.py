@@ -9,6 +9,7 @@ import pytest
 from asyncjobs import AsyncJobs, JobType, Queue
 from asyncjobs.errors import DeadLetterNotFound, StateError
 from asyncjobs.store.database import Connection
+from tests.support.eventually import patience
 
 
 class Post:
@@ -136,6 +137,6 @@ async def test_letter_that_a_transaction_holds_does_not_keep_the_others(post: Po
 
 
 async def _idle(post: Post, count: int) -> None:
-    async with asyncio.timeout(20):
+    async with patience(20):
         while len(post.delivered) < count:
             await asyncio.sleep(0.01)

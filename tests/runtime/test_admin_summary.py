@@ -7,6 +7,7 @@ from asyncjobs.store.database import Connection
 from asyncjobs.store.overview import LaneUse
 from asyncjobs.telemetry.events import AttemptStarted
 from asyncjobs.testing import Recorder
+from tests.support.eventually import patience
 
 
 async def test_summary(dsn: str, connection: Connection, recorder: Recorder) -> None:
@@ -23,7 +24,7 @@ async def test_summary(dsn: str, connection: Connection, recorder: Recorder) -> 
         assert nothing.lanes == [LaneUse("default", None, runner.id, 2, 0), LaneUse("default", "fast", runner.id, 1, 0)]
         handles = [await wait.enqueue(number) for number in range(4)]
         await wait.using(delay=3600).enqueue(4)
-        async with asyncio.timeout(20):
+        async with patience(20):
             while len(recorder.of(AttemptStarted)) < 3:
                 await asyncio.sleep(0.01)
         busy = await app.admin.summary()

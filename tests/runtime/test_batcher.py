@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from asyncjobs.runtime.batcher import Batcher, BatcherEnded
+from tests.support.eventually import patience
 
 
 class Line:
@@ -158,14 +159,14 @@ async def test_it_is_idle_when_everything_was_answered() -> None:
     line = Line()
     line.may_answer.clear()
     async with sending(line, room=1) as batcher:
-        async with asyncio.timeout(1):
+        async with patience(1):
             await batcher.wait_idle()
         tasks = [asyncio.create_task(batcher.submit(item)) for item in range(2)]  # the second waits for room
         idle = asyncio.create_task(batcher.wait_idle())
         await turns()
         assert [batcher.is_idle, idle.done()] == [False, False]
         line.may_answer.set()
-        async with asyncio.timeout(1):
+        async with patience(1):
             await idle
         assert all(task.done() for task in tasks)
 

@@ -1,7 +1,6 @@
 """Many callers, three lines: who shares a statement, who waits for whom, and who is told what."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -11,7 +10,7 @@ from asyncjobs.model.new_row import Enqueued
 from asyncjobs.runtime import points
 from asyncjobs.store.database import Connection, Database
 from tests.support.enqueuing import enqueuing
-from tests.support.eventually import eventually
+from tests.support.eventually import Stopwatch, eventually, patience
 from tests.support.factories import a_row, insert
 
 BAD = '"\\u0000"'  # JSON, but no jsonb
@@ -102,21 +101,21 @@ async def test_a_key_that_an_open_transaction_holds_delays_no_innocents(
             else:
                 await connection.execute("SELECT asyncjobs.lock_keys('{held}')")
             waiting = [asyncio.create_task(line.enqueue(row)) for row in victims]
-            started = time.monotonic()
-            async with asyncio.timeout(5):
+            watch = Stopwatch()
+            async with patience(5):
                 answers = await line.gather(innocents)
             assert all(isinstance(answer, Enqueued) for answer in answers)
-            first = time.monotonic() - started
+            first = watch.stop()
             await eventually(lambda: len(line.enqueuer._lonely_senders) == 1, description="the held one goes on alone")
-            started = time.monotonic()
+            watch = Stopwatch()
             for row in innocents[:10]:
                 await line.enqueue(row)
-            second = time.monotonic() - started
+            second = watch.stop()
             assert not any(task.done() for task in waiting)
             assert len(line.enqueuer._lonely_senders) == 1, "those with the same key wait in memory"
             if held == "dedup":
                 await connection.execute("DELETE FROM asyncjobs.dedup_keys WHERE job_id = 1")
-        async with asyncio.timeout(5):
+        async with patience(5):
             enqueued = await asyncio.gather(*waiting)
         assert len({one.id for one in enqueued}) == (1 if held == "dedup" else 30)
         assert line.enqueuer._held == {}
@@ -138,7 +137,7 @@ async def test_held_keys_take_turns_so_that_one_that_is_let_go_is_noticed(databa
                 last = asyncio.create_task(line.enqueue(a_row(dedup_key="last")))
                 await eventually(lambda: len(line.enqueuer._held) == 5, description="a fifth key is held")
                 await other.execute("DELETE FROM asyncjobs.dedup_keys")
-            async with asyncio.timeout(5):
+            async with patience(5):
                 assert (await last).created
             assert not any(task.done() for task in waiting)
             await connection.execute("DELETE FROM asyncjobs.dedup_keys WHERE dedup_key <> 'last'")
@@ -154,7 +153,7 @@ async def test_enqueue_many_that_waits_for_a_held_key_keeps_no_connection_of_the
             await insert(connection, "dedup_keys", type="email", dedup_key="held", job_id=1)
             waiting = [asyncio.create_task(line.enqueuer.enqueue_many([a_row(dedup_key="held"), a_row()])) for _ in range(3)]
             await eventually(lambda: len(line.enqueuer._lonely_senders) == 3, description="all of them wait alone")
-            async with asyncio.timeout(2):
+            async with patience(2):
                 await line.enqueuer.enqueue_many([a_row(), a_row()])
             await connection.execute("DELETE FROM asyncjobs.dedup_keys")
         enqueued = await asyncio.gather(*waiting)
@@ -312,7 +311,7 @@ async def test_at_the_end_those_who_wait_are_told_whether_their_job_may_exist(
                 await arrived.wait()
                 unsent = asyncio.create_task(line.enqueue(a_row()))
                 await asyncio.sleep(0)
-                async with asyncio.timeout(3):
+                async with patience(3):
                     await line.close()
                     answers = await asyncio.gather(sent, unsent, *held, return_exceptions=True)
             await connection.execute("DELETE FROM asyncjobs.dedup_keys")

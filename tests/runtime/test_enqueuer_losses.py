@@ -13,7 +13,7 @@ from asyncjobs.runtime.sender import Ids
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
 from tests.support.enqueuing import Enqueuing, enqueuing
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.factories import a_row, insert_job
 from tests.support.proxy import Proxy
 
@@ -272,7 +272,7 @@ async def test_callers_that_are_cancelled_at_any_moment_leave_no_connection_and_
             many.cancel()
             one.cancel()
             await asyncio.gather(many, one, return_exceptions=True)
-        async with asyncio.timeout(5):
+        async with patience(5):
             await line.enqueuer.enqueue_many([a_row(), a_row()])
             await line.enqueue(a_row(dedup_key="last"))
         assert len(line.pool._free) == 2

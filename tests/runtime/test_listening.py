@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import asyncpg
@@ -15,7 +16,7 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.store.listener import Listener
 from asyncjobs.telemetry.events import Events, ListenerConnected, ListenerFellBack, ListenerLost, ServicePassFailed
 from asyncjobs.testing import Recorder
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.proxy import Proxy
 from tests.support.services import Woken, running
 
@@ -49,7 +50,7 @@ class Setup:
     async def settled(self) -> AsyncGenerator[None]:
         """Run, and wait until it is known that notifications arrive."""
         async with self.running():
-            async with asyncio.timeout(5):
+            async with patience(5):
                 assert await self.listening.wait_settled() == "listen"
             yield
 
@@ -160,7 +161,7 @@ async def test_connection_that_dies_again_and_again_is_not_replaced_in_a_storm(
 ) -> None:
     setup = make(keepalive_seconds=60.0)
     async with setup.settled():
-        async with asyncio.timeout(5):
+        async with patience(5):
             for connects in range(1, 5):
                 await nth_connection(setup, connects)
                 await terminate(connection)
@@ -188,9 +189,10 @@ async def test_refused_connections_are_tried_with_backoff(make: Make, proxy: Pro
     async with setup.settled():
         proxy.refuse("listener")
         proxy.reset("listener")
-        await asyncio.sleep(1.5)
-        attempts = len(recorder.of(ServicePassFailed))
-        assert 2 <= attempts <= 6  # at 0.1, 0.2, 0.4, 0.8 s, of which chance takes up to a half
+        await eventually(lambda: len(recorder.of(ServicePassFailed)) >= 4, description="four attempts")
+        at = [entry.at for entry in recorder.recorded if isinstance(entry.event, ServicePassFailed)]
+        waits = [after - before for before, after in pairwise(at)]
+        assert all(wait >= least for wait, least in zip(waits, (0.05, 0.1, 0.2), strict=False))  # chance takes up to a half
         proxy.heal()
         await eventually(lambda: setup.listening.is_connected, description="a connection")
 
@@ -221,7 +223,7 @@ async def test_notifications_that_never_come_back_mean_polling_with_one_warning(
     make: Make, connection: Connection, recorder: Recorder
 ) -> None:
     setup = make(swallowed=True)
-    async with setup.running(), asyncio.timeout(5):
+    async with setup.running(), patience(5):
         assert setup.listening.mode == "probing"
         assert await setup.listening.wait_settled() == "poll"
         assert len(recorder.of(ListenerFellBack)) == 1
@@ -237,7 +239,7 @@ async def _none(rows: Any) -> bool:
 
 async def test_asking_for_listen_fails_when_notifications_never_come_back(make: Make, recorder: Recorder) -> None:
     setup = make(notify="listen", swallowed=True)
-    async with setup.running(), asyncio.timeout(5):
+    async with setup.running(), patience(5):
         with pytest.raises(ConfigurationError, match=r'notify="listen": .*listen_dsn='):
             await setup.listening.wait_settled()
     assert not recorder.of(ListenerFellBack)
@@ -250,7 +252,7 @@ async def test_asking_for_listen_listens(make: Make) -> None:
 
 async def test_polling_never_connects(make: Make, proxy: Proxy) -> None:
     setup = make(notify="poll")
-    async with setup.running(), asyncio.timeout(5):
+    async with setup.running(), patience(5):
         assert await setup.listening.wait_settled() == "poll"
     assert proxy.accepted == 0
 
@@ -258,7 +260,7 @@ async def test_polling_never_connects(make: Make, proxy: Proxy) -> None:
 async def test_probe_that_could_not_be_sent_is_repeated(make: Make, proxy: Proxy, recorder: Recorder) -> None:
     proxy.refuse("notifier")
     setup = make()
-    async with setup.running(), asyncio.timeout(5):
+    async with setup.running(), patience(5):
         await recorder.wait_for(ServicePassFailed, lambda event: event.service == "listening")
         assert setup.listening.mode == "probing"
         proxy.heal()
@@ -269,7 +271,7 @@ async def test_probe_that_could_not_be_sent_is_repeated(make: Make, proxy: Proxy
 async def test_silence_during_the_probe_is_no_pooler(make: Make, proxy: Proxy, recorder: Recorder) -> None:
     setup = make(keepalive_seconds=5.0)
     setup.woken.wake_all = lambda: proxy.black_hole("listener")  # type: ignore[method-assign]
-    async with setup.running(), asyncio.timeout(5):
+    async with setup.running(), patience(5):
         await recorder.wait_for(ServicePassFailed, lambda event: event.service == "listening")
         setup.woken.wake_all = lambda: None  # type: ignore[method-assign]
         proxy.heal()
@@ -287,7 +289,7 @@ async def test_silence_between_connect_and_listen_is_noticed(make: Make, proxy: 
         return connection
 
     setup.database.connect = connect_and_fall_silent  # type: ignore[method-assign]
-    async with setup.running(), asyncio.timeout(5):
+    async with setup.running(), patience(5):
         await recorder.wait_for(ServicePassFailed, lambda event: event.service == "listening", timeout=1.5)
         setup.database.connect = connect  # type: ignore[method-assign]
         proxy.heal()
@@ -322,10 +324,9 @@ async def test_closing_takes_the_listen_back_for_a_pooler_that_keeps_the_session
 
 async def test_stopping_does_not_wait_for_a_silent_server(make: Make, proxy: Proxy) -> None:
     setup = make()
-    async with asyncio.timeout(2):
-        async with setup.settled():
-            proxy.black_hole()
-            await asyncio.sleep(0.25)  # a sign of life is awaited
+    async with patience(2), setup.settled():
+        proxy.black_hole()
+        await asyncio.sleep(0.25)  # a sign of life is awaited
 
 
 async def test_listening_session_is_idle_and_never_in_a_transaction(make: Make, connection: Connection) -> None:

@@ -7,7 +7,7 @@ from asyncjobs.runtime.notifier import Notifier
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, ServicePassFailed
 from asyncjobs.testing import Recorder
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.proxy import Proxy
 from tests.support.services import running
 
@@ -117,7 +117,7 @@ async def test_silent_connection_is_aborted_in_time_and_replaced(
 
 
 async def test_stopping_does_not_wait_for_a_silent_server(notifier: Notifier, proxy: Proxy) -> None:
-    async with asyncio.timeout(1):
+    async with patience(1):
         async with running(notifier):
             notifier.notify("q:warm")
             assert await notifier.flush(2)

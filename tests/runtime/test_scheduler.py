@@ -20,7 +20,7 @@ from asyncjobs.telemetry.events import (
     ServicePassFailed,
 )
 from asyncjobs.testing import MovableClock, Recorder
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.factories import a_row
 from tests.support.scheduling import Make, Setup, a_schedule, count
 
@@ -34,7 +34,7 @@ def make(make_scheduler: Make) -> Make:
 
 async def test_a_tick_makes_a_job_and_wakes_its_queue(make: Make, connection: Connection, recorder: Recorder) -> None:
     setup = make(a_schedule(every=0.2, queue="mail", priority=1))
-    async with setup.running(), asyncio.timeout(10):
+    async with setup.running(), patience(10):
         await eventually(lambda: len(recorder.of(ScheduleFired)) >= 2, description="two ticks")
     assert setup.woken.queues[:2] == [("mail", True)] * 2
     assert setup.notified[:2] == ["f:mail"] * 2
@@ -50,7 +50,7 @@ async def test_eight_runners_make_one_job_of_each_tick(make: Make, connection: C
     async with AsyncExitStack() as stack:
         for setup in setups:
             await stack.enter_async_context(setup.running())
-        async with asyncio.timeout(60):
+        async with patience(60):
             while await count(connection) < 60:
                 await asyncio.sleep(0.2)
     ticks = [
@@ -193,7 +193,7 @@ async def test_one_bad_row_disables_itself_and_the_others_tick(make: Make, conne
     nowhere = Timing(cron="* * * * *", timezone="Europe/Atlantis")  # known where it was declared, not on this host
     lost = Schedule(name="b", timing=nowhere, misfire="one", overlap="allow", row=a_row("email"))
     setup = make(bad, lost, a_schedule("c", every=0.2))
-    async with setup.running(), asyncio.timeout(10):
+    async with setup.running(), patience(10):
         await eventually(lambda: len(recorder.of(ScheduleFired)) >= 3, description="three ticks of the good one")
         await eventually(lambda: len(recorder.of(ScheduleDisabled)) == 2, description="both bad ones are disabled")
     reasons = {event.schedule: event.reason for event in recorder.of(ScheduleDisabled)}
@@ -216,7 +216,7 @@ async def test_a_row_that_somebody_broke_stops_no_other(
     make: Make, connection: Connection, recorder: Recorder, broken: str
 ) -> None:
     setup = make(a_schedule("a", every=0.2), a_schedule("b", every=0.2), interval_seconds=0.5)
-    async with setup.running(), asyncio.timeout(10):
+    async with setup.running(), patience(10):
         await connection.execute(f"UPDATE asyncjobs.schedules SET {broken} WHERE name = 'a'")
         before = len(recorder.of(ScheduleFired))
         await eventually(
@@ -234,7 +234,7 @@ async def test_a_key_that_a_stranger_holds_delays_its_schedule_only(
     def fired(name: str) -> int:
         return sum(event.schedule == name for event in recorder.of(ScheduleFired))
 
-    async with asyncio.timeout(30):
+    async with patience(30):
         async with connection.transaction():
             await connection.execute("SELECT asyncjobs.lock_keys(ARRAY['k'])")
             async with setup.running():
@@ -249,7 +249,7 @@ async def test_a_row_that_an_operator_holds_delays_no_tick_longer_than_that(
     make: Make, connection: Connection, recorder: Recorder
 ) -> None:
     setup = make(a_schedule(every=3600.0), a_schedule("t", every=0.2))
-    async with setup.running(), asyncio.timeout(10):
+    async with setup.running(), patience(10):
         async with connection.transaction():
             await connection.execute("UPDATE asyncjobs.schedules SET last_tick = now() - interval '1 hour' WHERE name = 's'")
         async with connection.transaction():
@@ -265,7 +265,7 @@ async def test_a_program_that_differs_says_so_once_and_fires_nothing(
 ) -> None:
     old = make(a_schedule(every=0.2, max_attempts=7), interval_seconds=0.2)
     new = make(a_schedule(every=0.2, max_attempts=8), runner_id=2, interval_seconds=0.2)
-    async with old.running(), new.running(), asyncio.timeout(10):
+    async with old.running(), new.running(), patience(10):
         await connection.execute("TRUNCATE asyncjobs.jobs")
         await eventually(lambda: len(recorder.of(ScheduleDiffers)) == 1, description="the old one notices")
         before = old.scheduler.passes
@@ -279,7 +279,7 @@ async def test_a_runner_that_registered_anew_declares_under_its_new_id(
     make: Make, connection: Connection, recorder: Recorder
 ) -> None:
     setup = make(a_schedule(every=0.2))
-    async with setup.running(), asyncio.timeout(10):
+    async with setup.running(), patience(10):
         await connection.execute("DELETE FROM asyncjobs.runners WHERE id = 1")
         setup.runner_id = 2
         await setup.look()

@@ -14,7 +14,7 @@ from asyncjobs.store import schedules as store
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, ScheduleFired
 from asyncjobs.testing import Recorder
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.factories import insert
 from tests.support.scheduling import Make, Setup, a_schedule, count
 
@@ -132,7 +132,7 @@ async def test_a_hand_over_is_followed_by_a_look_within_a_second(aside: Aside) -
     await aside.hold(a_schedule())
     async with aside.make(a_schedule()).running() as scheduler:
         scheduler.handed_over()
-        async with asyncio.timeout(5):
+        async with patience(5):
             await scheduler.wait_passed()
 
 

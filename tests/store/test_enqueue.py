@@ -10,7 +10,7 @@ import pytest
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database, Link
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.factories import a_row, insert, insert_job, insert_serialized
 
 
@@ -170,7 +170,7 @@ async def test_the_dedup_row_comes_before_the_lock_of_the_key(link: Link, connec
         held = asyncio.create_task(write(link, [a_row(dedup_key="held", serialization_key="k")]))
         await blocked(link, connection)
         other = database.link("other")
-        async with asyncio.timeout(1):
+        async with patience(1):
             answer = await write(other, [a_row(serialization_key="k")], first_id=2000)
         assert answer.enqueued[0].created
         await other.close()

@@ -18,7 +18,7 @@ from asyncjobs.model.new_row import NewRow
 from asyncjobs.store import callers, jobs
 from asyncjobs.store.database import Connection, Database, quote_identifier
 from asyncjobs.store.jobs import EnqueueAnswer
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.factories import a_row
 
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
@@ -254,7 +254,7 @@ async def test_serializable_transactions_that_have_nothing_in_common_both_commit
 async def test_an_open_transaction_holds_up_no_other_enqueue(database: Database, connection: Connection, dsn: str) -> None:
     async with asyncpg_caller(dsn, "READ COMMITTED") as one, psycopg_caller(dsn, "READ COMMITTED") as two:
         await enqueue(database, one, a_row(serialization_key="k"), a_row(dedup_key="d"))
-        async with asyncio.timeout(2):
+        async with patience(2):
             await enqueue(database, two, a_row(serialization_key="k"), a_row(dedup_key="e"), a_row())
             await two.commit()
         await one.commit()

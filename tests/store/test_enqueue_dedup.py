@@ -16,7 +16,7 @@ from asyncjobs.model.outcome import Outcome, OutcomeKind
 from asyncjobs.store import callers, jobs, runners, serialized
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.testing.clock import MovableClock
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.factories import a_row, insert, insert_job
 
 TOMORROW = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
@@ -335,7 +335,7 @@ async def test_a_duplicate_in_an_open_transaction_does_not_hold_up_the_end_of_th
             waiting = a_row(dedup_key="w", serialization_key="k", on_duplicate=on_duplicate)
             await callers.enqueue(connection, database, [row], [1])
             await callers.enqueue(connection, database, [waiting], [1])
-            async with asyncio.timeout(2):
+            async with patience(2):
                 outcome = Outcome(kind="completed")
                 acks = [Ack(job_id, 1, outcome) for job_id in (first.id, head)]
                 await jobs.finish(link, 1, acks, [], [], rescued=False, token_base=0, token_seq=0, max_errors=10)

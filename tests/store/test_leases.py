@@ -8,7 +8,7 @@ from asyncjobs.errors import LeaseLost
 from asyncjobs.store import leases, runners
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.store.leases import Fence, FencedLink, Report
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.factories import insert_runner
 from tests.support.leasing import Candidate, age, candidates, lease
 
@@ -97,7 +97,7 @@ async def test_row_that_somebody_holds_is_neither_waited_for_nor_renewed_nor_tak
     seen = await second.beat("prune")
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.background_job_leases FOR UPDATE")
-        async with asyncio.timeout(2):
+        async with patience(2):
             heard = await first.beat()
             assert (heard.renewed, heard.lost) == ([], [])
             assert (await second.attempt("prune", seen, is_long=True)).acquired == []

@@ -10,6 +10,7 @@ import pytest
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.runners import Rescued
+from tests.support.eventually import patience
 from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
 
 
@@ -159,7 +160,7 @@ async def test_row_that_others_hold_is_left_to_them_and_starves_nobody(link: Lin
     held, free = [await orphan(connection, claim_token=n) for n in range(2)]
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", held)
-        async with asyncio.timeout(2):
+        async with patience(2):
             assert (await rescue(link, 1)).ids == [free]
     assert (await rescue(link, 1)).ids == [held]
 
@@ -170,7 +171,7 @@ async def test_serialization_key_that_a_stranger_holds_delays_no_job(link: Link,
     free = await orphan(connection, claim_token=9)
     async with connection.transaction():
         await connection.execute("SELECT asyncjobs.lock_keys('{k}')")
-        async with asyncio.timeout(2):
+        async with patience(2):
             assert sorted((await rescue(link)).ids) == [dying, free]
     assert (await job(connection, dying))["status"] == "dead"
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == 0
@@ -182,7 +183,7 @@ async def test_dedup_key_that_a_stranger_holds_delays_no_other_job(link: Link, c
     free = await orphan(connection, claim_token=2)
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.dedup_keys FOR UPDATE")
-        async with asyncio.timeout(2):
+        async with patience(2):
             assert (await rescue(link)).ids == [free]
     assert (await rescue(link)).dead == [blocked]
 

@@ -5,6 +5,7 @@ import pytest
 
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database, Link
+from tests.support.eventually import patience
 from tests.support.factories import insert_job, insert_runner
 
 
@@ -117,7 +118,7 @@ async def test_bury_spares_a_runner_whose_beat_commits_meanwhile(link: Link, con
     await register(link, 7)
     async with connection.transaction():
         await connection.execute("UPDATE asyncjobs.runners SET beat = beat + 1")
-        async with asyncio.timeout(2):
+        async with patience(2):
             assert await runners.bury(link, {7: 0}) == []  # and does not wait for it
     assert await runners.bury(link, {7: 0}) == []
 
@@ -126,7 +127,7 @@ async def test_bury_does_not_wait_for_a_claim_in_flight(link: Link, connection: 
     await register(link, 7)
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.runners WHERE id = 7 FOR KEY SHARE")
-        async with asyncio.timeout(2):
+        async with patience(2):
             assert await runners.bury(link, {7: 0}) == []
     assert await runners.bury(link, {7: 0}) == [7]
 

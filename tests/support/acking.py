@@ -15,7 +15,7 @@ from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Event, Events
 from tests.support.claims import an_ack
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, patience
 from tests.support.factories import a_row, insert_job, insert_runner
 from tests.support.services import Woken
 
@@ -147,7 +147,7 @@ class Acking:
 
     async def wait_idle(self) -> None:
         """Wait until all is written."""
-        async with asyncio.timeout(10):
+        async with patience(10):
             await self.acker.wait_idle()
 
 

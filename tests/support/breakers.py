@@ -1,7 +1,6 @@
 """Breakers of several processes on one database, whose clocks a test moves together."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
@@ -11,13 +10,20 @@ import pytest
 
 from asyncjobs.errors import CircuitOpen
 from asyncjobs.model.breaker import Circuit, Policy
+from asyncjobs.runtime import breakers
 from asyncjobs.runtime.breakers import Breakers, Call, How
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import breakers as store
-from asyncjobs.store.database import Database
+from asyncjobs.store.database import Database, in_schema
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import Event, Events
 from asyncjobs.testing import MovableClock
+
+#: The server's own time does not count: only what a test adds to it.
+_STILL = """
+CREATE OR REPLACE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN timestamptz '2026-01-01 UTC' + (SELECT s.shift FROM asyncjobs.clock_shift AS s)
+"""
 
 
 class Process:
@@ -87,7 +93,10 @@ class Process:
 
 
 class World:
-    """A database, its clock, and the processes. `statements` counts what is sent about breakers."""
+    """A database, its clock, and the processes. `statements` counts what is sent about breakers.
+
+    Time stands still but for `advance`, in the database and in the processes.
+    """
 
     def __init__(self, database: Database, clock: MovableClock, monkeypatch: pytest.MonkeyPatch) -> None:
         self.database = database
@@ -97,7 +106,7 @@ class World:
         self.notifies = True  # whether notifications arrive
         self.down: BaseException | None = None  # what the database answers instead
         self.hangs = False
-        self._shift = 0.0
+        self._shift = 1000.0
         self._moving = asyncio.Lock()
         for name in ("look", "happen", "declare"):
             monkeypatch.setattr(store, name, self._counted(name, getattr(store, name)))
@@ -115,7 +124,7 @@ class World:
         return counted
 
     def monotonic(self) -> float:
-        return time.monotonic() + self._shift
+        return self._shift
 
     async def advance(self, seconds: float) -> None:
         """Let time pass, for the server and for all processes, which wake up."""
@@ -143,6 +152,8 @@ class World:
 async def breaking(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[World]:
     """A world without processes yet. The clock it moves is the schema's."""
     async with MovableClock(database) as clock:
+        await _stand_still(database)
+        monkeypatch.setattr(breakers, "_ANSWER_SECONDS", 60.0)  # a machine that stands still is no silent database
         world = World(database, clock, monkeypatch)
         try:
             yield world
@@ -150,3 +161,9 @@ async def breaking(database: Database, monkeypatch: pytest.MonkeyPatch) -> Async
             world.down, world.hangs = None, False
             for process in world.processes:
                 await process.close()
+
+
+async def _stand_still(database: Database) -> None:
+    connection = await database.connect("test")
+    await connection.execute(in_schema(_STILL, database.schema))
+    await connection.close()

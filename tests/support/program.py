@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from tests.support.eventually import patience
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -93,7 +95,7 @@ class Program:
     async def wait(self, *, timeout: float = 20.0) -> int:
         """Its exit code (negative: the signal that ended it), when it has ended and all it said is in `output`."""
         try:
-            async with asyncio.timeout(timeout):
+            async with patience(timeout):
                 code = await self.process.wait()
                 assert self._reader is not None
                 await asyncio.shield(self._reader)
@@ -110,7 +112,7 @@ class Program:
         """The first line it printed that contains this text. Fails when it ends without, or after `timeout` seconds."""
         seen = 0
         try:
-            async with asyncio.timeout(timeout), self._news:
+            async with patience(timeout), self._news:
                 while True:
                     for text in self.output[seen:]:
                         if part in text:
