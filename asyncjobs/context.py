@@ -84,7 +84,7 @@ class AttemptSide(Protocol):
 class JobContext:
     """One attempt of one job, as its handler sees it. Asked for by annotating the first parameter with it."""
 
-    __slots__ = ("_attempt", "attempt", "correlation_id", "jobs", "max_attempts", "resources")
+    __slots__ = ("_attempt", "_job", "_log", "attempt", "correlation_id", "jobs", "max_attempts", "resources")
 
     def __init__(self, *, jobs: "AsyncJobs", attempt: AttemptSide) -> None:
         claimed = attempt.claimed
@@ -94,16 +94,22 @@ class JobContext:
         self.jobs = jobs
         self.resources: AsyncExitStack | None = None  # what `use` opened; the attempt closes it
         self._attempt = attempt
+        self._job: Job | None = None  # made when it is asked for, like the logger: most handlers never do
+        self._log: FilteringBoundLogger | None = None
 
     @property
     def job(self) -> Job:
         """The job as it was when it was claimed."""
-        return self._attempt.job
+        if self._job is None:
+            self._job = self._attempt.job
+        return self._job
 
     @property
     def log(self) -> FilteringBoundLogger:
         """A structlog logger that names the job."""
-        return self._attempt.log
+        if self._log is None:
+            self._log = self._attempt.log
+        return self._log
 
     def __repr__(self) -> str:
         return f"<JobContext job={self.job.id} type={self.job.type!r} attempt={self.attempt}/{self.max_attempts}>"

@@ -20,7 +20,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from functools import cached_property
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -32,12 +31,13 @@ from asyncjobs.context import Resource
 from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand
 from asyncjobs.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.model.backoff import Backoff
-from asyncjobs.model.claim import Ack, Claimed
+from asyncjobs.model.claim import Ack, Claimed, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
+from asyncjobs.runtime.closing import Closing, Context
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
 
@@ -74,12 +74,6 @@ class Handler(Protocol):
     def encode_result(self, value: Any) -> str | None:
         """What the function returned, as JSON text."""
         ...
-
-
-class Context(Protocol):
-    """What a handler is given, as far as the attempt cares: what it opened, to be closed with the attempt."""
-
-    resources: AsyncExitStack | None
 
 
 OpenContext: TypeAlias = Callable[["Attempt"], Context]
@@ -250,7 +244,7 @@ class Attempt:
         self._context = context = self._surroundings.open_context(self)
         structlog.contextvars.bind_contextvars(job_id=claimed.id, job_type=claimed.type)
         answer: object = None
-        async with _Closing(context):
+        async with Closing(context):
             if self._surroundings.hooks:
                 await enter_attempt(self._surroundings.hooks, context, self._entered)
             if handler.takes_context:
@@ -259,12 +253,12 @@ class Attempt:
                 answer = await self._call_handler(**arguments)
         return answer
 
-    @cached_property
+    @property
     def job(self) -> Job:
-        """The job as its handler sees it. Made when it is asked for: most handlers never do."""
+        """The job as its handler sees it."""
         return to_job(self.claimed)
 
-    @cached_property
+    @property
     def log(self) -> FilteringBoundLogger:
         """The handler's logger."""
         claimed = self.claimed
@@ -356,22 +350,6 @@ class Attempt:
         )  # fmt: skip
 
 
-class _Closing:
-    """Closes what the context opened, if anything. It is told of an error: a transaction among it must roll back."""
-
-    __slots__ = ("_context",)
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    async def __aenter__(self) -> None:
-        pass
-
-    async def __aexit__(self, *raised: object) -> bool:
-        resources = self._context.resources
-        return resources is not None and await resources.__aexit__(*raised)
-
-
 def _ending_of(request: Request, ending: object) -> object:
     """How an attempt ends whose end was asked for. The ack turns an interrupted one into what was asked for."""
     if request.wanted != "fail":
@@ -401,18 +379,3 @@ def too_large(result: str | None, limit: int) -> str | None:
     """Why a result is not stored, or None."""
     size = 0 if result is None else len(result.encode())
     return f"too large: {size} bytes" if size > limit else None
-
-
-def to_job(claimed: Claimed) -> Job:
-    """The job as its handler sees it."""
-    return Job(
-        id=claimed.id, type=claimed.type, status="processing", queue=claimed.queue, lane=claimed.lane, version=claimed.version,
-        payload=msgspec.json.decode(claimed.payload), priority=claimed.priority, attempts=claimed.attempt,
-        max_attempts=claimed.max_attempts, timeout=claimed.timeout, snoozes=claimed.snoozes, rescues=claimed.rescues,
-        scheduled_at=claimed.scheduled_at, run_at=claimed.run_at, started_at=claimed.started_at, last_error=claimed.last_error,
-        correlation_id=claimed.correlation_id, parent_job_id=claimed.parent_job_id, created_by=claimed.created_by,
-        dedup_key=claimed.dedup_key, serialization_key=claimed.serialization_key,
-        progress=None if claimed.progress is None else msgspec.json.decode(claimed.progress),
-        requeued_from=claimed.requeued_from, trace_context=claimed.trace_context, created_at=claimed.created_at,
-        updated_at=claimed.started_at,
-    )  # fmt: skip

@@ -1,7 +1,7 @@
 """The attempts that run here: started from claims, ended into the acker, cancelled together.
 
 They are not in a task group: a group waits for its tasks, and a handler that ignores its cancellation must not keep a shutdown
-from ending in time. Every task is held here until it is done, and none of them raises (see `runtime/attempt.py`).
+from ending in time. Every attempt is held here until it has ended, and none of them raises (see `runtime/attempt.py`).
 
 Jobs that were claimed beyond the free slots (`prefetch`) wait here for a general slot, in the order of their claims. They are
 this runner's, and nobody else's; a stop gives them back at once.
