@@ -34,6 +34,7 @@ from asyncjobs.runtime.health import Health
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.schedules import made_schedules
 from asyncjobs.served import check_guarded
+from asyncjobs.store.migrate import Status as Migrations
 from asyncjobs.telemetry.events import Events
 from asyncjobs.which_app import check_loop, not_open
 
@@ -166,6 +167,14 @@ class AsyncJobs(JobRouter):
     async def migrate(self) -> list[str]:
         """Bring the schema up to date, whether the app is open or not; what was applied, in order."""
         return await self.lifecycle.migrate()
+
+    async def migrations(self) -> Migrations:
+        """Which migrations are applied, and which this program would apply; reads only. Whether the app is open or not."""
+        return await self.lifecycle.migrations()
+
+    def migration_script(self) -> str:
+        """All migrations as one SQL script for a new schema; asks no database."""
+        return self.lifecycle.migration_script()
 
     def health(self) -> Health:
         """How the app and its runners are in this process, without asking the database. Also when it is closed."""

@@ -55,8 +55,9 @@ class Lane:
 class Queue:
     """A line of jobs, and how many of them one runner works on at a time.
 
-    `lanes` maps a lane to the slots kept for it; together they are at most `concurrency`. `prefetch` jobs are claimed beyond the
-    free slots, which saves round trips for very short jobs. ConfigurationError for what cannot be.
+    `lanes` maps a lane to the slots kept for it; together they are at most `concurrency`. `prefetch` jobs, at most 10,000, are
+    claimed ahead of the free slots, which saves round trips for very short jobs; `runtime/prefetched.py` says what that means for
+    them. ConfigurationError for what cannot be.
     """
 
     __slots__ = ("concurrency", "lanes", "name", "prefetch")

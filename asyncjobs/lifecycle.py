@@ -22,6 +22,7 @@ from asyncjobs.which_app import check_loop, closed, opened
 
 if TYPE_CHECKING:
     from asyncjobs.app import AsyncJobs
+    from asyncjobs.store.migrate import Status
 
 
 class Lifecycle:
@@ -135,6 +136,20 @@ class Lifecycle:
             return await migrate.migrate(self._database(dsn, await self._text_of(dsn)))
         finally:
             self._let_go()
+
+    async def migrations(self) -> "Status":
+        """What is applied and what is not."""
+        if self.opened is not None and self.opened.pid == os.getpid():
+            return await migrate.status(self.opened.database)
+        dsn = resolve_dsn(self._app.dsn)
+        try:
+            return await migrate.status(self._database(dsn, await self._text_of(dsn)))
+        finally:
+            self._let_go()
+
+    def migration_script(self) -> str:
+        """All migrations as SQL."""
+        return migrate.script(Database("", schema=self._app.settings.schema))
 
     def database(self) -> Database:
         """Where the app's jobs are, whether it is open or not. NotOpen for embedded:// that nobody has started."""

@@ -34,6 +34,7 @@ from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
 from asyncjobs.runtime.gate import Gate
+from asyncjobs.runtime.giving_back import GivingBack
 from asyncjobs.runtime.health import RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.host import Tokens
@@ -43,7 +44,7 @@ from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.progress import Progress
 from asyncjobs.runtime.requests import Requests
 from asyncjobs.runtime.resources import Resources
-from asyncjobs.runtime.service import backoff_seconds
+from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
 from asyncjobs.runtime.stuck_check import StuckCheck
@@ -82,9 +83,7 @@ class Runner:
         self.id = 0
         self.started_at: float | None = None
         self._opened, self._events = opened, opened.events
-        self._grace = grace
-        self._types = sorted(handlers)
-        self._queues = [queue.name for queue in queues]
+        self._grace, self._types, self._queues = grace, sorted(handlers), [queue.name for queue in queues]
         self._tasks: list[asyncio.Task[None]] = []
         self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
@@ -106,6 +105,7 @@ class Runner:
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context, hooks),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended, ended=self.gate.ended,
+            is_held=self.gate.is_held,
         )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
@@ -122,14 +122,27 @@ class Runner:
             keepalive_seconds=settings.listener_keepalive,
         )  # fmt: skip
         self.requests = Requests(opened, self.attempts, runner_id=lambda: self.id, poll_seconds=self._poll_seconds)
-        self._woken = WokenParts(self.coordinators, self.duties, self.requests, self.heartbeat, runner_id=lambda: self.id)
+        self.giving_back = self._make_giving_back()
+        self._woken = self._make_woken()
         self._stopping = self._make_stopping()
 
     def _make_gate(self, guarded: Mapping[str, str]) -> Gate:
         return Gate(
             self._opened.breakers, self._types, guarded, self.coordinators,
             later=self._opened.loop.call_later, hears=lambda: self.listening.hears,
+            give_back=self._give_back_waiting,
         )  # fmt: skip
+
+    def _make_giving_back(self) -> GivingBack:
+        return GivingBack(
+            self._opened.pool, self.attempts, events=self._events, wait_call=self.acker.under_way.wait_over,
+            poll_seconds=self._poll_seconds,
+        )  # fmt: skip
+
+    def _make_woken(self) -> WokenParts:
+        return WokenParts(
+            self.coordinators, self.duties, self.requests, self.heartbeat, self.giving_back, runner_id=lambda: self.id
+        )
 
     def _make_stopping(self) -> Stopping:
         return Stopping(
@@ -187,6 +200,9 @@ class Runner:
         """Run a claimed job."""
         self.attempts.start(job, scan)
 
+    def _give_back_waiting(self, condition: Callable[[Claimed], bool]) -> None:
+        self.attempts.give_back_waiting(condition)
+
     def health(self) -> RunnerHealth:
         """How this runner is, without asking the database."""
         return RunnerHealth(
@@ -194,7 +210,8 @@ class Runner:
             queues=self._queues,
             notify=self.listening.mode,
             is_listening=self.listening.is_connected,
-            running=len(self.attempts.ids),
+            running=len(self.attempts.all),
+            waiting=self.attempts.waiting,
             stuck=self.attempts.stuck,
             free_slots=sum(coordinator.slots.concurrency - coordinator.slots.taken for coordinator in self.coordinators),
             unwritten=self.acker.unwritten,
@@ -221,7 +238,15 @@ class Runner:
         await self.gate.open()
         self.heartbeat.start()
         self._forget = self._opened.wakes.add(self._woken)
-        services = [self.listening, self.progress, self.metrics, self.requests, StuckCheck(self.attempts, events=self._events)]
+        services: list[Service] = [
+            self.listening,
+            self.progress,
+            self.metrics,
+            self.requests,
+            StuckCheck(self.attempts, events=self._events),
+        ]
+        if any(coordinator.prefetch for coordinator in self.coordinators):
+            services.append(self.giving_back)
         self._acking = self._spawn(self.acker.run(), "acker")
         self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
         self._tasks += self.duties.start(self._spawn)
@@ -272,6 +297,7 @@ class Runner:
                 types=self._types,
                 duties=self.duties.names,
                 slots={coordinator.queue: coordinator.slots.sizes for coordinator in self.coordinators},
+                prefetch={coordinator.queue: coordinator.prefetch for coordinator in self.coordinators if coordinator.prefetch},
             )
 
     async def _withdraw(self, runner_id: int) -> None:

@@ -16,6 +16,7 @@ import pytest
 import structlog
 import uvloop
 
+from asyncjobs.runtime import stopping
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Event, Events
 from asyncjobs.testing import Auditor, Databases, Recorder, databases
@@ -181,6 +182,17 @@ async def auditor(database: Database, recorder: Recorder) -> Auditor:
 async def _audited(auditor: Auditor) -> AsyncGenerator[None]:
     yield
     await auditor.check()
+
+
+@pytest.fixture(autouse=True)
+def _unhurried_stops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth of a second is enough to leave, but not where the machine stands still: what a stop leaves behind is looked at.
+
+    Tests marked `hurried` are about how long it takes.
+    """
+    if request.node.get_closest_marker("hurried") is None:
+        monkeypatch.setattr(stopping, "_LEAVE_SECONDS", 5.0)
+        monkeypatch.setattr(stopping, "_AFTER_GRACE_SECONDS", 5.55)
 
 
 @pytest.fixture(autouse=True)

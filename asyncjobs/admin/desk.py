@@ -1,7 +1,7 @@
 """What every verb stands on: a connection of the app's pool, tries against conflicts, and a word to the runners afterwards."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from asyncjobs.errors import StateError
 from asyncjobs.runtime.opened import Opened
@@ -14,6 +14,14 @@ TRIES: Final = 5
 
 #: Jobs that one statement of a verb on many of them takes.
 BATCH: Final = 1_000
+
+#: Is told how many of a verb's jobs, letters or rows are done.
+Progress: TypeAlias = Callable[[int], None]
+
+
+def untold(done: int) -> None:
+    """Nobody wants to know."""
+    del done
 
 
 class Desk:

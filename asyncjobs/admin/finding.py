@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from functools import partial
 from typing import Final, Unpack
 
+from asyncjobs.admin.desk import Progress, untold
 from asyncjobs.admin.jobs import Jobs
 from asyncjobs.admin.overview import Overview
 from asyncjobs.errors import JobNotFound, StateError, UsageError
@@ -43,34 +44,60 @@ class Finding(Jobs, Overview):
         return trees(await self.trace(correlation_id, limit=limit), depth=depth)
 
     async def cancel_all(
-        self, message: str = "cancelled by an operator", /, *, dry_run: bool = False, **which: Unpack[JobFilter]
+        self,
+        message: str = "cancelled by an operator",
+        /,
+        *,
+        dry_run: bool = False,
+        progress: Progress = untold,
+        **which: Unpack[JobFilter],
     ) -> JobsDone:
-        """Cancel all jobs that fit, in batches of 100; those that run are asked to end. UsageError without a filter."""
-        return await self._end_all("cancel", "cancel", message, which, dry_run=dry_run)
+        """Cancel all jobs that fit, in batches of 100; those that run are asked to end. UsageError without a filter.
+
+        `progress` is called with how many have been looked at so far.
+        """
+        return await self._end_all("cancel", "cancel", message, which, dry_run=dry_run, progress=progress)
 
     async def kill_all(
-        self, message: str = "killed by an operator", /, *, dry_run: bool = False, **which: Unpack[JobFilter]
+        self,
+        message: str = "killed by an operator",
+        /,
+        *,
+        dry_run: bool = False,
+        progress: Progress = untold,
+        **which: Unpack[JobFilter],
     ) -> JobsDone:
         """Make all jobs dead that fit, with dead letters, as `cancel_all` cancels them."""
-        return await self._end_all("kill", "dead", message, which, dry_run=dry_run)
+        return await self._end_all("kill", "dead", message, which, dry_run=dry_run, progress=progress)
 
     async def fail_all(
-        self, message: str = "failed by an operator", /, *, will_retry: bool, dry_run: bool = False, **which: Unpack[JobFilter]
+        self,
+        message: str = "failed by an operator",
+        /,
+        *,
+        will_retry: bool,
+        dry_run: bool = False,
+        progress: Progress = untold,
+        **which: Unpack[JobFilter],
     ) -> JobsDone:
         """Fail the attempts that run of all jobs that fit; see `fail`."""
         if not will_retry:
-            return await self._end_all("kill", "dead", message, which, dry_run=dry_run)
-        return await self._end_all("fail", "fail", message, which, dry_run=dry_run)
+            return await self._end_all("kill", "dead", message, which, dry_run=dry_run, progress=progress)
+        return await self._end_all("fail", "fail", message, which, dry_run=dry_run, progress=progress)
 
-    async def retry_all(self, *, by: str = "operator", dry_run: bool = False, **which: Unpack[JobFilter]) -> JobsDone:
+    async def retry_all(
+        self, *, by: str = "operator", dry_run: bool = False, progress: Progress = untold, **which: Unpack[JobFilter]
+    ) -> JobsDone:
         """Retry all jobs that fit, the oldest of a page first: what is not due runs now, dead and cancelled jobs start over."""
 
         async def one(ids: Sequence[int]) -> list[str]:
             return [await self._outcome(self.retry(job_id, by=by)) for job_id in sorted(ids)]
 
-        return await self._all_found("retry", which, one, dry_run=dry_run)
+        return await self._all_found("retry", which, one, dry_run=dry_run, progress=progress)
 
-    async def _end_all(self, verb: ManyVerb, wanted: Wanted, message: str, which: JobFilter, *, dry_run: bool) -> JobsDone:
+    async def _end_all(
+        self, verb: ManyVerb, wanted: Wanted, message: str, which: JobFilter, *, dry_run: bool, progress: Progress
+    ) -> JobsDone:
         most = self._opened(f"admin.{verb}_all was called").settings.max_errors
 
         async def end(ids: Sequence[int]) -> list[str]:
@@ -89,7 +116,7 @@ class Finding(Jobs, Overview):
                 outcomes += [await self._outcome(self._end(verb, job_id, wanted, message)) for job_id in again]
             return outcomes
 
-        return await self._all_found(verb, which, end, dry_run=dry_run)
+        return await self._all_found(verb, which, end, dry_run=dry_run, progress=progress)
 
     def _tell(self, done: Mapping[int, Verb]) -> None:
         self._announce(sorted({queue for one in done.values() for queue in one.queues}))
@@ -105,7 +132,13 @@ class Finding(Jobs, Overview):
             return "unknown"
 
     async def _all_found(
-        self, verb: ManyVerb, which: JobFilter, do: Callable[[Sequence[int]], Awaitable[list[str]]], *, dry_run: bool
+        self,
+        verb: ManyVerb,
+        which: JobFilter,
+        do: Callable[[Sequence[int]], Awaitable[list[str]]],
+        *,
+        dry_run: bool,
+        progress: Progress,
     ) -> JobsDone:
         if all(value is None for value in which.values()):
             raise UsageError(f"admin.{verb}_all would take every job there is: say which, as type= or status=.")
@@ -114,6 +147,7 @@ class Finding(Jobs, Overview):
             found = [outcome_of(verb, status) for status in page.statuses] if dry_run else await do(page.ids)
             for outcome in found:
                 outcomes[outcome] = outcomes.get(outcome, 0) + 1
+            progress(sum(outcomes.values()))
         return JobsDone(outcomes, dry_run)
 
     async def _found_pages(self, which: JobFilter) -> AsyncGenerator[Page]:

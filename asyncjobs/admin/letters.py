@@ -11,7 +11,7 @@ Nothing is requeued by itself. `requeue_count` goes on from letter to letter, so
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Final, Unpack
 
-from asyncjobs.admin.desk import Desk
+from asyncjobs.admin.desk import Desk, Progress, untold
 from asyncjobs.errors import DeadLetterNotFound, StateError
 from asyncjobs.model.letter import (
     DeadLetter,
@@ -82,12 +82,14 @@ class Letters(Desk):
             )
         return done
 
-    async def acknowledge_all(self, *, by: str, dry_run: bool = False, **which: Unpack[LetterFilter]) -> LettersDone:
+    async def acknowledge_all(
+        self, *, by: str, dry_run: bool = False, progress: Progress = untold, **which: Unpack[LetterFilter]
+    ) -> LettersDone:
         """Acknowledge all that fit, in batches. `dry_run` only says how many there are."""
-        return await self._all(which, dry_run, lambda ids: self._acknowledge(ids, by), _would_acknowledge)
+        return await self._all(which, dry_run, lambda ids: self._acknowledge(ids, by), _would_acknowledge, progress)
 
     async def requeue_all(
-        self, *, by: str, force: bool = False, dry_run: bool = False, **which: Unpack[LetterFilter]
+        self, *, by: str, force: bool = False, dry_run: bool = False, progress: Progress = untold, **which: Unpack[LetterFilter]
     ) -> LettersDone:
         """Requeue all that fit and that nobody has acknowledged, the oldest first, so that jobs of a key come in their order.
 
@@ -95,7 +97,9 @@ class Letters(Desk):
         `force`. Letters that come into being meanwhile are not among them, so poison is requeued once.
         """
         which.setdefault("acknowledged", False)
-        return await self._all(which, dry_run, lambda ids: self._requeue(ids, by, force=force), _would_requeue(force=force))
+        return await self._all(
+            which, dry_run, lambda ids: self._requeue(ids, by, force=force), _would_requeue(force=force), progress
+        )
 
     async def _all(
         self,
@@ -103,6 +107,7 @@ class Letters(Desk):
         dry_run: bool,  # noqa: FBT001 - handed on
         verb: Callable[[Sequence[int]], Awaitable[list[LetterVerb]]],
         would: Callable[[DeadLetter], LetterOutcome],
+        progress: Progress,
     ) -> LettersDone:
         outcomes: dict[LetterOutcome, int] = {}
         ids: list[int] = []
@@ -110,10 +115,12 @@ class Letters(Desk):
             ids += [letter.id for letter in page]
             if dry_run:
                 _count(outcomes, map(would, page))
+                progress(len(ids))
         if not dry_run:
             ids.reverse()
             for at in range(0, len(ids), _BATCH):
                 _count(outcomes, [done.outcome for done in await self._one_by_one_if_busy(ids[at : at + _BATCH], verb)])
+                progress(at + _BATCH)
         return LettersDone(outcomes, dry_run)
 
     async def _pages(self, which: LetterFilter) -> AsyncGenerator[list[DeadLetter]]:

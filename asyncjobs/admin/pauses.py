@@ -34,7 +34,8 @@ class Pauses(Desk):
         reason: str | None = None,
         by: str | None = None,
     ) -> Paused:
-        """Claim no more of it, in any process, also after restarts, until it is resumed. What runs goes on.
+        """Claim no more of it, in any process, also after restarts, until it is resumed. What runs goes on; what was claimed
+        ahead (`Queue(prefetch=)`) and has not started is given back.
 
         Pending jobs of a type or key become `paused`; those of a queue stay as they are. Jobs of a key that wait behind one whose
         type is paused wait with it. What does not exist yet can be paused, too: `served` False may mean a slip of the pen.
@@ -42,6 +43,7 @@ class Pauses(Desk):
         kind, name = _one("pause", queue, type, key)
         if kind == "key":
             is_new = await self._do("pause", lambda link: serialized.pause_key(link, name, reason, by))
+            self._opened("admin.pause was called").wakes.pauses()
             return Paused(is_new, served=True)
         paused = await self._do("pause", lambda link: pauses.pause(link, kind, name, reason, by))
         await self._converge()

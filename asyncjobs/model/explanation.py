@@ -1,8 +1,8 @@
 """Why is this job not running? One answer for each state that a job can be in: the first thing that has to change before it runs.
 
-What is asked, in this order: has it ended, does it run, does it wait behind its key's head (then the head is explained, too), is
-it not due, is it held back, is its queue paused, does anybody serve it, is its circuit breaker open; and if none of
-that, it waits for a slot.
+What is asked, in this order: has it ended, does it run, or wait for a slot of the runner that has claimed it ahead, does it wait
+behind its key's head (then the head is explained, too), is it not due, is it held back, is its queue paused, does anybody
+serve it, is its circuit breaker open; and if none of that, it waits for a slot.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ import msgspec
 from asyncjobs.model.status import FINAL, Status
 
 Reason: TypeAlias = Literal[
-    "ended", "running", "runner lost", "behind", "key halted", "not due", "due", "paused", "no runner", "no runner for queue",
-    "no handler", "no runner for both", "moving", "breaker open", "waiting for a slot",
+    "ended", "running", "claimed ahead", "runner lost", "behind", "key halted", "not due", "due", "paused", "no runner",
+    "no runner for queue", "no handler", "no runner for both", "moving", "breaker open", "waiting for a slot",
 ]  # fmt: skip
 
 
@@ -32,6 +32,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime  # by the server's clock
     runner_id: int | None
     runner_is_alive: bool
+    is_ahead: bool = False  # it is processing, and waits for a slot of that runner
     started_at: datetime | None
     completed_at: datetime | None
     error_message: str | None
@@ -106,6 +107,9 @@ def _ended(facts: Facts) -> Explanation:
 
 
 def _running(facts: Facts) -> Explanation:
+    if facts.runner_is_alive and facts.is_ahead:
+        sentence = f"it is claimed ahead by runner {facts.runner_id}, waiting for a slot."
+        return _told(facts, "claimed ahead", sentence, since=facts.started_at)
     if facts.runner_is_alive:
         return _told(facts, "running", f"it runs, on runner {facts.runner_id}.", since=facts.started_at)
     sentence = f"its runner {facts.runner_id} is gone: it is taken back by the next rescue, if another runner lives."

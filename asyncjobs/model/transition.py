@@ -18,8 +18,9 @@ from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, OutcomeKind, Retry, Snooze
 
 _FRAMES: Final = 20
-#: For how long, on average, a job of a newer program is given back.
-_NEWER_SECONDS: Final = 10.0
+#: For how long, on average, a job of a newer program is given back: a tenth of the time it has waited, within these bounds.
+_NEWER_SECONDS: Final = (10.0, 60.0)
+_NEWER_SHARE: Final = 0.1
 
 
 class Interrupted(msgspec.Struct, frozen=True):
@@ -35,6 +36,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int
     backoff: Backoff
     max_error_bytes: int
+    waited_seconds: float
     random: Callable[[], float]
 
 
@@ -47,18 +49,23 @@ def decide(
     encode_result: Callable[[Any], str | None],
     max_result_bytes: int = 1 << 20,
     max_error_bytes: int = 8192,
+    waited_seconds: float = 0.0,
     random: Callable[[], float] = random_module.random,
 ) -> Outcome:
     """The outcome of an attempt that ended in `ending`: a value, a verdict, an exception of any kind, or Interrupted.
 
     An exception or Retry is a failed attempt: again after the back-off, or dead when it was the last. Given back for some
-    seconds, with its attempt: a payload of a newer program, which may run beside this one while it is deployed. Dead at once:
+    seconds, more of them the longer the job has waited, with its attempt: a payload of a newer program, which may run beside this
+    one while it is deployed. Dead at once:
     another stored payload that does not fit, which no attempt changes; and a result that JSON cannot hold, since the handler has
     done its work, and doing it again would only repeat the effects. A result that is too large is dropped, and the job completes.
 
     A job that met an open circuit breaker is snoozed until that lets somebody through, and a moment longer: not all at once.
     """
-    policy = Policy(attempt=attempt, max_attempts=max_attempts, backoff=backoff, max_error_bytes=max_error_bytes, random=random)
+    policy = Policy(
+        attempt=attempt, max_attempts=max_attempts, backoff=backoff, max_error_bytes=max_error_bytes,
+        waited_seconds=waited_seconds, random=random,
+    )  # fmt: skip
     if isinstance(ending, (Interrupted, ClaimLost)):
         return Outcome(kind="interrupted", message=_cut(_text_of(ending), max_error_bytes))
     if isinstance(ending, UndecodablePayload):
@@ -75,7 +82,8 @@ def decide(
 
 def _given_back(error: BaseException, policy: Policy) -> Outcome:
     # Spread out: all jobs of the newer program are met within moments of each other.
-    seconds = _NEWER_SECONDS * (0.5 + policy.random())
+    least, most = _NEWER_SECONDS
+    seconds = min(max(policy.waited_seconds * _NEWER_SHARE, least), most) * (0.5 + policy.random())
     message = _cut(f"{_kind_of(error)}: {_text_of(error)}", policy.max_error_bytes)
     return Outcome(kind="interrupted", delay_seconds=seconds, message=message)
 

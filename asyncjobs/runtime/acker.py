@@ -14,7 +14,8 @@ gathers (no timers, no added latency). One connection, one call at a time. What 
 3. The server refuses a value (it cannot be stored). The batch is cut in halves, without claims, until the bad one is alone; that
    one is written as a failed attempt that says so.
 4. The database is away. Outcomes are kept; nothing is claimed while more of them wait than leaves room for those of all slots
-   within four times the runner's concurrency. A slot is free when its handler has ended, whatever becomes of the outcome.
+   within four times the runner's concurrency, and what it claims ahead. A slot is free when its handler has ended, whatever
+   becomes of the outcome.
 5. The runner's own row is gone: it was declared dead. Nothing was claimed; the runner is told, and registers anew. While others
    may declare it dead at any moment (no beat was confirmed), nothing is claimed.
 6. A claimed job that still runs here (its claim was lost and it came back before the handler noticed) is not started a second
@@ -45,7 +46,9 @@ from asyncjobs.runtime.calls import Calls
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.host import Host, Tokens
+from asyncjobs.runtime.prefetched import gather
 from asyncjobs.runtime.service import backoff_seconds
+from asyncjobs.runtime.under_way import UnderWay
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Link
@@ -98,13 +101,14 @@ class Acker:
         self._acks: dict[tuple[int, int], Ack] = {}
         self._twice: set[tuple[int, int]] = set()  # sent before, without an answer
         self._in_doubt = False
-        self._calling = False
+        self.under_way = UnderWay()
         self._claiming = True
         self._reconcile_at = time.monotonic() + reconcile_seconds
         self._poll_at = 0.0
         self._awake = asyncio.Event()
         self._settled = asyncio.Event()
-        self._most_unwritten = _MOST_UNWRITTEN * sum(coordinator.slots.concurrency for coordinator in coordinators)
+        self._ahead = [coordinator for coordinator in coordinators if coordinator.prefetch]
+        self._most_unwritten = sum(_MOST_UNWRITTEN * one.slots.concurrency + one.prefetch for one in coordinators)
         self.failures = 0
         self.answered_at = time.monotonic()
         self.error: BaseException | None = None
@@ -136,7 +140,7 @@ class Acker:
     @property
     def is_idle(self) -> bool:
         """Whether every outcome is written, and no call is under way or in doubt."""
-        return not self._acks and not self._calling and not self._in_doubt
+        return not self._acks and not self.under_way and not self._in_doubt
 
     async def wait_idle(self) -> None:
         """Wait until that is so."""
@@ -200,6 +204,8 @@ class Acker:
     async def _turn(self) -> None:
         if self._in_doubt or time.monotonic() >= self._reconcile_at:
             await self._reconcile()
+        if self._ahead:
+            await gather(self._acks, _BATCH, self._ahead)
         acks = list(islice(self._acks.values(), _BATCH))
         is_one = len(acks) == 1 and self._goes_alone(acks[0])
         scans = [] if is_one else self._scans(acks)
@@ -240,21 +246,19 @@ class Acker:
         return self._claiming and self._host.is_confirmed and self._coordinators[queue].may_start_heads(time.monotonic())
 
     async def _call(self, acks: Sequence[Ack], send: Callable[[], Awaitable[Finished]]) -> Finished:
-        self._calling = True
         began_at = time.monotonic()
         try:
-            if points.active:
-                await points.reach("finish.send")
-            finished = await send()
-            if points.active:
-                await points.reach("finish.sent")
+            with self.under_way:
+                if points.active:
+                    await points.reach("finish.send")
+                finished = await send()
+                if points.active:
+                    await points.reach("finish.sent")
         except BaseException as error:
             if is_ambiguous(error) or isinstance(error, asyncio.CancelledError):
                 self._in_doubt = True
                 self._twice.update((ack.id, ack.token) for ack in acks)
             raise
-        finally:
-            self._calling = False
         self.answered_at = time.monotonic()
         if acks and self._events.wants(AcksWritten):
             tokens, seconds = [ack.token for ack in acks if ack.token not in finished.lost], self.answered_at - began_at

@@ -305,6 +305,7 @@ class Attempt:
             encode_result=self.handler.encode_result,
             max_result_bytes=self._surroundings.max_result_bytes,
             max_error_bytes=self._surroundings.max_error_bytes,
+            waited_seconds=(self.claimed.started_at - self.claimed.scheduled_at).total_seconds(),
         )
 
     def progress(self, done: float, note: str) -> None:

@@ -3,12 +3,10 @@
 They are not in a task group: a group waits for its tasks, and a handler that ignores its cancellation must not keep a shutdown
 from ending in time. Every attempt is held here until it has ended, and none of them raises (see `runtime/attempt.py`).
 
-Jobs that were claimed beyond the free slots (`prefetch`) wait here for a general slot, in the order of their claims. They are
-this runner's, and nobody else's; a stop gives them back at once.
+Jobs that were claimed ahead of the free slots wait for one in `runtime/prefetched.py`, and start when an attempt ends.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -17,6 +15,7 @@ from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.request import Request
 from asyncjobs.runtime.attempt import Attempt, CancelReason, Handler, Surroundings
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.prefetched import Prefetched
 from asyncjobs.telemetry.events import HandlerStuck
 
 #: For how long a handler may go on after it should have ended before it is reported.
@@ -37,6 +36,7 @@ class Attempts:
         wake: Callable[[], None],
         note: Callable[[Attempt, Ack], None],
         ended: Callable[[Claimed], None] = lambda _: None,
+        is_held: Callable[[Claimed], bool] = lambda _: False,
     ) -> None:
         self._handlers = handlers
         self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
@@ -46,8 +46,9 @@ class Attempts:
         self._wake = wake
         self._note = note  # for the roll-ups
         self._tell_ended = ended
+        self._is_held = is_held  # by a circuit breaker
         self._running: dict[int, Attempt] = {}
-        self._waiting: dict[str, deque[Claimed]] = {queue: deque() for queue in self._coordinators}
+        self._waiting = {queue: Prefetched(coordinator) for queue, coordinator in self._coordinators.items()}
         self._reported: set[tuple[int, int]] = set()
         self._rescued = 0
         self._all_ended = asyncio.Event()
@@ -56,7 +57,12 @@ class Attempts:
     @property
     def ids(self) -> Collection[int]:
         """The jobs whose handlers run here, or wait for a slot."""
-        return {*self._running, *(job.id for line in self._waiting.values() for job in line)}
+        return {*self._running, *(job_id for line in self._waiting.values() for job_id in line.ids)}
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs were claimed ahead, and wait for a slot."""
+        return sum(len(line.ids) for line in self._waiting.values())
 
     @property
     def all(self) -> list[Attempt]:
@@ -76,11 +82,15 @@ class Attempts:
     def start(self, job: Claimed, scan: Scan) -> None:
         """Run a claimed job in a slot of the scan that found it, or when one is free."""
         self._rescued += job.rescues > 0
-        if scan.lane is None and not self._coordinators[job.queue].slots.free(None):
-            self._waiting[job.queue].append(job)
-            self._coordinators[job.queue].waiting += 1
-        else:
+        slots = self._coordinators[job.queue].slots
+        if scan.lane is not None or slots.free(None):
             self._start(job, scan.lane)
+        elif job.lane in slots.lanes and slots.free(job.lane):
+            self._start(job, job.lane)
+        elif self._is_held(job):
+            self._give_back([job])
+        else:
+            self._waiting[job.queue].add(job)
 
     def _start(self, job: Claimed, lane: str | None) -> None:
         attempt = Attempt(job, self._handlers[job.type], lane, self._surroundings)
@@ -97,42 +107,46 @@ class Attempts:
         self._rescued -= job.rescues > 0
         self._reported.discard((job.id, job.token))
         self._coordinators[job.queue].slots.give_back(attempt.lane)
-        if attempt.lane is None and self._waiting[job.queue]:
-            self._coordinators[job.queue].waiting -= 1
-            self._start(self._waiting[job.queue].popleft(), None)
+        waited = self._waiting[job.queue].take(attempt.lane)
+        if waited is not None:
+            self._start(waited, attempt.lane)
         if attempt.completed_here:
             self._settle(attempt, ack)
         else:
             self._put(ack)
         self._tell_ended(job)
         self._wake()
-        if job.rescues > 0:  # the next of its kind was passed over while this one ran: the scans that came back short lied
-            for coordinator in self._coordinators.values():
-                coordinator.wake(front=True)
+        if job.rescues > 0:
+            self._look_for_rescued()
         if not self._running:
             self._all_ended.set()
 
-    def give_back_waiting(self) -> None:
-        """Give back the jobs that wait for a slot."""
-        for queue, line in self._waiting.items():
-            self._coordinators[queue].waiting = 0
-            for job in line:
-                self._rescued -= job.rescues > 0
-                self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
-            line.clear()
+    def _look_for_rescued(self) -> None:
+        """The next of its kind was passed over while this one was here: the scans that came back short lied."""
+        for coordinator in self._coordinators.values():
+            coordinator.wake(front=True)
+
+    def give_back_waiting(self, condition: Callable[[Claimed], bool] = lambda _: True) -> None:
+        """Give back the jobs that wait for a slot, all or those of which this is true."""
+        for line in self._waiting.values():
+            self._give_back(line.take_if(condition))
+
+    def _give_back(self, jobs: Sequence[Claimed]) -> None:
+        for job in jobs:
+            self._rescued -= job.rescues > 0
+            self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
+            self._tell_ended(job)
+        if any(job.rescues > 0 for job in jobs):
+            self._look_for_rescued()
 
     def obey(self, request: Request) -> None:
-        """Ask the handler of this claim to end; what it answers from now on counts for nothing."""
+        """Ask the handler of this claim to end; what it answers from now on counts for nothing. One that waits does not start."""
         attempt = self._running.get(request.id)
         if attempt is not None and attempt.claimed.token == request.token:
             attempt.obey(request)
             return
-        for queue, line in self._waiting.items():
-            for job in [job for job in line if (job.id, job.token) == (request.id, request.token)]:
-                line.remove(job)
-                self._coordinators[queue].waiting -= 1
-                self._rescued -= job.rescues > 0
-                self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
+        for line in self._waiting.values():
+            self._give_back(line.take_if(lambda job: job.token == request.token, among=[request.id]))
 
     def cancel_all(self, reason: CancelReason) -> None:
         """Ask every handler to end, and give back what waits for one."""

@@ -4,7 +4,7 @@ A coordinator is the synchronous half of claiming: it holds the queue's slots an
 its scans whenever a call goes out, so that freed slots, acks and claims of all queues share one statement. P5 and P6 live here:
 
 1. It asks for exactly the free slots: a scan per lane with free slots of its own, and one for the general slots; to that one
-   comes what is left of `prefetch`: jobs that wait here for a slot.
+   comes what is left of `prefetch`: jobs that wait here for a slot (`runtime/prefetched.py`).
 2. Every reason to look (a notification, an enqueue of this process, a due job, the poll) bumps `version`. A scan remembers the
    version from *before* its statement was sent. It is satisfied only when it came back short, had started at the front, and the
    version is still the same; whatever happens while the statement is under way leaves it hungry. A flag that is cleared when the
@@ -54,7 +54,7 @@ class Coordinator:
         self.slots = Slots(queue.concurrency, {name: lane.slots for name, lane in queue.lanes.items()})
         self.version = 0
         self.waiting = 0  # jobs that were claimed here and wait for a general slot
-        self._prefetch = queue.prefetch if self.slots.free(None) else 0
+        self.prefetch = queue.prefetch if self.slots.free(None) else 0
         self._ask = ask
         self._later = later
         self._lanes = {lane: _Lane() for lane in self.slots.lanes}
@@ -69,7 +69,12 @@ class Coordinator:
 
     def _room(self, lane: str | None) -> int:
         free = self.slots.free(lane)
-        return free if lane is not None else free + max(self._prefetch - self.waiting, 0)
+        return free if lane is not None else free + max(self.prefetch - self.waiting, 0)
+
+    @property
+    def is_stocked(self) -> bool:
+        """Whether more than half of what it may claim ahead waits here."""
+        return self.waiting * 2 > self.prefetch
 
     @property
     def is_stopped(self) -> bool:

@@ -9,6 +9,8 @@
 3. Looking for a probe costs a scan over all that is pending before it. One that found too few is not repeated before twenty
    times its cost, and 0.1 s, have passed; whoever wanted one meanwhile looks then.
 4. Whenever what a breaker lets through changes, the coordinators look again, at the front: what waited has old places.
+5. Jobs that this runner claimed ahead of its slots while the breaker was closed are given back when it is not: they are held, but
+   for those that are counted as probes.
 """
 
 import time
@@ -46,6 +48,7 @@ class Gate:
         *,
         later: Callable[[float, Callable[[], None]], object],
         hears: Callable[[], bool] = lambda: False,
+        give_back: Callable[[Callable[[Claimed], bool]], None] = lambda _: None,
     ) -> None:
         self._breakers = breakers
         self._open = [type for type in types if type not in guarded]
@@ -58,6 +61,7 @@ class Gate:
         self._later = later
         self._forget: Callable[[], None] = _nothing
         self._hears = hears  # whether notifications arrive here
+        self._give_back = give_back  # of what was claimed ahead, that of which this is true
 
     async def open(self) -> None:
         """Follow the breakers: returns when it is known how they are, or in a moment if the database does not answer."""
@@ -103,8 +107,15 @@ class Gate:
             if len(found) < probe.limit:
                 self._hold(one, max(_SHORTEST_HOLD_SECONDS, _HOLD_COST_RATIO * seconds))
 
+    def is_held(self, job: Claimed) -> bool:
+        """Whether a job that was claimed, and has not started, would not be claimed now."""
+        service = self._service_of.get(job.type)
+        if service is None or self._breakers.free_probes(service) is None:
+            return False
+        return (job.id, job.token) not in self._guarded[service].running
+
     def ended(self, job: Claimed) -> None:
-        """An attempt has ended."""
+        """An attempt has ended, or will not be made."""
         service = self._service_of.get(job.type)
         if service is not None and self._guarded[service].running.pop((job.id, job.token), None) is not None:
             self._wake()
@@ -123,7 +134,12 @@ class Gate:
         return len(one.running)
 
     def _changed(self, service: str) -> None:
-        if service in self._guarded and self._breakers.free_probes(service) != 0:
+        if service not in self._guarded:
+            return
+        free = self._breakers.free_probes(service)
+        if free is not None:
+            self._give_back(self.is_held)
+        if free != 0:
             self._guarded[service].hold_until = 0.0
             self._wake()
 

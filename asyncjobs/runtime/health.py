@@ -13,6 +13,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     notify: Literal["listen", "poll", "probing"]  # "poll": notifications do not arrive, or are not asked for
     is_listening: bool  # a connection LISTENs
     running: int  # handlers that run now
+    waiting: int  # jobs that were claimed ahead, and wait for a slot
     stuck: int  # of these: went on for 5 s after they should have ended
     free_slots: int
     unwritten: int  # outcomes that wait to be written
@@ -27,10 +28,16 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None  # why the last call of the database failed, None when it did not
 
     @property
-    def is_ready(self) -> bool:
-        """Whether it does what it is for: the database answers, notifications arrive (or it polls), and it is not stopping."""
-        hears = self.notify == "poll" or (self.notify == "listen" and self.is_listening)
-        return hears and self.is_confirmed and self.error is None and not self.is_stopping
+    def problems(self) -> list[str]:
+        """What keeps it from doing what it is for, in words; nothing when it does."""
+        wrong = {
+            "it is stopping": self.is_stopping,
+            "it does not know yet whether notifications arrive": self.notify == "probing",
+            "its listener is not connected": self.notify == "listen" and not self.is_listening,
+            "it may have been declared dead: no beat was confirmed for too long": not self.is_confirmed,
+            "the last call of the database failed": self.error is not None,
+        }
+        return [problem for problem, is_so in wrong.items() if is_so]
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +52,13 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         return all(runner.is_alive for runner in self.runners)
 
     @property
+    def problems(self) -> list[str]:
+        """Why it is not ready, in words."""
+        if not self.is_open:
+            return ["the app is not open"]
+        return [f"runner {runner.id}: {problem}" for runner in self.runners for problem in runner.problems]
+
+    @property
     def is_ready(self) -> bool:
-        """Readiness: the app is open, and every runner is ready."""
-        return self.is_open and all(runner.is_ready for runner in self.runners)
+        """Readiness: the app is open, and every runner has the database, its listener (if it listens), and is not stopping."""
+        return not self.problems

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.duty_set import Duties
+from asyncjobs.runtime.giving_back import GivingBack
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.requests import Requests
 
@@ -17,6 +18,7 @@ class WokenParts:
         duties: Duties,
         requests: Requests,
         heartbeat: Heartbeat,
+        giving_back: GivingBack,
         *,
         runner_id: Callable[[], int],
     ) -> None:
@@ -24,6 +26,7 @@ class WokenParts:
         self._duties = duties
         self._requests = requests
         self._heartbeat = heartbeat
+        self._giving_back = giving_back
         self._runner_id = runner_id
 
     def wake_all(self) -> None:
@@ -35,6 +38,7 @@ class WokenParts:
         self._duties.pauser.wake()
         self._duties.scheduler.wake()
         self._requests.wake()
+        self._giving_back.wake()
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
         """Jobs of the queue became pending."""
@@ -53,6 +57,7 @@ class WokenParts:
     def wake_pauses(self) -> None:
         """Something was paused or resumed."""
         self._duties.pauser.wake()
+        self._giving_back.wake()
 
     def wake_requests(self) -> None:
         """The end of jobs that run was asked for."""

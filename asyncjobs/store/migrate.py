@@ -18,7 +18,7 @@ import asyncpg
 import msgspec
 
 from asyncjobs.errors import SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
-from asyncjobs.store.database import Connection, Database, quote_identifier
+from asyncjobs.store.database import Connection, Database, quote_identifier, quote_literal
 from asyncjobs.store.failures import is_passing
 
 _ATTEMPTS = 12
@@ -42,6 +42,11 @@ class Status(msgspec.Struct, frozen=True):
     unknown: list[str]
     unknown_breaking: list[str]
 
+    @property
+    def breaking(self) -> list[str]:
+        """Those of the pending ones after which older programs refuse the schema."""
+        return [migration.name for migration in known() if migration.breaking and migration.name in self.pending]
+
 
 @cache
 def known() -> tuple[Migration, ...]:
@@ -61,6 +66,21 @@ async def status(database: Database) -> Status:
         return await _status(database, connection)
     finally:
         await _close(connection)
+
+
+def script(database: Database) -> str:
+    """All migrations as one script, for a new schema, with their rows in the ledger: what a database administrator runs by hand.
+
+    For `psql --single-transaction -v ON_ERROR_STOP=1`.
+    """
+    parts = [f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(database.schema)};", database.sql("migrations_table")]
+    for one in known():
+        values = (str(one.number), quote_literal(one.name), str(one.breaking).lower())
+        record = database.sql("migrations_record")
+        for number, value in enumerate(values, 1):
+            record = record.replace(f"${number}", value)
+        parts += [f"-- {one.name}", database.migration(one.name), record]
+    return "\n".join(part.strip() for part in parts)
 
 
 async def check(database: Database) -> None:

@@ -10,7 +10,7 @@ from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
 
-_UNFINISHED: Final = ("pending", "scheduled", "waiting", "processing", "failed")
+_UNFINISHED: Final = ("pending", "scheduled", "waiting", "paused", "processing", "failed")
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -20,14 +20,15 @@ class Count(msgspec.Struct, frozen=True):
     type: str
     status: Status
     count: int
-    oldest_at: datetime  # due since, or started at, or (waiting) made at
+    oldest_at: datetime  # due since, or started at, or (waiting, paused) made at
     served: bool  # a live runner serves this queue and has a handler for this type
 
 
 class LaneUse(msgspec.Struct, frozen=True):
     """The slots of a queue's lane (None: its general slots) on one runner, and the jobs of that lane that run there.
 
-    Jobs of a lane also take general slots, so more of them may run than the lane has slots.
+    Jobs of a lane also take general slots, so more of them may run than the lane has slots. What the runner has claimed
+    ahead of its slots (`Queue(prefetch=)`) is processing, but does not run.
     """
 
     queue: str
@@ -35,6 +36,12 @@ class LaneUse(msgspec.Struct, frozen=True):
     runner_id: int
     slots: int
     in_use: int
+    ahead: int = 0  # claimed ahead, waiting for a slot
+
+    @property
+    def utilisation(self) -> float:
+        """Running jobs per slot: 1.0 when the slots are all taken, more when they take general slots, too."""
+        return self.in_use / self.slots if self.slots else float(self.in_use > 0)
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +50,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     pending: int
     scheduled: int
     waiting: int  # behind others of their keys
-    processing: int
+    paused: int  # by an operator, by type or key; what a paused queue holds is pending
+    processing: int  # running, or claimed ahead
     failed: int  # to be retried
     dead_letters: int  # that nobody has acknowledged
     oldest_pending_age: timedelta | None  # since it was due

@@ -70,10 +70,13 @@ async def register(
     types: Sequence[str],
     duties: Sequence[str] = (),
     slots: Mapping[str, Mapping[str, int]] | None = None,
+    prefetch: Mapping[str, int] | None = None,
 ) -> None:
-    """Make the runner known. Claims need it: they hold its row. `slots`: by queue and lane ("" for general ones)."""
-    room = msgspec.json.encode(slots or {}).decode()
-    await link.fetch("register_runner", id, host, pid, version, sorted(queues), sorted(types), sorted(duties), room)
+    """Make the runner known. Claims need it: they hold its row. `slots`: by queue and lane ("" for general ones). `prefetch`: by
+    queue, how many jobs it may claim ahead of them.
+    """
+    room, ahead = msgspec.json.encode(slots or {}).decode(), msgspec.json.encode(prefetch or {}).decode()
+    await link.fetch("register_runner", id, host, pid, version, sorted(queues), sorted(types), sorted(duties), room, ahead)
 
 
 async def beat(link: Link, id: int, *, timeout: float | None = None) -> BeatAnswer | None:

@@ -6,8 +6,9 @@ that an app that configured neither sees warnings on stderr, and nothing on stdo
 """
 
 import logging
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TextIO
 
 import msgspec
 import structlog
@@ -97,6 +98,26 @@ def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -
             getattr(out, of)(name, **fields)
 
     return events.subscribe(sink, *kinds, e.AttemptEnded)
+
+
+def configure_logs(style: Literal["json", "console"] = "json", *, level: Level = "info", file: TextIO | None = None) -> None:
+    """Let structlog write every line, asyncjobs' and the application's: a JSON object each, or for eyes; to stdout if not told.
+
+    For programs that have not configured structlog. Lines of handlers carry `job_id` and `job_type`, those of `ctx.log` the
+    attempt and the correlation id, too. Local variables are in no traceback: they may hold payloads.
+    """
+    for_people = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    errors = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *((errors, structlog.processors.JSONRenderer()) if style == "json" else (for_people,)),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_NUMBERS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=file or sys.stdout),
+    )
 
 
 def line(event: e.Event) -> tuple[Level, str, dict[str, Any]]:

@@ -13,6 +13,8 @@ from tests.support.eventually import Stopwatch, eventually
 from tests.support.program import Program
 from tests.support.proxy import Proxy
 
+pytestmark = pytest.mark.hurried
+
 
 class Work:
     """An app with a handler that ends when it is let go, and what became of it."""

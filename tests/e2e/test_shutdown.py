@@ -16,7 +16,7 @@ from asyncjobs.testing import Recorder
 from tests.support.eventually import Stopwatch, eventually, patience
 from tests.support.proxy import Proxy
 
-pytestmark = pytest.mark.matrix("loop")
+pytestmark = [pytest.mark.matrix("loop"), pytest.mark.hurried]
 
 
 @pytest.fixture

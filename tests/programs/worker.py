@@ -26,7 +26,7 @@ def say(event: Event) -> None:
 
 
 jobs = AsyncJobs(
-    queues=[Queue("default", concurrency=5)],
+    queues=[Queue("default", concurrency=5, prefetch=int(os.environ.get("PREFETCH", "0")))],
     heartbeat=0.2,
     runner_timeout=1.2,
     rescue_interval=0.2,

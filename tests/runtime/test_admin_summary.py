@@ -30,7 +30,13 @@ async def test_summary(dsn: str, connection: Connection, recorder: Recorder) -> 
         busy = await app.admin.summary()
         assert (busy.pending, busy.processing, busy.scheduled, busy.failed, busy.waiting) == (1, 3, 1, 0, 0)
         assert busy.oldest_pending_age is not None
+        assert [lane.utilisation for lane in busy.lanes] == [0.0, 3.0]
         assert busy.lanes == [LaneUse("default", None, runner.id, 2, 0), LaneUse("default", "fast", runner.id, 1, 3)]
+        await app.admin.pause(type="wait")
+        held = await app.admin.summary()
+        assert (held.pending, held.paused, held.processing) == (0, 1, 3)
+        assert [(one.status, one.count) for one in await app.admin.stats() if one.status == "paused"] == [("paused", 1)]
+        await app.admin.resume(type="wait")
         go.set()
         for handle in handles:
             await handle.result(timeout=20)

@@ -199,6 +199,7 @@ CREATE TABLE asyncjobs.runners (
     types text[] NOT NULL,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
     slots jsonb DEFAULT '{}'::jsonb NOT NULL,
+    prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -645,6 +646,12 @@ CREATE FUNCTION asyncjobs.hold_lease(_duty text, _holder text, _token bigint, _i
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 76ae4992125d1915
+
+CREATE FUNCTION asyncjobs.in_flight(_runner bigint)
+    RETURNS TABLE(id bigint, queue text, lane text, runner_id bigint, is_ahead boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 60995a122e181159
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean

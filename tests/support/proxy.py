@@ -165,6 +165,7 @@ class ProxiedConnection:
         self.open_gate.set()
         self.delay_seconds = 0.0
         self.is_dropping = False
+        self.round_trips = 0  # requests that the server answered to the end
         self._executed = False
         self._client, self._client_writer = reader, writer
         self._server, self._server_writer = up_reader, up_writer
@@ -222,6 +223,7 @@ class ProxiedConnection:
         frames = Frames()
         while chunk := await self._server.read(_CHUNK):
             kinds = frames.kinds(chunk)
+            self.round_trips += b"Z" in kinds
             await self.open_gate.wait()
             if self.delay_seconds:
                 await asyncio.sleep(self.delay_seconds)

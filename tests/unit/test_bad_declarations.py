@@ -158,6 +158,11 @@ DECLARATIONS = [
     Case(lambda: Backoff(-1), ConfigurationError, "Backoff(base)=-1 must be at least 0 seconds."),
     Case(lambda: Backoff(10, maximum=5), ConfigurationError, "Backoff: maximum=5 is below base=10."),
     Case(lambda: Queue("a", concurrency=0), ConfigurationError, 'queue "a": concurrency=0 is out of range: give 1 to 10,000.'),
+    Case(lambda: Queue("a", prefetch=-1), ConfigurationError, 'queue "a": prefetch=-1 is out of range: give 0 to 10,000.'),
+    Case(lambda: Queue("a", prefetch=10_001), ConfigurationError, 'queue "a": prefetch=10001 is out of range: give 0 to 10,000.'),
+    Case(lambda: Queue("a", prefetch=True), ConfigurationError, 'queue "a": prefetch=True is a bool: give a whole number.'),
+    Case(lambda: Queue("a", prefetch=2.5), ConfigurationError, 'queue "a": prefetch=2.5 is a float: give a whole number.'),  # type: ignore[arg-type]
+    Case(lambda: Queue("a", prefetch="9"), ConfigurationError, "queue \"a\": prefetch='9' is a str: give a whole number."),  # type: ignore[arg-type]
     Case(
         lambda: Queue("a", concurrency=4, lanes={"fast": 3, "slow": Lane(2)}),
         ConfigurationError,

@@ -86,6 +86,22 @@ def test_prefetch_is_asked_for_beyond_the_general_slots_as_long_as_it_is_not_the
     assert not harness.coordinator.is_hungry
 
 
+def test_nothing_is_asked_for_beyond_the_free_slots_unless_prefetch_is_given() -> None:
+    harness = Harness(Queue("q", concurrency=3))
+    assert asked_for(harness.scans()) == [(None, 3)]
+    for _ in range(3):
+        harness.coordinator.slots.take(None)
+    assert not harness.coordinator.is_hungry
+
+
+def test_is_stocked_while_more_than_half_of_what_it_may_claim_ahead_waits() -> None:
+    coordinator = Harness(Queue("q", prefetch=4)).coordinator
+    stocked = []
+    for coordinator.waiting in range(5):
+        stocked.append(coordinator.is_stocked)
+    assert stocked == [False, False, False, True, True]
+
+
 def test_nothing_is_prefetched_for_general_slots_that_there_are_none_of() -> None:
     assert asked_for(Harness(Queue("q", concurrency=1, lanes={"fast": 1}, prefetch=4)).scans()) == [("fast", 1)]
 

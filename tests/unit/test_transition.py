@@ -120,6 +120,14 @@ def test_a_stored_payload_that_does_not_fit_is_dead_at_once_unless_a_newer_progr
     assert given_back.message == "asyncjobs.errors.UndecodablePayload: email: stored payload: it has version 4"
 
 
+@pytest.mark.parametrize(("waited", "delay"), [(0, 10), (100, 10), (300, 30), (600, 60), (864_000, 60)])
+def test_a_job_of_a_newer_program_is_given_back_for_longer_the_longer_it_has_waited(waited: float, delay: float) -> None:
+    newer = UndecodablePayload("email", "it has version 4", is_newer=True)
+    for random, factor in ((0.0, 0.5), (0.5, 1.0), (0.99, 1.49)):
+        given_back = decided(raised(newer), waited_seconds=waited, random=lambda random=random: random)
+        assert given_back.delay_seconds == pytest.approx(delay * factor)
+
+
 def test_what_the_runner_ended_is_given_back() -> None:
     assert decided(Interrupted("shutdown")) == Outcome(kind="interrupted", message="shutdown")
     assert decided(ClaimLost("job 5 is not ours")).kind == "interrupted"

@@ -1,12 +1,13 @@
 -- What stands between a job and a slot: who serves it, what is paused, how many come before it. At most $2 jobs are counted.
 SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, j.run_at, j.runner_id, j.started_at, j.completed_at,
     j.error_message, asyncjobs.clock() AS now, s.*,
+    (SELECT f.is_ahead FROM asyncjobs.in_flight(j.runner_id) AS f WHERE j.status = 'processing' AND f.id = $1::bigint) AS is_ahead,
     (SELECT pg_catalog.count(1) FROM (
         SELECT FROM asyncjobs.jobs AS o
         WHERE j.status = 'pending' AND o.queue = j.queue AND o.status = 'pending' AND (o.priority, o.place) < (j.priority, j.place)
         LIMIT $2::integer) AS o) AS ahead,
-    (SELECT pg_catalog.count(1) FROM asyncjobs.jobs AS o
-        WHERE j.status = 'pending' AND o.runner_id IS NOT NULL AND o.status = 'processing' AND o.queue = j.queue) AS running
+    (SELECT pg_catalog.count(1) FROM asyncjobs.in_flight(NULL) AS o
+        WHERE j.status = 'pending' AND o.queue = j.queue AND NOT o.is_ahead) AS running
 FROM (
     SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, j.run_at, j.runner_id, j.started_at, j.completed_at,
         j.error_message, j.priority, j.place::bigint AS place

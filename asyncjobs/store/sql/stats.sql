@@ -6,6 +6,8 @@ FROM (
     UNION ALL
     SELECT j.queue, j.type, j.status, j.run_at FROM asyncjobs.jobs AS j WHERE j.status IN ('scheduled', 'failed')
     UNION ALL
+    SELECT j.queue, j.type, j.status, j.created_at FROM asyncjobs.jobs AS j WHERE j.status = 'paused'
+    UNION ALL
     SELECT j.queue, j.type, j.status, j.started_at FROM asyncjobs.jobs AS j WHERE j.runner_id IS NOT NULL AND j.status = 'processing'
     UNION ALL
     SELECT s.queue, s.type, 'waiting', s.created_at FROM asyncjobs.serialized_jobs AS s WHERE s.job_id IS NULL

@@ -1,0 +1,205 @@
+"""`asyncjobs jobs`: look at jobs, and end or repeat them, one by one or all that fit a filter."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from asyncjobs.cli import screen
+from asyncjobs.cli.failures import NOT_DONE, BadInput
+from asyncjobs.cli.filters import BEFORE, JOBS, LIMIT, all_that_fit, is_filtered, job_filter, json_object
+from asyncjobs.cli.kit import BY, DRY_RUN, YES, Asked, Group, argument, found, group, option, verb
+from asyncjobs.errors import JobNotFound
+from asyncjobs.model.explanation import Explanation
+from asyncjobs.model.finding import JobsDone
+from asyncjobs.model.job import Job
+from asyncjobs.model.tree import Node
+from asyncjobs.runtime.opened import not_found
+from asyncjobs.store.serialized import Verb
+
+_IDS = argument("job_ids", nargs=-1, type=int, metavar="[JOB]...")
+_MESSAGE = option("--message", metavar="TEXT", help="Why, for the record.")
+_DOES = {"retried", "cancelled", "dead", "requested"}
+
+
+def add_to(program: Group) -> None:
+    """Declare the verbs."""
+    jobs = group("jobs", "Look at jobs; cancel, kill, fail or retry them, by id or by a filter.", parent=program)
+    verb(jobs, "list", *JOBS, BEFORE, LIMIT)(list_jobs)
+    verb(jobs, "show", argument("job_id", type=int))(show)
+    verb(jobs, "explain", argument("job_id", type=int))(explain)
+    verb(jobs, "trace", argument("correlation_id"))(trace)
+    verb(
+        jobs,
+        "enqueue",
+        argument("type"),
+        argument("payload", default="{}", metavar="[JSON]"),
+        option("--delay", type=float, metavar="SECONDS", help="Not before so long from now."),
+        option("--queue", metavar="NAME", help="Another queue than the type's."),
+        option("--priority", type=int, metavar="N", help="Lower ones come first."),
+        option("--correlation-id", metavar="ID", help="The user action it belongs to."),
+        option("--dedup-key", metavar="KEY", help="Not while another of its type with this key lives."),
+    )(enqueue)
+    verb(jobs, "retry", _IDS, *JOBS, BY, DRY_RUN, YES)(retry)
+    verb(jobs, "cancel", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(cancel)
+    verb(jobs, "kill", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(kill)
+    verb(jobs, "fail", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(fail)
+
+
+async def list_jobs(asked: Asked, before: int | None, limit: int, **given: Any) -> int | None:
+    """List jobs, the highest ids first, those that wait for their key among them.
+
+    A call looks at 10,000 jobs; when it stops there, it names the next page.
+    """
+    which = job_filter(given)
+    page = await asked.jobs.admin.find(before=before, limit=limit, **which)
+    if page.next is not None:
+        asked.note(f"there may be more: --before {page.next}")
+    is_last = page.next is None
+    return found(asked, "job", page.jobs, lambda: _table(page.jobs), filtered=is_last and is_filtered(which))
+
+
+async def show(asked: Asked, job_id: int) -> None:
+    """Show all that is known of a job, the errors of its attempts among it."""
+    job = await _get(asked, job_id)
+    asked.answer(job, lambda: _shown(job))
+
+
+async def explain(asked: Asked, job_id: int) -> None:
+    """Say why a job does not run: the first thing that has to change before it does."""
+    why = await asked.jobs.admin.explain(job_id)
+    asked.answer(why, lambda: _explained(why))
+
+
+async def trace(asked: Asked, correlation_id: str) -> int | None:
+    """Show what one user action led to: its jobs as trees of parents and children."""
+    roots = await asked.jobs.admin.tree(correlation_id)
+    return found(asked, "job", roots, lambda: "\n".join(_branches(roots)), filtered=True)
+
+
+async def enqueue(asked: Asked, type: str, payload: str, **options: Any) -> None:
+    """Enqueue a job of a type that the app declares, with its arguments as a JSON object."""
+    handle = await asked.jobs.enqueue(type, json_object(payload, "the payload"), **options)
+    what = "enqueued" if handle.created else "already there: nothing was enqueued"
+    asked.answer({"id": handle.id, "created": handle.created}, lambda: f"job {handle.id} ({screen.text(type)}): {what}")
+
+
+async def retry(asked: Asked, job_ids: Sequence[int], by: str, *, dry_run: bool, **given: Any) -> int | None:
+    """Run jobs now that are to run later, and start over those that are dead or cancelled."""
+    admin = asked.jobs.admin
+    return await _do(
+        asked, "retry", job_ids, given, one=lambda job_id: admin.retry(job_id, by=by),
+        many=lambda dry, told, which: admin.retry_all(by=by, dry_run=dry, progress=told, **which), dry_run=dry_run,
+    )  # fmt: skip
+
+
+async def cancel(asked: Asked, job_ids: Sequence[int], message: str | None, *, dry_run: bool, **given: Any) -> int | None:
+    """Cancel jobs. Those that run are asked to end, wherever they run."""
+    admin, why = asked.jobs.admin, message or "cancelled by an operator"
+    return await _do(
+        asked, "cancel", job_ids, given, one=lambda job_id: admin.cancel(job_id, why),
+        many=lambda dry, told, which: admin.cancel_all(why, dry_run=dry, progress=told, **which), dry_run=dry_run,
+    )  # fmt: skip
+
+
+async def kill(asked: Asked, job_ids: Sequence[int], message: str | None, *, dry_run: bool, **given: Any) -> int | None:
+    """Make jobs dead, with dead letters. Those that run are asked to end."""
+    admin, why = asked.jobs.admin, message or "killed by an operator"
+    return await _do(
+        asked, "kill", job_ids, given, one=lambda job_id: admin.kill(job_id, why),
+        many=lambda dry, told, which: admin.kill_all(why, dry_run=dry, progress=told, **which), dry_run=dry_run,
+    )  # fmt: skip
+
+
+async def fail(asked: Asked, job_ids: Sequence[int], message: str | None, *, dry_run: bool, **given: Any) -> int | None:
+    """Fail the attempts that run; the jobs are retried after their back-off."""
+    admin, why = asked.jobs.admin, message or "failed by an operator"
+    return await _do(
+        asked, "fail", job_ids, given, one=lambda job_id: admin.fail(job_id, why, will_retry=True),
+        many=lambda dry, told, which: admin.fail_all(why, will_retry=True, dry_run=dry, progress=told, **which), dry_run=dry_run,
+    )  # fmt: skip
+
+
+async def _do(
+    asked: Asked,
+    what: str,
+    job_ids: Sequence[int],
+    given: dict[str, Any],
+    *,
+    one: Callable[[int], Awaitable[Verb]],
+    many: Callable[[bool, Callable[[int], None], Any], Awaitable[JobsDone]],
+    dry_run: bool,
+) -> int | None:
+    which = job_filter(given)
+    if bool(job_ids) == is_filtered(which):
+        raise BadInput(f"say which jobs to {what}: ids, or a filter as --type or --status, and not both.")
+    if not job_ids:
+        return await all_that_fit(asked, f"{what} jobs:", lambda dry, told: many(dry, told, which), dry_run=dry_run)
+    if dry_run:
+        raise BadInput("--dry-run goes with a filter: `asyncjobs jobs show` shows a single job.")
+    return await _one_by_one(asked, job_ids, one)
+
+
+async def _one_by_one(asked: Asked, job_ids: Sequence[int], one: Callable[[int], Awaitable[Verb]]) -> int | None:
+    done: dict[int, Verb] = {}
+    missing: list[JobNotFound] = []
+    for job_id in job_ids:
+        try:
+            done[job_id] = await one(job_id)
+        except JobNotFound as error:
+            missing.append(error)
+    if done:
+        asked.answer(done, lambda: "\n".join(_told(job_id, verb) for job_id, verb in done.items()))
+    if missing:
+        for other in missing[:-1]:
+            asked.note(str(other))
+        raise missing[-1]
+    return None if all(verb.outcome in _DOES for verb in done.values()) else NOT_DONE
+
+
+def _told(job_id: int, done: Verb) -> str:
+    if done.outcome == "requested":
+        return f"job {job_id} runs, and was asked to end"
+    if done.outcome == "duplicate":
+        return f"job {job_id} was not retried: job {done.other_id} lives and has its dedup key"
+    if done.outcome in _DOES:
+        return f"job {job_id}: {done.outcome} (was {done.was})"
+    return f"job {job_id} was left as it is: {done.was}"
+
+
+async def _get(asked: Asked, job_id: int) -> Job:
+    job = await asked.jobs.get(job_id)
+    if job is None:
+        raise not_found(job_id)
+    return job
+
+
+def _table(jobs: Sequence[Job]) -> str:
+    rows = [
+        (job.id, job.type, job.status, job.queue, f"{job.attempts}/{job.max_attempts}", job.run_at, job.serialization_key,
+         job.error_message or job.last_error)
+        for job in jobs
+    ]  # fmt: skip
+    return screen.table(("id", "type", "status", "queue", "attempts", "due", "key", "error"), rows)
+
+
+def _shown(job: Job) -> str:
+    fields = {name: value for name, value in msgspec.structs.asdict(job).items() if value not in (None, 0, [], {})}
+    errors = fields.pop("errors", [])
+    return "\n\n".join([screen.record(fields), *map(screen.record, errors)])
+
+
+def _explained(why: Explanation) -> str:
+    return screen.text(why.sentence)
+
+
+def _branches(nodes: Sequence[Node], depth: int = 0) -> list[str]:
+    lines: list[str] = []
+    for node in nodes:
+        job = node.job
+        error = f": {screen.text(job.error_message)}" if job.error_message else ""
+        lines.append(f"{'  ' * depth}{job.id} {screen.text(job.type)} {job.status}{error}")
+        lines += _branches(node.children, depth + 1)
+        if node.hidden:
+            lines.append(f"{'  ' * (depth + 1)}… and {node.hidden} more")
+    return lines

@@ -1,0 +1,43 @@
+"""Queues in one word: `default=20,mail=8/fast:3/slow:2` is 20 slots for default, 8 for mail, of which 3 are lane fast's."""
+
+import re
+from collections.abc import Mapping
+
+from asyncjobs.cli.failures import BadInput
+from asyncjobs.config import Lane, Queue
+from asyncjobs.errors import UnknownQueue
+
+_QUEUE = re.compile(r"(?P<name>[^=/:]+?)(=(?P<slots>\d+)(?P<lanes>(/[^=/:]+:\d+)*))?")
+
+
+def queues_of(text: str | None, known: Mapping[str, Queue]) -> list[Queue] | None:
+    """The queues that the text names, None for no text. What it does not say (slots, lanes) is as the app has it.
+
+    BadInput for what cannot be read, UnknownQueue for one that the app does not have.
+    """
+    if text is None or not text.strip():
+        return None
+    return [_queue(part.strip(), known) for part in text.split(",") if part.strip()]
+
+
+def _queue(part: str, known: Mapping[str, Queue]) -> Queue:
+    match = _QUEUE.fullmatch(part)
+    if match is None:
+        raise BadInput(
+            f'"{part}" is no queue: write name, name=slots or name=slots/lane:slots, as in "default=20,mail=8/fast:3".'
+        )
+    name = match["name"].strip()
+    if name not in known:
+        raise UnknownQueue(name, known)
+    queue = known[name]
+    if match["slots"] is None:
+        return queue
+    lanes: dict[str, int | Lane] = dict(queue.lanes)
+    if match["lanes"]:
+        said = dict(lane.rsplit(":", 1) for lane in match["lanes"].split("/")[1:])
+        lanes = {lane: _lane(int(slots), queue.lanes.get(lane)) for lane, slots in said.items()}
+    return Queue(name, concurrency=int(match["slots"]), lanes=lanes, prefetch=queue.prefetch)
+
+
+def _lane(slots: int, former: Lane | None) -> Lane:
+    return Lane(slots, timeout=None if former is None else former.timeout_seconds)

@@ -1,0 +1,56 @@
+"""`asyncjobs run`: a process that runs jobs until it is told to stop."""
+
+import logging
+import os
+import sys
+
+from asyncjobs.cli.failures import BadInput
+from asyncjobs.cli.kit import Asked, Choice, Group, argument, option, verb
+from asyncjobs.cli.queue_words import queues_of
+from asyncjobs.cli.reload import run_reloading
+
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+def add_to(program: Group) -> None:
+    """Declare the verb."""
+    verb(
+        program,
+        "run",
+        argument("named", metavar="[MODULE:ATTR]", required=False),
+        option(
+            "--queues",
+            envvar="ASYNCJOBS_QUEUES",
+            metavar="LIST",
+            help='As "default=20,mail=8/fast:3": queues, slots, slots of lanes.',
+        ),
+        option("--types", envvar="ASYNCJOBS_TYPES", metavar="LIST", help="Only jobs of these types."),
+        option(
+            "--grace", type=float, metavar="SECONDS", help="For how long jobs may end by themselves at a stop.  [default: 25]"
+        ),
+        option("--log-level", type=Choice(_LEVELS), default="info", show_default=True, help="What the log tells."),
+        option("--reload", is_flag=True, help="Start anew when a Python file below this folder changes."),
+        opens=False,
+        settings=("grace",),
+    )(run)
+
+
+async def run(asked: Asked, queues: str | None, types: str | None, log_level: str, *, reload: bool) -> int | None:
+    """Run the jobs of an app until SIGTERM or SIGINT; a second signal cuts the grace short."""
+    if not asked.jobs.handlers:
+        raise BadInput("there is nothing to run: name an app that declares jobs, as in `asyncjobs run myapp:jobs`.")
+    chosen = queues_of(queues, asked.jobs.queues)
+    names = None if types is None else [name.strip() for name in types.split(",") if name.strip()]
+    if reload:
+        return await run_reloading([word for word in sys.argv[1:] if word != "--reload"])
+    log(log_level)
+    asked.note(f"process {os.getpid()} runs jobs; stop it with SIGTERM or Ctrl-C.")
+    await asked.jobs.run(queues=chosen, types=names)
+    return None
+
+
+def log(level: str) -> None:
+    """Lines of the log go to standard error, unless the app has taken care of logging itself."""
+    if not logging.getLogger().handlers:
+        logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s")
+    logging.getLogger("asyncjobs").setLevel(level.upper())

@@ -1,0 +1,67 @@
+"""`asyncjobs stats`: how much waits, runs and failed, and how attempts fared."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+
+from asyncjobs.cli import screen
+from asyncjobs.cli.kit import Asked, Group, option, verb
+from asyncjobs.store.metrics import TypeMetrics
+from asyncjobs.store.overview import Count, LaneUse, Summary
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """What `stats` answers."""
+
+    summary: Summary
+    counts: list[Count]
+    metrics: list[TypeMetrics]
+
+
+def add_to(program: Group) -> None:
+    """Declare the verb."""
+    window = option(
+        "--window", type=float, default=3600.0, metavar="SECONDS", show_default=True, help="How far back attempts count."
+    )
+    verb(program, "stats", window)(stats)
+
+
+async def stats(asked: Asked, window: float) -> None:
+    """Show the unfinished jobs by queue, type and status, the slots in use, and how attempts fared.
+
+    Types marked "no" under "served" wait for a runner that has a handler for them.
+    """
+    admin = asked.jobs.admin
+    found = Stats(await admin.summary(), await admin.stats(), await admin.metrics(window=window))
+    asked.answer(found, lambda: _text(found, window))
+
+
+def _text(found: Stats, window: float) -> str:
+    parts = [screen.record(msgspec.structs.asdict(found.summary) | {"lanes": None})]
+    if found.counts:
+        parts.append(_counts(found.counts))
+    if found.summary.lanes:
+        parts.append(_lanes(found.summary.lanes))
+    if found.metrics:
+        parts.append(f"attempts of the last {timedelta(seconds=window)}:\n{_metrics(found.metrics)}")
+    return "\n\n".join(parts)
+
+
+def _counts(counts: Sequence[Count]) -> str:
+    rows = [(one.queue, one.type, one.status, one.count, one.oldest_at, one.served) for one in counts]
+    return screen.table(("queue", "type", "status", "jobs", "oldest", "served"), rows)
+
+
+def _lanes(lanes: Sequence[LaneUse]) -> str:
+    rows = [(one.queue, one.lane or "(general)", one.runner_id, one.slots, one.in_use) for one in lanes]
+    return screen.table(("queue", "lane", "runner", "slots", "in use"), rows)
+
+
+def _metrics(metrics: Sequence[TypeMetrics]) -> str:
+    rows = [
+        (one.type, one.attempts, f"{one.error_rate:.1%}", one.queue_time.p50, one.queue_time.p95, one.run_time.p50,
+         one.run_time.p95, one.run_time.p99)
+        for one in metrics
+    ]  # fmt: skip
+    return screen.table(("type", "attempts", "errors", "queued p50", "queued p95", "run p50", "run p95", "run p99"), rows)

@@ -1,0 +1,27 @@
+"""Whether a call of the database is under way, for those who must know that it is over."""
+
+import asyncio
+
+
+class UnderWay:
+    """One at a time: `with under_way:` around the call."""
+
+    def __init__(self) -> None:
+        self._is_so = False
+        self._over = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        return self._is_so
+
+    def __enter__(self) -> None:
+        self._is_so = True
+        self._over.clear()
+
+    def __exit__(self, *error: object) -> None:
+        self._is_so = False
+        self._over.set()
+
+    async def wait_over(self) -> None:
+        """Wait until the call that is under way now, if there is one, has ended. Its caller goes on first."""
+        if self._is_so:
+            await self._over.wait()

@@ -1,0 +1,183 @@
+"""Which types a runner may claim while breakers are not closed: the sentences of `runtime/gate.py`."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from asyncjobs.model.breaker import Policy
+from asyncjobs.model.claim import Probe
+from asyncjobs.runtime import gate as module
+from asyncjobs.runtime.gate import Gate
+from tests.support.claims import a_claimed
+
+LETTERS = ("letter", "postcard")
+
+
+class Breakers:
+    """Breakers as a test wants them: what each lets through, None when it is closed."""
+
+    def __init__(self) -> None:
+        self.free: dict[str, int | None] = {"mail": None, "sms": None}
+        self.probes = 1
+        self.looked = 0
+        self.changed: Callable[[str], None] | None = None
+
+    def free_probes(self, service: str) -> int | None:
+        return self.free[service]
+
+    def policy(self, service: str) -> Policy:
+        return Policy(service=service, probes=self.probes, open_seconds=60.0)
+
+    def watch(self, watcher: Callable[[str], None], *, hears: Callable[[], bool]) -> Callable[[], None]:
+        self.changed = watcher
+
+        def forget() -> None:
+            self.changed = None
+
+        return forget
+
+    async def wait_looked(self) -> None:
+        self.looked += 1
+
+
+class World:
+    """A gate of a runner with five types, and its time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.woken = 0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.breakers = Breakers()
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
+        guarded = {"letter": "mail", "postcard": "mail", "text": "sms"}
+        self.gate = Gate(
+            cast("Any", self.breakers), ["plain", *LETTERS, "text", "other"], guarded, [cast("Any", self)], later=self._later
+        )
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.timers.append((self.now + seconds, call))
+
+    def wake(self, *, front: bool) -> None:
+        assert front
+        self.woken += 1
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        due = [call for at, call in self.timers if at <= self.now]
+        self.timers = [(at, call) for at, call in self.timers if at > self.now]
+        for call in due:
+            call()
+
+    def found(self, *ids: int, type: str = "letter", seconds: float = 0.0) -> None:
+        """A call for the probes found these jobs, and one without a breaker."""
+        jobs = [a_claimed(id=id, token=id, type=type) for id in ids]
+        self.gate.claimed(self.gate.probes(), [a_claimed(id=99, type="plain"), *jobs], seconds)
+
+    def ended(self, id: int, type: str = "letter") -> None:
+        self.gate.ended(a_claimed(id=id, token=id, type=type))
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def test_types_of_closed_breakers_are_claimed_like_any_other(world: World) -> None:
+    assert sorted(world.gate.types()) == ["letter", "other", "plain", "postcard", "text"]
+    assert world.gate.probes() == []
+
+
+def test_types_of_an_open_breaker_are_not_claimed_at_all(world: World) -> None:
+    world.breakers.free["mail"] = 0
+    assert sorted(world.gate.types()) == ["other", "plain", "text"]
+    assert world.gate.probes() == []
+
+
+def test_so_many_jobs_of_all_types_of_a_service_as_its_breaker_lets_through_are_probes(world: World) -> None:
+    world.breakers.probes = 3
+    world.breakers.free["mail"] = 2
+    assert sorted(world.gate.types()) == ["other", "plain", "text"]
+    assert world.gate.probes() == [Probe(LETTERS, 2)]
+
+
+def test_a_probe_counts_until_its_attempt_ends(world: World) -> None:
+    world.breakers.probes = 2
+    world.breakers.free["mail"] = 2
+    world.found(1, 2)
+    assert world.gate.probes() == [], "it has claimed them, though they have not asked the breaker yet"
+    woken = world.woken
+    world.ended(1)
+    assert world.woken == woken + 1, "the next may be looked for"
+    assert world.gate.probes() == [Probe(LETTERS, 1)]
+    world.ended(1)
+    world.ended(7, type="plain")
+    assert world.woken == woken + 1, "that was no probe"
+
+
+def test_a_probe_that_hangs_counts_for_as_long_as_one_may_take(world: World) -> None:
+    world.breakers.free["mail"] = 1
+    world.found(1)
+    world.advance(59.9)
+    assert world.gate.probes() == []
+    woken = world.woken
+    world.advance(0.2)
+    assert world.woken > woken, "somebody looks then"
+    assert world.gate.probes() == [Probe(LETTERS, 1)]
+
+
+def test_a_probe_of_one_service_is_none_of_another(world: World) -> None:
+    world.breakers.free |= {"mail": 1, "sms": 1}
+    world.found(1)
+    assert world.gate.probes() == [], "of texts there were none: they are not looked for again at once"
+    world.advance(0.2)
+    assert world.gate.probes() == [Probe(("text",), 1)]
+
+
+@pytest.mark.parametrize(("seconds", "hold"), [(0.0, 0.1), (0.004, 0.1), (0.5, 10.0)])
+def test_a_look_that_found_too_few_is_not_repeated_before_twenty_times_its_cost(
+    world: World, seconds: float, hold: float
+) -> None:
+    world.breakers.free["mail"] = 1
+    world.found(seconds=seconds)
+    world.advance(hold * 0.99)
+    assert world.gate.probes() == []
+    assert world.woken == 0
+    world.advance(hold * 0.02)
+    assert world.woken == 1, "whoever wanted one meanwhile looks then"
+    assert world.gate.probes() == [Probe(LETTERS, 1)]
+
+
+def test_nobody_is_woken_for_a_look_that_nobody_missed(world: World) -> None:
+    world.breakers.free["mail"] = 1
+    world.found()
+    world.advance(1.0)
+    assert world.woken == 0
+
+
+def test_whenever_a_breaker_lets_more_through_the_coordinators_look_at_the_front(world: World) -> None:
+    world.breakers.free["mail"] = 1
+    world.found()
+    world.gate._changed("mail")
+    assert world.woken == 1
+    assert world.gate.probes() == [Probe(LETTERS, 1)], "at once, whatever the last look cost"
+    world.breakers.free["mail"] = 0
+    world.gate._changed("mail")
+    world.gate._changed("a service of another program")
+    assert world.woken == 1
+
+
+async def test_it_follows_the_breakers_from_open_to_close(world: World) -> None:
+    await world.gate.open()
+    assert world.breakers.looked == 1, "it is known how they are"
+    assert world.breakers.changed == world.gate._changed
+    world.gate.close()
+    world.gate.close()
+    assert world.breakers.changed is None
+
+
+async def test_without_a_type_that_has_a_breaker_nothing_is_waited_for(world: World) -> None:
+    gate = Gate(cast("Any", world.breakers), ["plain"], {}, [], later=world._later)
+    await gate.open()
+    assert (gate.types(), world.breakers.looked) == (["plain"], 0)
