@@ -586,7 +586,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a987706ef523483a
+-- body: 0192ccdd0ec1960e
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)

@@ -55,7 +55,10 @@ BEGIN
         -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
         SELECT EXISTS (SELECT FROM asyncjobs.pauses) INTO _any_paused FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF _any_paused THEN
-            RETURN QUERY SELECT f.* FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
+            RETURN QUERY SELECT f.kind, f.scan, f.queue, f.id, f.token, f.lane, f.type, f.version, f.payload, f.priority, f.place, f.attempts,
+                f.max_attempts, f.timeout, f.snoozes, f.rescues, f.scheduled_at, f.run_at, f.started_at, f.correlation_id, f.parent_job_id,
+                f.created_by, f.dedup_key, f.serialization_key, f.requeued_from, f.trace_context, f.progress, f.last_error, f.created_at
+            FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
                 ARRAY[_queue], ARRAY[NULL::text], ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, false,
                 _token_base, _token_seq, NULL, NULL, NULL) AS f;
         ELSIF _any_paused IS NULL THEN
