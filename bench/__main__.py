@@ -3,7 +3,7 @@
     python -m bench [NAME …] [--peers] [--rounds 5] [--smoke] [--out build/bench]
 
 Contenders are ours and statements written by hand, with `--peers` also the libraries that `make bench-peers` installs. Answers
-are printed, and written as JSON lines. `--smoke` asks with a handful of jobs, to see that nothing rots.
+are printed, and written as JSON lines, as a table and as a plot. `--smoke` asks with a handful of jobs, to see that nothing rots.
 """
 
 import argparse
@@ -15,9 +15,11 @@ from types import ModuleType
 
 from bench import questions
 from bench.lab import Lab
+from bench.plot import plot
 from bench.programs import FLOOR, LIBRARIES, OURS, OWN, Programs
 from bench.results import Results
 from bench.server import connected, server, settings
+from bench.summary import summary
 
 _ALL = [module.name for module in pkgutil.iter_modules(questions.__path__)]
 
@@ -29,7 +31,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", metavar="TEXT", default="", help="only contenders with this in their name")
     parser.add_argument("--rounds", type=int, default=5, help="how often each is measured")
     parser.add_argument("--smoke", action="store_true", help="once, with a handful of jobs")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder for results.jsonl")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder for what is written")
     arguments = parser.parse_args()
     for name in arguments.names:
         if name not in _ALL:
@@ -48,7 +50,7 @@ async def _ask_all(dsn: str, arguments: argparse.Namespace) -> None:
         for name, value in results.settings.items():
             print(f"{name}: {value}")
         lab = Lab(connection, dsn, results, programs, rounds=0 if arguments.smoke else arguments.rounds)
-        known = (OURS, FLOOR) if arguments.smoke else (*OWN, *LIBRARIES) if arguments.peers else OWN
+        known = ((OURS, FLOOR) if arguments.smoke else OWN) + (LIBRARIES if arguments.peers else ())
         lab.contenders = [contender for contender in known if arguments.only in contender.name]
         for name in arguments.names or _ALL:
             module = importlib.import_module(f"bench.questions.{name}")
@@ -57,6 +59,9 @@ async def _ask_all(dsn: str, arguments: argparse.Namespace) -> None:
             results.show(module.WORKLOADS, _question(module))
             results.write(arguments.out / "results.jsonl")
         results.show_missing()
+    lines = results.lines()
+    (arguments.out / "summary.md").write_text(summary(lines), encoding="utf-8")
+    plot(lines, arguments.out / "results.svg")
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from typing import NamedTuple
 
 from bench.server import Connection, connected, database_at
+from bench.usage import Usage
 
 _COUNTS = """
     SELECT d.xact_commit + d.xact_rollback AS transactions,
@@ -23,6 +24,7 @@ class Counts(NamedTuple):
     wal_bytes: float
     #: Row versions that updates and deletes made obsolete.
     dead_tuples: float
+    server_cpu_seconds: float
 
     def since(self, before: "Counts") -> "Counts":
         return Counts(*(now - then for now, then in zip(self, before, strict=True)))
@@ -48,4 +50,5 @@ class Counters:
         assert row is not None
         async with connected(self._dsn) as inside:
             dead: int = await inside.fetchval(_DEAD)
-        return Counts(row["transactions"], row["statements"], row["wal"], dead)
+        server = await Usage.of_server(self._connection)
+        return Counts(row["transactions"], row["statements"], row["wal"], dead, server.family_cpu_seconds())

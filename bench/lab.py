@@ -18,6 +18,10 @@ from bench.results import Results
 from bench.server import Connection, connected, database_at
 
 _LOOK_SECONDS = 0.02
+#: A million jobs, of a library that enqueues them one by one.
+_FILL_SECONDS = 3600.0
+#: Until what has run is finished in the database.
+_FINISH_SECONDS = 30.0
 
 #: What a contender is asked to do before it is measured, as in `contenders.speaking`.
 Filling = Sequence[Mapping[str, Any]]
@@ -33,6 +37,8 @@ class Ran(NamedTuple):
     ended: list[float]
     waits: list[float]
     disordered: int
+    #: The most that all workers held resident at once.
+    peak_mb: float
 
     @property
     def seconds(self) -> float:
@@ -68,7 +74,7 @@ class Lab:
     async def compare(self, workload: str, case: str, measure: Measure, among: Sequence[Contender] | None = None) -> None:
         """Let each take its turn in each round. One that cannot is said, and sits the rest out; among our own it is an error."""
         began = time.monotonic()
-        present = list(self.contenders if among is None else among)
+        present = [contender for contender in self.contenders if among is None or contender in among]
         for _ in range(max(1, self.rounds)):
             for contender in list(present):
                 try:
@@ -85,7 +91,12 @@ class Lab:
     @asynccontextmanager
     async def database(self, contender: Contender, *filling: Mapping[str, Any]) -> AsyncGenerator[str]:
         """The DSN of a database of its own, filled as it was asked."""
-        key = (contender.name, json.dumps(filling))
+        if self.smoke:
+            name = await self._template(contender, filling)
+            yield database_at(self.dsn, name)
+            await self._drop(name)
+            return
+        key = (contender.name, json.dumps([contender.options, filling]))
         if key not in self._templates:
             self._templates[key] = await self._template(contender, filling)
         name = await self._create(self._templates[key])
@@ -107,7 +118,7 @@ class Lab:
             self.results.versions[contender.name] = f"{program.version} ({program.runtime})"
             await program.ask("prepare")
             for step in filling:
-                await program.ask(**step)
+                await program.ask(**step, patience=_FILL_SECONDS)
         async with connected(dsn) as inside:
             await inside.execute("VACUUM (ANALYZE)")
         return name
@@ -133,28 +144,37 @@ class Lab:
         async with AsyncExitStack() as stack:
             programs = [await stack.enter_async_context(self.started(contender, dsn)) for _ in range(workers)]
             await asyncio.gather(*(program.ask("work", concurrency=concurrency, **work) for program in programs))
-            await self.until(programs, count)
+            peak = await self.until(programs, count)
             reports = [await program.ask("report") for program in programs]
+            if whole:
+                await self._all_finished(programs[0], contender)
             for program in programs:
                 await program.ask("stop")
-            left = (await programs[0].ask("left"))["count"]
-            if whole and left:
-                raise ContenderError(f"{contender.name} left {left} of {count} jobs unfinished")
         return Ran(
             count,
             min(report["began"] for report in reports if report["began"]),
             [at for report in reports for at in report["ended"]],
             [seconds for report in reports for seconds in report["waits"]],
             sum(report["disordered"] for report in reports),
+            peak,
         )
 
-    async def until(self, programs: Sequence[Program], count: int) -> None:
-        """Wait until they have run so many jobs together."""
-        before, moved_at = -1, time.monotonic()
+    async def _all_finished(self, program: Program, contender: Contender) -> None:
+        """A handler has ended before its job is finished in the database, and some never write that down."""
+        began = time.monotonic()
+        while left := (await program.ask("left"))["count"]:
+            if time.monotonic() - began > _FINISH_SECONDS:
+                raise ContenderError(f"{contender.name} left {left} jobs unfinished")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def until(self, programs: Sequence[Program], count: int) -> float:
+        """Wait until they have run so many jobs together. Returns the most MB that all of them held resident at once."""
+        peak, before, moved_at = 0.0, -1, time.monotonic()
         while True:
             ran = sum([(await program.ask("ran"))["count"] for program in programs])
+            peak = max(peak, sum(program.usage.memory_mb() for program in programs))
             if ran >= count:
-                return
+                return peak
             if ran != before:
                 before, moved_at = ran, time.monotonic()
             elif time.monotonic() - moved_at > PATIENCE_SECONDS:

@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
+from bench.usage import Usage
+
 ROOT = Path(__file__).parents[1]
 #: Where `make bench-peers` installs other projects' packages.
 PEERS = ROOT / ".venv" / "peers"
@@ -33,6 +35,11 @@ class Contender(NamedTuple):
     has_keys: bool = False
     #: Ours, or statements written by hand: it has to run everywhere.
     is_own: bool = True
+    #: Of the jobs that others are given: a slow one shows its rate with fewer.
+    share: float = 1.0
+
+    def some(self, count: int) -> int:
+        return max(1, int(count * self.share))
 
 
 OURS = Contender("asyncjobs", (sys.executable, "-m", "bench.contenders.ours"), has_keys=True)
@@ -42,18 +49,18 @@ BATCHING = FLOOR._replace(name="floor, batches of 500", options={"batch": 500})
 OWN = (OURS, PREFETCHING, FLOOR, BATCHING)
 
 
-def _peer(name: str, *command: str, has_keys: bool = False, **options: Any) -> Contender:
-    return Contender(name, command, options, has_keys=has_keys, is_own=False)
+def _peer(name: str, *command: str, has_keys: bool = False, share: float = 1.0) -> Contender:
+    return Contender(name, command, has_keys=has_keys, is_own=False, share=share)
 
 
 _PYTHON = str(PEERS / "bin" / "python")
 _GRAPHILE = _peer("graphile-worker", "node", "bench/peers/graphile_worker.mjs", has_keys=True)
 LIBRARIES = (
-    _peer("procrastinate", _PYTHON, "-m", "bench.peers.procrastinate", has_keys=True),
+    _peer("procrastinate", _PYTHON, "-m", "bench.peers.procrastinate", has_keys=True, share=0.1),
     _peer("pgqueuer", _PYTHON, "-m", "bench.peers.pgqueuer", has_keys=True),
     _peer("chancy", _PYTHON, "-m", "bench.peers.chancy"),
     _peer("oban", _PYTHON, "-m", "bench.peers.oban"),
-    _peer("saq", _PYTHON, "-m", "bench.peers.saq", has_keys=True),
+    _peer("saq", _PYTHON, "-m", "bench.peers.saq", has_keys=True, share=0.1),
     _GRAPHILE,
     _GRAPHILE._replace(name="graphile-worker, local queue 500", options={"localQueue": 500}),
     _peer("pg-boss", "node", "bench/peers/pg_boss.mjs", has_keys=True),
@@ -67,25 +74,26 @@ class Program:
         self._process = process
         self._name = name
         self._errors = errors
+        self.usage = Usage(process.pid)
         self.version = self.runtime = "?"
 
     async def hello(self) -> None:
-        said = await self._answer()
+        said = await self._answer(PATIENCE_SECONDS)
         self.version, self.runtime = said["version"], said["runtime"]
 
-    async def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+    async def ask(self, do: str, *, patience: float = PATIENCE_SECONDS, **arguments: Any) -> dict[str, Any]:
         """Raises ContenderError, also when it takes too long."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
-        return await self._answer()
+        return await self._answer(patience)
 
-    async def _answer(self) -> dict[str, Any]:
+    async def _answer(self, patience: float) -> dict[str, Any]:
         assert self._process.stdout is not None
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(patience):
                 line = await self._process.stdout.readline()
         except TimeoutError:
-            raise ContenderError(f"{self._name} did not answer within {PATIENCE_SECONDS:g} s") from None
+            raise ContenderError(f"{self._name} did not answer within {patience:g} s") from None
         if not line:
             raise ContenderError(f"{self._name} ended: {self._last_words()}")
         answer: dict[str, Any] = json.loads(line)
@@ -96,7 +104,8 @@ class Program:
     def _last_words(self) -> str:
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace").strip().splitlines()
-        return said[-1] if said else "without a word"
+        errors = [line.strip() for line in said if "Error" in line]
+        return (errors or said or ["without a word"])[-1]
 
     async def end(self) -> None:
         assert self._process.stdin is not None

@@ -38,49 +38,48 @@ class Results:
     def missing(self, workload: str, case: str, contender: str, why: str) -> None:
         self._missing[contender, why] = f"{workload} {case}"
 
-    def rows(self) -> list[dict[str, Any]]:
-        """A row for each workload, case, figure and contender."""
-        rows: list[dict[str, Any]] = []
+    def lines(self) -> list[dict[str, Any]]:
+        """One for each workload, case, figure and contender."""
+        lines: list[dict[str, Any]] = []
         for (workload, case, figure), of_all in self._samples.items():
             base = statistics.median(of_all[BASE]) if BASE in of_all else None
             for contender, samples in of_all.items():
                 median = statistics.median(samples)
                 row = {"workload": workload, "case": case, "figure": figure, "contender": contender, "median": median}
                 row |= {"least": min(samples), "most": max(samples), "samples": samples}
-                rows.append(row | ({"of_floor": median / base} if base else {}))
-        return rows
+                lines.append(row | ({"of_floor": median / base} if base else {}))
+        return lines
 
     def write(self, path: Path) -> None:
         """As JSON lines; the first says what it was measured on, the last ones who is missing."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines: list[dict[str, Any]] = [{"settings": self.settings, "versions": self.versions}, *self.rows()]
+        lines: list[dict[str, Any]] = [{"settings": self.settings, "versions": self.versions}, *self.lines()]
         lines += [{"missing": contender, "why": why, "at": at} for (contender, why), at in self._missing.items()]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
     def show(self, workloads: str, question: str) -> None:
-        """Print what is known of these workloads: a table with a row for each contender and a column for each figure."""
-        wanted = [row for row in self.rows() if row["workload"] in workloads.split(", ")]
-        columns = list(dict.fromkeys((row["workload"], row["case"], row["figure"]) for row in wanted))
+        """Print what is known of these workloads."""
         table = Table(title=f"{workloads}: {question}", title_justify="left")
-        table.add_column("")
-        for workload, case, figure in columns:
-            table.add_column(f"{workload} {case}\n{figure}", justify="right")
-        for contender in dict.fromkeys(row["contender"] for row in wanted):
-            cells = {(row["workload"], row["case"], row["figure"]): _cell(row) for row in wanted if row["contender"] == contender}
-            table.add_row(contender, *(cells.get(column, "–") for column in columns))
-        Console(width=max(100, 26 + 20 * len(columns))).print(table)
+        for column in ("", "", "median", "least – most", f"of {BASE}"):
+            table.add_column(column, justify="right" if column else "left")
+        section = ""
+        for row in self.lines():
+            if row["workload"] in workloads.split(", "):
+                heading = f"{row['workload']} {row['case']}: {row['figure']}"
+                if heading != section:
+                    table.add_section()
+                spread = f"{number(row['least'])} – {number(row['most'])}"
+                ratio = f"{row['of_floor']:.2f}" if "of_floor" in row else ""
+                table.add_row(heading if heading != section else "", row["contender"], number(row["median"]), spread, ratio)
+                section = heading
+        Console(width=110).print(table)
 
     def show_missing(self) -> None:
         for (contender, why), at in self._missing.items():
             print(f"without {contender} (from {at} on): {why}")
 
 
-def _cell(row: Mapping[str, Any]) -> str:
-    of_floor = f"\n×{row['of_floor']:.2f}" if row.get("of_floor") and row["contender"] != BASE else ""
-    return f"{number(row['median'])} ({number(row['least'])}–{number(row['most'])}){of_floor}"
-
-
 def number(value: float) -> str:
     """With as many digits as mean something."""
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 else 4
+    digits = 0 if abs(value) >= 100 or value == 0 else 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 else 4
     return f"{value:,.{digits}f}"

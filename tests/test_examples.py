@@ -129,6 +129,14 @@ OUTPUT = {
         "slots: 1.0 fast, 3.0 general",
         "scheduled: 1.0",
     ],
+    "tracing.py": [
+        "POST /orders",
+        "  enqueue tracing.charge",
+        "    attempt tracing.charge retry",
+        "    attempt tracing.charge completed",
+        "      ask the bank",
+        "linked by acks: 2",
+    ],
     "graceful_shutdown.py": [
         "at the stop: short finished",
         "at the stop: long cleaned up",

@@ -11,11 +11,12 @@ from asyncjobs.admin.finding import Finding
 from asyncjobs.admin.keys import Keys
 from asyncjobs.admin.letters import Letters
 from asyncjobs.admin.pauses import Pauses
+from asyncjobs.admin.pruning import Pruning
 from asyncjobs.admin.schedules import Schedules
 
 __all__ = ["Admin"]
 
 
 @final
-class Admin(Finding, Keys, Letters, Pauses, Schedules, Breakers):
+class Admin(Finding, Keys, Letters, Pauses, Schedules, Breakers, Pruning):
     """What operators do. The app must be open; it need not run jobs."""

@@ -1,5 +1,7 @@
 """Looking: how much of what is there, one job, the jobs of one user action, who runs them."""
 
+from typing import Final
+
 from asyncjobs.admin.desk import Desk
 from asyncjobs.config import config_seconds
 from asyncjobs.model.explanation import Explanation, explain
@@ -9,8 +11,10 @@ from asyncjobs.runtime.opened import not_found
 from asyncjobs.store import explaining, leases, metrics, overview, runners
 from asyncjobs.store.leases import Lease
 from asyncjobs.store.metrics import TypeMetrics
-from asyncjobs.store.overview import Count, Sample, Summary
+from asyncjobs.store.overview import Count, Sample, Sized, Summary
 from asyncjobs.store.runners import RunnerRow
+
+_WINDOW: Final = 10_000
 
 
 class Overview(Desk):
@@ -59,6 +63,10 @@ class Overview(Desk):
             behind = await self._do("explain", lambda link: explaining.facts(link, head_id, self._breaker_of))
             head = None if behind is None else explain(behind)
         return explain(facts, head)
+
+    async def largest(self, *, limit: int = 10) -> list[Sized]:
+        """The largest payloads among the newest 10,000 jobs: what fills the memory of runners, and slows the table down."""
+        return await self._do("largest", lambda link: overview.largest(link, limit, _WINDOW))
 
     async def trace(self, correlation_id: str, /, *, limit: int = 1_000) -> list[Job]:
         """The jobs of one correlation id, those that wait among them, in the order in which they were made."""

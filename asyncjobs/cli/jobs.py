@@ -28,6 +28,7 @@ def add_to(program: Group) -> None:
     verb(jobs, "list", *JOBS, BEFORE, LIMIT)(list_jobs)
     verb(jobs, "show", argument("job_id", type=int))(show)
     verb(jobs, "explain", argument("job_id", type=int))(explain)
+    verb(jobs, "largest", LIMIT)(largest)
     verb(jobs, "trace", argument("correlation_id"))(trace)
     verb(
         jobs,
@@ -69,6 +70,13 @@ async def explain(asked: Asked, job_id: int) -> None:
     """Say why a job does not run: the first thing that has to change before it does."""
     why = await asked.jobs.admin.explain(job_id)
     asked.answer(why, lambda: _explained(why))
+
+
+async def largest(asked: Asked, limit: int) -> int | None:
+    """Show the largest payloads among the newest 10,000 jobs."""
+    jobs = await asked.jobs.admin.largest(limit=limit)
+    rows = [(job.id, job.type, job.queue, job.status, f"{job.payload_bytes:,}") for job in jobs]
+    return found(asked, "job", jobs, lambda: screen.table(("id", "type", "queue", "status", "bytes"), rows), filtered=False)
 
 
 async def trace(asked: Asked, correlation_id: str) -> int | None:

@@ -22,13 +22,14 @@ _ANSWER_SECONDS: Final = 1.0
 
 
 @contextmanager
-def serve_probes(jobs: AsyncJobs, /, *, host: str = "", port: int = 8080) -> Generator[int]:
+def serve_probes(jobs: AsyncJobs, /, *, host: str = "", port: int = 8080, runs: bool = True) -> Generator[int]:
     """Answer probes while the context lasts, on every interface unless a host is named; the port (0: a free one).
 
-    Before `jobs` is open and after it is closed it is alive, and not ready. OSError when the port is taken.
+    Before `jobs` is open and after it is closed it is alive, and not ready; nor is it before a runner has started, unless
+    `runs=False` says that the process only enqueues. OSError when the port is taken.
     """
     server = _Server((host, port), _Probe)
-    server.jobs = jobs
+    server.jobs, server.runs = jobs, runs
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="asyncjobs probes", daemon=True)
     thread.start()
     try:
@@ -43,6 +44,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False  # a client that says nothing must not hold up the end
     jobs: AsyncJobs
+    runs: bool
 
 
 class _Probe(BaseHTTPRequestHandler):
@@ -55,7 +57,7 @@ class _Probe(BaseHTTPRequestHandler):
         problems = {"/live": _why_dead, "/ready": _why_unready}.get(self.path.partition("?")[0])
         if problems is None:
             self._answer(HTTPStatus.NOT_FOUND, "there are /live and /ready")
-        elif found := problems(cast("_Server", self.server).jobs):
+        elif found := problems(cast("_Server", self.server)):
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(found))
         else:
             self._answer(HTTPStatus.OK, "ok")
@@ -72,19 +74,26 @@ class _Probe(BaseHTTPRequestHandler):
         """A line for each probe would be noise."""
 
 
-def _why_dead(jobs: AsyncJobs) -> list[str]:
+def _why_dead(server: _Server) -> list[str]:
     # Plain reads, from another thread on purpose: the loop may stand still.
     return [
         f"runner {runner.id}: the event loop has not turned for {beating.loop_stalled_seconds:.0f} s"
-        for runner in list(jobs.runners)
+        for runner in list(server.jobs.runners)
         if (beating := runner.heartbeat).loop_stalled_seconds >= beating.stall_limit_seconds
     ]
 
 
-def _why_unready(jobs: AsyncJobs) -> list[str]:
+def _problems(server: _Server) -> list[str]:
+    health = server.jobs.health()
+    if server.runs and health.is_open and not health.runners:
+        return ["no runner has started"]
+    return health.problems
+
+
+def _why_unready(server: _Server) -> list[str]:
     answer: Future[list[str]] = Future()
     try:
-        jobs.loop("a probe was answered").call_soon_threadsafe(lambda: answer.set_result(jobs.health().problems))
+        server.jobs.loop("a probe was answered").call_soon_threadsafe(lambda: answer.set_result(_problems(server)))
         return answer.result(_ANSWER_SECONDS)
     except TimeoutError:
         return ["the event loop does not answer"]

@@ -78,6 +78,21 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     halted_keys: int
 
 
+class Sized(msgspec.Struct, frozen=True):
+    """A job and how many bytes its payload has as JSON."""
+
+    id: int
+    type: str
+    queue: str
+    status: Status
+    payload_bytes: int
+
+
+async def largest(link: Link, limit: int, window: int) -> list[Sized]:
+    """The largest payloads among the newest `window` jobs."""
+    return [Sized(*row) for row in await link.fetch("largest_payloads", limit, window)]
+
+
 async def sample(link: Link) -> Sample:
     """What there is now: three statements, of which none reads finished jobs (waiting ones are counted)."""
     counts = await stats(link)

@@ -37,3 +37,10 @@ async def prune(link: Link, keep: Keep, batch: int, fence: Fence | None = None) 
     if not row["held"]:
         raise LeaseLost(str(under[0]))
     return Pruned(row["jobs"], row["letters"], row["runners"], row["dedup_keys"], row["more"])
+
+
+async def prunable(link: Link, keep: Keep) -> Pruned:
+    """How much there is to delete, about: what somebody holds, or a halted key needs, is counted and will be spared."""
+    times = (keep.completed, keep.cancelled, keep.letters, keep.runners, list(keep.types), list(keep.types.values()))
+    (row,) = await link.fetch("prunable", *times, timeout=300)
+    return Pruned(row["jobs"], row["letters"], row["runners"], row["dedup_keys"], more=any(row))

@@ -27,7 +27,8 @@ class Ours(Contender):
         types: int = max(queues, options.get("types", 1))
         self.types = [self._declare(f"note {number}", self.queues[number % queues]) for number in range(types)]
         self.keyed = self._declare("keyed", "default", "{key}")
-        self.jobs = AsyncJobs(dsn, routers=[self.router])
+        # One app in all, as programs have: a type looks for the open app that includes it.
+        self.jobs = AsyncJobs(dsn, queues=[Queue(name) for name in self.queues], routers=[self.router])
 
     def _declare(self, name: str, queue: str, key: str | None = None) -> Note:
         @self.router.job(name, queue=queue, serialize_by=key)
@@ -39,18 +40,11 @@ class Ours(Contender):
     def _of(self, job: Payload) -> Note:
         return self.keyed if job.key else self.types[job.number % len(self.types)]
 
-    def _app(self, concurrency: int = 1) -> AsyncJobs:
-        each = max(1, concurrency // len(self.queues))
-        prefetch = self.options.get("prefetch", 0)
-        queues = [Queue(name, concurrency=each, prefetch=prefetch) for name in self.queues]
-        return AsyncJobs(self.dsn, queues=queues, routers=[self.router])
-
     async def prepare(self) -> None:
-        await self._app().migrate()
+        await self.jobs.migrate()
 
     @asynccontextmanager
     async def enqueueing(self, connections: int) -> AsyncGenerator[None]:  # noqa: ARG002 - one does, since enqueues share inserts
-        self.jobs = self._app()
         async with self.jobs:
             yield
 
@@ -63,7 +57,9 @@ class Ours(Contender):
 
     @asynccontextmanager
     async def working(self, concurrency: int) -> AsyncGenerator[None]:
-        async with self._app(concurrency).runner():
+        each, prefetch = max(1, concurrency // len(self.queues)), self.options.get("prefetch", 0)
+        queues = [Queue(name, concurrency=each, prefetch=prefetch) for name in self.queues]
+        async with self.jobs.runner(queues=queues):
             yield
 
 

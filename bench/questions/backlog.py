@@ -13,18 +13,14 @@ TOMORROW = 86_400
 
 async def ask(lab: Lab) -> None:
     count, beside = lab.size(20_000, 200), lab.size(500_000, 1_000)
-    now: dict[str, Any] = {"do": "fill", "count": count}
-    others: list[dict[str, Any]] = [
-        {"do": "fill", "count": beside},
-        {"do": "finish"},
-        {"do": "fill", "count": beside, "delay": TOMORROW},
-    ]
-    fillings: dict[str, list[dict[str, Any]]] = {"alone": [now], f"beside {2 * beside:,}": [*others, now]}
-    for case, filling in fillings.items():
+    for case, others in (("alone", 0), (f"beside {2 * beside:,}", beside)):
 
-        async def measure(contender: Contender, filling: list[dict[str, Any]] = filling) -> Mapping[str, float]:
-            async with lab.database(contender, *filling) as dsn:
-                return {"jobs/s": (await lab.drain(contender, dsn, count, concurrency=50)).per_second}
+        async def measure(contender: Contender, others: int = others) -> Mapping[str, float]:
+            now: dict[str, Any] = {"do": "fill", "count": contender.some(count)}
+            finished: list[dict[str, Any]] = [{"do": "fill", "count": others}, {"do": "finish"}]
+            future: dict[str, Any] = {"do": "fill", "count": others, "delay": TOMORROW}
+            async with lab.database(contender, *([*finished, future] if others else []), now) as dsn:
+                return {"jobs/s": (await lab.drain(contender, dsn, now["count"], concurrency=50)).per_second}
 
         await lab.compare("W9", case, measure)
         await lab.forget()

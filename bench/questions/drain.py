@@ -18,8 +18,8 @@ async def ask(lab: Lab) -> None:
         async def measure(
             contender: Contender, workers: int = workers, concurrency: int = concurrency, count: int = count
         ) -> Mapping[str, float]:
-            async with lab.database(contender, {"do": "fill", "count": count}) as dsn:
-                ran = await lab.drain(contender, dsn, count, concurrency=concurrency, workers=workers)
+            async with lab.database(contender, {"do": "fill", "count": contender.some(count)}) as dsn:
+                ran = await lab.drain(contender, dsn, contender.some(count), concurrency=concurrency, workers=workers)
                 return {"jobs/s": ran.per_second}
 
         await lab.compare(workload, f"concurrency {concurrency}", measure)

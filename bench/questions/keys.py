@@ -17,10 +17,12 @@ async def ask(lab: Lab) -> None:
         async def measure(
             contender: Contender, keys: int = keys, concurrency: int = concurrency, count: int = count
         ) -> Mapping[str, float]:
-            async with lab.database(contender, {"do": "fill", "count": count, "keys": keys}) as dsn:
-                ran = await lab.drain(contender, dsn, count, concurrency=concurrency, keys=keys)
-                if ran.disordered and contender.is_own:
-                    raise ContenderError(f"{ran.disordered} jobs overlapped an earlier one of their key, or came before it")
-                return {"jobs/s": ran.per_second, "out of order": ran.disordered}
+            # Others run ten a second of one key: a tenth of the jobs shows it in ten seconds.
+            jobs = count if contender.is_own else count // 10
+            async with lab.database(contender, {"do": "fill", "count": jobs, "keys": keys}) as dsn:
+                ran = await lab.drain(contender, dsn, jobs, concurrency=concurrency, keys=keys)
+                if ran.disordered:
+                    raise ContenderError(f"{ran.disordered} jobs started before an earlier one of their key had ended")
+                return {"jobs/s": ran.per_second}
 
         await lab.compare("W10", case, measure, [contender for contender in lab.contenders if contender.has_keys])

@@ -77,7 +77,7 @@ async def test_a_database_that_is_away_is_code_4_without_traceback(module: str, 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["jobs", "lst"], "Did you mean 'list'?"),
+        (["jobs", "explian"], "Did you mean 'explain'?"),
         (["jobs", "list", "--status", "pnding"], "'pnding' is not one of 'waiting', 'scheduled', 'pending'"),
         (["jobs", "show", "seven"], "'seven' is not a valid integer"),
         (["jobs", "list", "--nope"], "No such option"),

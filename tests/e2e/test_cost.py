@@ -12,7 +12,7 @@ from asyncjobs.store.database import Connection
 from tests.support.costs import Calls, Memory, Meter
 from tests.support.proxy import Proxy
 
-FINISH = r"\.finish(_one)?\("
+FINISH = r"\.finish(_\w+)?\("
 ENQUEUE = r"\.enqueue\("
 COUNT = 1_000
 

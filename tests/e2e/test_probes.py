@@ -75,9 +75,10 @@ async def test_runner_that_polls_needs_no_listener(dsn: str) -> None:
 
 async def test_app_that_only_enqueues_is_ready_when_it_is_open(dsn: str) -> None:
     jobs = AsyncJobs(dsn)
-    with serve_probes(jobs, host="127.0.0.1", port=0) as port:
+    with serve_probes(jobs, port=0, runs=False) as port, serve_probes(jobs, port=0) as runs_port:
         async with jobs:
             assert await probe(port, "/ready") == (200, "ok")
+            assert await probe(runs_port, "/ready") == (503, "no runner has started")
 
 
 async def test_loop_that_stands_still_is_not_ready_at_once_and_dead_after_the_limit(dsn: str) -> None:
@@ -94,8 +95,8 @@ async def test_loop_that_stands_still_is_not_ready_at_once_and_dead_after_the_li
 
 
 def died(port: int) -> tuple[int, str]:
-    answer = ask(port, "/live")
-    while answer[0] == HTTPStatus.OK:
+    answer, ends = ask(port, "/live"), time.monotonic() + 30
+    while answer[0] == HTTPStatus.OK and time.monotonic() < ends:
         time.sleep(0.05)
         answer = ask(port, "/live")
     return answer

@@ -145,7 +145,7 @@ CASE
     ELSE (status = ANY (ARRAY['pending'::text, 'scheduled'::text, 'failed'::text, 'waiting'::text, 'paused'::text]))
 END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0))),
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
+) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0, fillfactor=50);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, priority, place) WHERE (status = 'pending'::text);
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL));
 CREATE INDEX jobs_claim_rescued ON asyncjobs.jobs USING btree (queue, priority, place) WHERE ((status = 'pending'::text) AND (rescues > 0));
@@ -238,7 +238,7 @@ CREATE TABLE asyncjobs.schedules (
     CONSTRAINT schedules_disabled_because_check CHECK ((disabled_because = ANY (ARRAY['operator'::text, 'removed'::text, 'failed'::text]))),
     CONSTRAINT schedules_enabled_check CHECK ((enabled = (disabled_because IS NULL))),
     CONSTRAINT schedules_pkey PRIMARY KEY (name)
-) WITH (fillfactor=70);
+) WITH (fillfactor=50);
 
 CREATE TABLE asyncjobs.serialized_jobs (
     id bigint NOT NULL,

@@ -71,6 +71,16 @@ class Exporting:
             timeout=20.0,
         )
 
+    async def fresh(self) -> Scrape:
+        """A scrape with a sample that was begun after this call: the second pass that ends from now on."""
+
+        def passes() -> float:
+            return self.scrape().sum("asyncjobs_duty_passes_total", duty=prometheus.DUTY)
+
+        wanted = passes() + 2
+        await eventually(lambda: passes() >= wanted, description="two more passes have ended", timeout=20.0)
+        return self.scrape()
+
     async def live(self) -> None:
         """What the tests look at: completed, failed, snoozed and dead jobs, a halted key, an open breaker, one that runs."""
         for what in ("fine", "fine", "snooze", "die"):

@@ -61,6 +61,16 @@ CREATE TABLE asyncjobs.jobs (
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
 
+-- Half of each page is left for a claim and an outcome to write their versions of a row next to it, where the room of the former is
+-- found again without a vacuum. They can never be HOT updates: `status` is in the conditions of indexes. Measured, no vacuum, with a
+-- payload of a kilobyte and with none: a job that ran took 2,777 and 496 bytes of the table and 815 and 798 of the log; at 85 %
+-- 3,979 and 539, and 2,368 and 903; at 40 % 4,096 and 471, and 871 and 842. The price: one that only waits takes 2,731 and 373, at
+-- 85 % 1,638 and 216.
+-- A vacuum is due after 2,000 and 2 % dead rows, analyze after 5 %, and neither pauses: a claim from the front walks what is dead
+-- there (2,000: 0.2 ms and 58 pages; 12,000: 1 ms and 336; 100,000: 9 to 27 ms and 2,770; none: 0.02 ms and 3). With 500,000
+-- finished rows that is 12,000; with the server's own 20 % it would be 100,000.
+ALTER TABLE asyncjobs.jobs SET (fillfactor = 50);
+
 -- What a claim reads: the general scan, and one scan per lane. Acks never use them: they go by primary key.
 CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, priority, place) WHERE status = 'pending';
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs (queue, lane, priority, place) WHERE status = 'pending' AND lane IS NOT NULL;
@@ -105,12 +115,16 @@ CREATE TABLE asyncjobs.serialized_jobs (
     CONSTRAINT serialized_jobs_halt_check CHECK (halted_at IS NULL OR job_id IS NOT NULL)
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+-- As for `jobs`, but lines may be long, and a row is written to once before it is deleted: a job took 1,840 bytes of the log, with full
+-- pages 1,900, with half of them 1,791; a row that waits took 172 bytes, 145, and 285.
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs (serialization_key, place);
 -- One dispatched job per key, whatever a process believes.
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs (serialization_key) WHERE job_id IS NOT NULL;
 CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs (id) WHERE place IS NULL;
 
--- A key is taken while its job is live, and until expires_at if that is later.
+-- A key is taken while its job is live, and until expires_at if that is later. Looked up by its primary key only, where dead rows cost
+-- nothing, so the server's own settings do. So they do for `runners`, `background_job_leases` and `circuit_breakers`, whose updates
+-- change no indexed column: of 2,000 beats of 50 runners 99.9 % were HOT, of 6,000 renewals of 12 leases all, and no page was added.
 CREATE TABLE asyncjobs.dedup_keys (
     type       text NOT NULL,
     dedup_key  text NOT NULL,

@@ -36,7 +36,7 @@ CREATE TABLE asyncjobs.schedules (
     created_at         timestamptz NOT NULL DEFAULT asyncjobs.clock(),
     updated_at         timestamptz NOT NULL DEFAULT asyncjobs.clock(),
     CONSTRAINT schedules_enabled_check CHECK (enabled = (disabled_because IS NULL))
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 50);  -- 60 schedules ticking together, 60 times: all HOT, 12 pages; at 70 % 97.6 %, 19; at 100 % 46 %, 183
 
 CREATE TABLE asyncjobs.schedule_declarations (
     runner_id  bigint NOT NULL REFERENCES asyncjobs.runners (id) ON DELETE CASCADE,

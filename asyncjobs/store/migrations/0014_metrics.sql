@@ -3,6 +3,7 @@
 -- `status` is what the attempt made of its job: completed, failed (it will be tried again), scheduled (snoozed), dead, cancelled. An
 -- attempt that was interrupted and given back is none. Histograms are objects from bucket to count: bucket n ends at 1.04^n
 -- microseconds. `minute` is when the span begins, in which the runner rolled the attempts up.
+-- Full pages: 97.7 % of the updates of 100 rows that share a minute were HOT, at 70 % all, but rows are kept for months.
 CREATE TABLE asyncjobs.job_metrics (
     job_type text NOT NULL,
     status text NOT NULL,

@@ -1,0 +1,125 @@
+"""`asyncjobs queues`, `runners`, `pause`, `resume`, `drain`: who does what, and holding it back."""
+
+from collections import Counter, defaultdict
+from datetime import timedelta
+
+import msgspec
+
+from asyncjobs.cli import screen
+from asyncjobs.cli.failures import NOT_DONE, BadInput
+from asyncjobs.cli.kit import BY, Asked, Group, found, option, verb
+
+_WHAT = (
+    option("--queue", metavar="NAME", help="This queue."),
+    option("--type", metavar="NAME", help="The jobs of this type."),
+    option("--key", metavar="KEY", help="This serialization key."),
+)
+_STATUSES = ("pending", "processing", "scheduled", "failed", "waiting", "paused")
+_REASON = option("--reason", metavar="TEXT", help="Why, for the record.")
+
+
+class QueueState(msgspec.Struct, frozen=True):
+    """A queue in a row of `queues`."""
+
+    queue: str
+    jobs: dict[str, int]  # unfinished, by status
+    slots: int  # of all runners
+    in_use: int
+    paused: str | None
+
+
+def add_to(program: Group) -> None:
+    """Declare the verbs."""
+    verb(program, "queues")(queues)
+    verb(program, "runners", option("--former", type=int, default=0, metavar="N", help="Also the last N that ended."))(runners)
+    verb(program, "pause", *_WHAT, _REASON, BY)(pause)
+    verb(program, "resume", *_WHAT)(resume)
+    verb(program, "pauses")(pauses)
+    timeout = option("--timeout", type=float, metavar="SECONDS", help="Wait no longer.")
+    verb(program, "drain", *_WHAT, timeout, _REASON, BY)(drain)
+
+
+async def queues(asked: Asked) -> int | None:
+    """Show queues: the unfinished jobs, the slots of all runners, and whether they are paused."""
+    admin = asked.jobs.admin
+    held = {one.name: one.reason or "yes" for one in await admin.pauses() if one.kind == "queue"}
+    counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for one in await admin.stats():
+        counts[one.queue][one.status] = counts[one.queue].get(one.status, 0) + one.count
+    slots: Counter[str] = Counter()
+    in_use: Counter[str] = Counter()
+    for lane in (await admin.summary()).lanes:
+        slots[lane.queue] += lane.slots
+        in_use[lane.queue] += lane.in_use
+    names = sorted({*counts, *slots, *held})
+    states = [QueueState(name, counts[name], slots[name], in_use[name], held.get(name)) for name in names]
+    rows = [
+        (one.queue, *(one.jobs.get(status, 0) for status in _STATUSES), one.slots, one.in_use, one.paused)
+        for one in states
+    ]  # fmt: skip
+    columns = ("queue", *_STATUSES, "slots", "in use", "held")
+    return found(asked, "queue", states, lambda: screen.table(columns, rows), filtered=False)
+
+
+async def runners(asked: Asked, former: int) -> int | None:
+    """Show who runs jobs: where, which queues and types, since when."""
+    rows = await asked.jobs.admin.runners(former=former)
+    columns = ("runner", "host", "pid", "version", "queues", "types", "started", "beat", "ended", "died")
+    return found(
+        asked, "runner", rows, lambda: screen.table(
+            columns,
+            [(one.id, one.host, one.pid, one.version, one.queues, one.types, one.started_at, one.beat_at,
+              one.ended_at, one.died_at)
+             for one in rows]), filtered=False,
+    )  # fmt: skip
+
+
+async def pause(asked: Asked, queue: str | None, type: str | None, key: str | None, *, reason: str | None, by: str) -> None:
+    """Claim no more of a queue, type or key, in any process, also after restarts, until it is resumed. What runs goes on."""
+    name = _one(queue, type, key)
+    paused = await asked.jobs.admin.pause(queue=queue, type=type, key=key, reason=reason, by=by)
+    if not paused.served:
+        asked.note(f"no runner that lives serves {screen.text(name)}: is it spelled right?")
+    asked.answer(paused, lambda: f"{screen.text(name)} {'is paused' if paused.is_new else 'was paused before'}")
+
+
+async def resume(asked: Asked, queue: str | None, type: str | None, key: str | None) -> None:
+    """Let a paused queue, type or key go on."""
+    name = _one(queue, type, key)
+    resumed = await asked.jobs.admin.resume(queue=queue, type=type, key=key)
+    asked.answer({"resumed": resumed}, lambda: f"{screen.text(name)} {'goes on' if resumed else 'was not paused'}")
+
+
+async def pauses(asked: Asked) -> int | None:
+    """Show what is paused, since when, by whom and why."""
+    rows = await asked.jobs.admin.pauses()
+    columns = ("what", "name", "since", "by", "reason")
+    table = [(one.kind, one.name, one.paused_at, one.paused_by, one.reason) for one in rows]
+    return found(asked, "pause", rows, lambda: screen.table(columns, table), filtered=False)
+
+
+async def drain(
+    asked: Asked, queue: str | None, type: str | None, key: str | None, *, timeout: float | None, reason: str | None, by: str
+) -> int | None:
+    """Pause a queue, type or key, and wait until nothing of it runs any more; it stays paused until it is resumed.
+
+    Ends with 1 when the time is up and some still run.
+    """
+    name = _one(queue, type, key)
+    with screen.progress(f"draining {screen.text(name)}"):
+        running = await asked.jobs.admin.drain(
+            queue=queue, type=type, key=key, timeout=timeout, reason=reason or "drained", by=by
+        )
+    after = f" after {timedelta(seconds=timeout)}" if timeout is not None else ""
+    asked.answer(
+        {"running": running},
+        lambda: f"{screen.text(name)}: {running} still run{after}" if running else f"{screen.text(name)}: nothing runs any more",
+    )
+    return NOT_DONE if running else None
+
+
+def _one(*names: str | None) -> str:
+    given = [name for name in names if name is not None]
+    if len(given) != 1:
+        raise BadInput("say what: one of --queue, --type and --key.")
+    return given[0]
