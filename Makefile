@@ -62,6 +62,11 @@ bench-peers: $(DEV) $(PEERS)  ## measure other libraries, too (an hour or two)
 bench-smoke: $(DEV)  ## run each benchmark for a moment, so that none rots
 	@$(RUN) -m bench --smoke
 
+SEEDS ?= 20
+.PHONY: simulate
+simulate: $(DEV)  ## simulate runners on virtual time in worlds that fail: SEEDS=1000 of them
+	@PYTHONHASHSEED=0 $(RUN) -m tests.simulation --seeds $(SEEDS) $(ARGS)
+
 .PHONY: proof
 proof: $(DEV)  ## show the promises at full counts (long; goes on where it was stopped)
 	@$(RUN) -m pytest -m proof --resume -o faulthandler_timeout=1800 $(ARGS)

@@ -119,7 +119,7 @@ class Program:
 
 
 class Programs:
-    """Starts contenders' programs: each anew, or with `reusing` those that others are done with, which saves their starts."""
+    """Starts contenders' programs: each anew, or with `reusing` our own that others are done with, which saves their starts."""
 
     def __init__(self, *, reusing: bool) -> None:
         self._reusing = reusing
@@ -137,11 +137,13 @@ class Programs:
         """A contender's program on a database. Raises ContenderError when it cannot be had here."""
         async with AsyncExitStack() as stack:
             idle = self._idle[contender.command]
-            owner = self._all if self._reusing else stack
+            # Some libraries leave connections open, and end when these break.
+            reusing = self._reusing and contender.is_own
+            owner = self._all if reusing else stack
             program = idle.pop() if idle else await owner.enter_async_context(_running(contender))
             await program.ask("open", dsn=dsn, options=contender.options)
             yield program
-            if self._reusing:
+            if reusing:
                 await program.ask("stop")
                 idle.append(program)
 

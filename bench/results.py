@@ -48,7 +48,7 @@ class Results:
                 row = {"workload": workload, "case": case, "figure": figure, "contender": contender, "median": median}
                 row |= {"least": min(samples), "most": max(samples), "samples": samples}
                 lines.append(row | ({"of_floor": median / base} if base else {}))
-        return lines
+        return sorted(lines, key=lambda line: int(line["workload"][1:]))
 
     def write(self, path: Path) -> None:
         """As JSON lines; the first says what it was measured on, the last ones who is missing."""

@@ -7,6 +7,7 @@ changes, except by an explicit `retry`. There is one file per concern; `Admin` i
 from typing import final
 
 from asyncjobs.admin.breakers import Breakers
+from asyncjobs.admin.doctor import Doctor
 from asyncjobs.admin.finding import Finding
 from asyncjobs.admin.keys import Keys
 from asyncjobs.admin.letters import Letters
@@ -18,5 +19,5 @@ __all__ = ["Admin"]
 
 
 @final
-class Admin(Finding, Keys, Letters, Pauses, Schedules, Breakers, Pruning):
+class Admin(Finding, Keys, Letters, Pauses, Schedules, Breakers, Pruning, Doctor):
     """What operators do. The app must be open; it need not run jobs."""

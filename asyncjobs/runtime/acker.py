@@ -10,7 +10,8 @@ gathers (no timers, no added latency). One connection, one call at a time. What 
    runner's name that it does not run, and gives them back with their attempts. Both readings are made on the acker's own
    connection while no call of its own is under way. The server may still be working on the lost call when they are made, so an
    outcome that was sent twice and comes back "lost" is read back once more, and stray claims are looked for again with every
-   `runner_timeout` that passes (`reconcile_seconds`).
+   `runner_timeout` that passes (`reconcile_seconds`). The giving back may be carried out late itself: it names the last token
+   that was drawn before it, and leaves later claims alone.
 3. The server refuses a value (it cannot be stored). The batch is cut in halves, without claims, until the bad one is alone; that
    one is written as a failed attempt that says so.
 4. The database is away. Outcomes are kept; nothing is claimed while more of them wait than leaves room for those of all slots
@@ -353,7 +354,7 @@ class Acker:
         if sent:
             self._resolve(sent, await jobs.still_processing(self._link, sent))
         running = {*self._host.running_ids(), *(job_id for job_id, _ in self._acks)}
-        strays = await jobs.give_back(self._link, self._host.runner_id, sorted(running))
+        strays = await jobs.give_back(self._link, self._host.runner_id, sorted(running), last_token=self._tokens.last)
         self._in_doubt = False
         self._reconcile_at = time.monotonic() + self._reconcile_seconds
         if strays:

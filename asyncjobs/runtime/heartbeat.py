@@ -91,6 +91,8 @@ class MainLoop:
 class Heartbeat:
     """Beats for one runner. Made and used in the main loop; `on_…` are called there, with the runner's id."""
 
+    thread_class: "ClassVar[type[BeatThread]]"
+
     def __init__(
         self,
         database: Database,
@@ -119,7 +121,7 @@ class Heartbeat:
         self.confirmed_at = clock()
         self.beats = 0  # confirmed ones
         self._link = database.link("heartbeat", command_timeout=heartbeat_seconds)
-        self._thread: _Thread | None = None
+        self._thread: BeatThread | None = None
 
     @property
     def is_confirmed(self) -> bool:
@@ -136,7 +138,7 @@ class Heartbeat:
     def start(self) -> None:
         """Start the thread. In the main loop."""
         if self._thread is None:
-            self._thread = _Thread(self, self._link)
+            self._thread = self.thread_class(self, self._link)
             self._thread.start()
 
     def beat_now(self) -> None:
@@ -268,7 +270,7 @@ class _Watching(Service):
         self._heartbeat.on_unconfirmed(runner_id)
 
 
-class _Thread:
+class BeatThread:
     """The thread: a loop with the two services."""
 
     def __init__(self, heartbeat: Heartbeat, link: Link) -> None:
@@ -278,27 +280,38 @@ class _Thread:
         self._beating = _Beating(heartbeat, link, self.main, events=relay)
         self._watching = _Watching(heartbeat, self.main, events=relay)
         self._link = link
-        self._loop = asyncio.new_event_loop()
+        self._loop = self.make_loop()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._ended = asyncio.Event()
-        self._thread = threading.Thread(target=self._work, name="asyncjobs heartbeat", daemon=True)
 
     @property
     def turn_age_seconds(self) -> float | None:
+        """Seconds since the loop of beats last turned."""
         return self._beating.turn_age_seconds
 
+    def make_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that the thread is to run."""
+        return asyncio.new_event_loop()
+
     def start(self) -> None:
-        self._thread.start()
+        """Run it, in a thread of its own."""
+        threading.Thread(target=self._work, name="asyncjobs heartbeat", daemon=True).start()
 
     def beat_now(self) -> None:
+        """Beat at once."""
         self._call(self._beating.wake)
 
     async def stop(self, timeout_seconds: float) -> None:
+        """Ask for its end, and wait for it."""
         self._call(self._cancel)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await self._ended.wait()
+
+    def ended(self) -> None:
+        """The loop has ended."""
+        self.main.call(self._ended.set)
 
     def _call(self, callback: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # it has ended
@@ -312,11 +325,12 @@ class _Thread:
     def _work(self) -> None:
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-                runner.run(self._run())
+                runner.run(self.run())
         finally:
-            self.main.call(self._ended.set)
+            self.ended()
 
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """What the loop runs."""
         self._task = asyncio.current_task()
         if self._stopping:
             return
@@ -329,3 +343,6 @@ class _Thread:
                 raise
         finally:
             await self._link.close(timeout=0.5)
+
+
+Heartbeat.thread_class = BeatThread

@@ -52,6 +52,11 @@ class Tokens:
         self._next = (self._next + count) % 2**32
         return first
 
+    @property
+    def last(self) -> int:
+        """The last token that was drawn."""
+        return (self.base << 32) | self._next
+
     def next(self) -> int:
         """A token."""
         return (self.base << 32) | (self.take(1) + 1) % 2**32

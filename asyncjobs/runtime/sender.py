@@ -42,9 +42,9 @@ _BYTES_PER_SECOND: Final = 2_000_000
 class Ids:
     """Reserved ids of one link, the oldest first."""
 
-    def __init__(self, link: Link, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, link: Link, *, monotonic: Callable[[], float] | None = None) -> None:
         self._link = link
-        self._monotonic = monotonic
+        self._monotonic = monotonic or time.monotonic
         self._ids: deque[tuple[float, int]] = deque()
         self._opened = -1
 

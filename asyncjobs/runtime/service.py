@@ -44,7 +44,7 @@ class Service:
         *,
         events: Events,
         interval_seconds: float,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.events = events
@@ -53,7 +53,7 @@ class Service:
         self.passes = 0  # passes that ended, well or badly
         self.failures = 0  # in a row
         self.turned_at: float | None = None
-        self._monotonic = monotonic
+        self._monotonic = monotonic or time.monotonic
         self._chance = chance
         self._version = 0
         self._wake_at = float("inf")

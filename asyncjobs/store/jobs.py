@@ -213,9 +213,12 @@ async def still_processing(link: Link, acks: Sequence[Ack]) -> dict[int, bool]:
     return {row["token"]: row["is_ours"] for row in rows}
 
 
-async def give_back(link: Link, runner_id: int, running: Sequence[int]) -> list[tuple[int, str]]:
-    """Give back the runner's processing jobs that are not among `running`; returns (id, queue) of each."""
-    return [(row["id"], row["queue"]) for row in await link.fetch("give_back", runner_id, running)]
+async def give_back(link: Link, runner_id: int, running: Sequence[int], *, last_token: int) -> list[tuple[int, str]]:
+    """Give back the runner's processing jobs that are not among `running`; returns (id, queue) of each.
+
+    `last_token` is the last that it drew: a call that is carried out late does not touch what is claimed after it was sent.
+    """
+    return [(row["id"], row["queue"]) for row in await link.fetch("give_back", runner_id, running, last_token)]
 
 
 async def settle_completed(link: Link, job_id: int, token: int) -> list[str] | None:

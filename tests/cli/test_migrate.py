@@ -48,3 +48,12 @@ async def test_stats_shows_counts_lanes_and_what_nobody_serves(dsn: str, connect
     data = (await cli("stats", "--json", dsn=dsn)).data
     assert data["summary"]["processing"] == 1
     assert {one["type"]: one["served"] for one in data["counts"]} == {"email": True, "report": False}
+
+
+async def test_top_looks_as_often_as_it_is_told(dsn: str, connection: Connection) -> None:
+    await insert_job(connection, type="report")
+    said = await cli("top", "--times", "2", "--every", "0", dsn=dsn)
+    assert (said.code, said.out.count("pending 1 (oldest")) == (0, 2)
+    assert "report" in said.out
+    data = (await cli("top", "--times", "1", "--json", dsn=dsn)).data
+    assert [(one["type"], one["count"]) for one in data["depths"]] == [("report", 1)]

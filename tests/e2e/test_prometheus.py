@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from asyncjobs import AlreadyOpen, AsyncJobs, ConfigurationError
 from asyncjobs.integrations import prometheus
-from asyncjobs.store.database import Link
+from asyncjobs.store.database import Database, Link
 from asyncjobs.telemetry.events import LeaseEnded
 from tests.support.eventually import eventually
 from tests.support.exporting import Exporting, Scrape
@@ -123,3 +123,17 @@ def test_nobody_who_does_not_ask_for_metrics_pays_for_them() -> None:
     assert not any(jobs.events.wants(kind) for kind in kinds)
     prometheus.setup(jobs, registry=CollectorRegistry())
     assert all(jobs.events.wants(kind) for kind in kinds)
+
+
+async def test_halted_keys_are_counted_by_the_index_of_heads(dsn: str, database: Database) -> None:
+    app = Exporting(dsn)
+    async with app.jobs:
+        await app.jobs.enqueue_many([app.keyed.new("k") for _ in range(2_000)])
+        link = database.link("test")
+        try:
+            connection = await link.connection()
+            await connection.execute("ANALYZE asyncjobs.serialized_jobs")
+            plan = await connection.fetch("EXPLAIN " + database.sql("halted_keys"))
+        finally:
+            await link.close()
+    assert any("serialized_jobs_head" in row[0] for row in plan), plan

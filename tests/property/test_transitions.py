@@ -246,7 +246,7 @@ class Lives(RuleBasedStateMachine):
             change(job)
 
     def give_back(self, _chance: Random) -> None:
-        self.world.run(jobs.give_back(self.world.claims.link, self.world.claims.runner_id, []))
+        self.world.run(self.world.claims.give_back([]))
 
         def change(job: Modelled) -> None:
             job.status, job.attempts = "pending", job.attempts - 1

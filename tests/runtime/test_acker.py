@@ -297,7 +297,7 @@ async def test_row_that_runs_nowhere_is_given_back_with_each_reconciliation(data
         await rig.wait_running(2)
         rig.host.end(settling)
         rig.host.settling.add(settling)
-        stray = await insert_job(connection, status="processing", runner_id=1, claim_token=77, attempts=2, type="unknown")
+        stray = await insert_job(connection, status="processing", runner_id=1, claim_token=5 << 32, attempts=2, type="unknown")
         event: Any = await eventually(lambda: rig.of(JobsGivenBack), description="the stray is given back")
         assert event[0].job_ids == [stray]
         row = await rig.row(stray)

@@ -2,14 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from asyncjobs.config import Queue
 from asyncjobs.runtime import points
-from asyncjobs.store.database import Connection, Database
+from asyncjobs.store import jobs
+from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, JobsGivenBack, OutcomeWritten
 from tests.support.acking import Acking, acking
 from tests.support.eventually import eventually
@@ -232,3 +234,21 @@ async def test_deadlock_with_a_stranger_is_tried_again(rig: Acking, connection: 
     assert [(await rig.row(job_id))["status"] for job_id in (first, second)] == ["completed", "completed"]
     assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (2, [])
     assert [getattr(event.error, "sqlstate", None) for event in rig.of(DatabaseFailed)] == ["40P01"]
+
+
+async def test_giving_back_that_comes_late_leaves_newer_claims_alone(rig: Acking, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_back, late = jobs.give_back, list[Callable[[], Awaitable[list[tuple[int, str]]]]]()
+
+    async def lost(link: Link, *args: Any, **kwargs: Any) -> list[tuple[int, str]]:
+        monkeypatch.setattr(jobs, "give_back", give_back)
+        late.append(lambda: give_back(link, *args, **kwargs))
+        raise ConnectionResetError
+
+    monkeypatch.setattr(jobs, "give_back", lost)
+    rig.acker._in_doubt = True
+    rig.acker.wake()
+    await eventually(lambda: late, description="the call was sent")
+    [job_id] = await running(rig)
+    claimed = await rig.row(job_id)
+    assert await late[0]() == []
+    assert await rig.row(job_id) == claimed

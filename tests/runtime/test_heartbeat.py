@@ -291,13 +291,13 @@ async def test_stop_does_not_wait_for_a_silent_server(proxy: Proxy, runner: int)
 
 async def test_stop_before_the_thread_came_to_work(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     begin = threading.Event()
-    work = heartbeat_module._Thread._work
+    work = heartbeat_module.BeatThread._work
 
-    def begin_late(self: heartbeat_module._Thread) -> None:
+    def begin_late(self: heartbeat_module.BeatThread) -> None:
         begin.wait()
         work(self)
 
-    monkeypatch.setattr(heartbeat_module._Thread, "_work", begin_late)
+    monkeypatch.setattr(heartbeat_module.BeatThread, "_work", begin_late)
     heartbeat = Watched(database).heartbeat
     heartbeat.start()
     stopping = asyncio.create_task(heartbeat.stop(timeout_seconds=5.0))

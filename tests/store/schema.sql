@@ -612,7 +612,7 @@ CREATE FUNCTION asyncjobs.fold_oldest(_from interval, _unit text, _to interval, 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 9aae0c8f7d7d58cd
 
-CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[])
+CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_token bigint)
     RETURNS TABLE(id bigint, queue text)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -620,7 +620,7 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5af7cbfd296966a6
+-- body: ea738e952b46e7d5
 
 CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS TABLE(formerly text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)

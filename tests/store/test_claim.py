@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from asyncjobs.model.claim import Claimed, Probe, Scan
-from asyncjobs.store import jobs, runners
+from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from tests.support.claims import Claims, an_ack
 from tests.support.eventually import eventually
@@ -46,7 +46,7 @@ async def test_each_claim_of_a_row_gets_a_number_of_its_own_behind_the_runners_b
     await pending(claims, 3)
     claimed = await claims.claim(token_seq=7)
     assert sorted(job.token - (5 << 32) for job in claimed) == [8, 9, 10]
-    await jobs.give_back(claims.link, 1, [])
+    await claims.give_back([])
     again = await claims.claim(token_seq=10)
     assert sorted(job.token - (5 << 32) for job in again) == [11, 12, 13]
 
@@ -100,7 +100,7 @@ async def test_scan_from_behind_a_row_leaves_what_is_before_it(claims: Claims) -
     [job] = await claims.claim(1)
     [better] = await pending(claims, priority=1)
     behind = await pending(claims, 2)
-    await jobs.give_back(claims.link, 1, [])  # `early` gets a new place: the last
+    await claims.give_back([])  # `early` gets a new place: the last
     assert ids(await claims.claim(2, start=(job.priority, job.place))) == behind
     assert ids(await claims.claim(2)) == [better, early]
 

@@ -164,7 +164,7 @@ async def take_away(claims: Claims, job: Claimed, how: str) -> None:
         await execute("DELETE FROM asyncjobs.runners")
         await claims.connection.fetch("SELECT rescued FROM asyncjobs.rescue(100, 10)")
     elif how == "give back":
-        await jobs.give_back(claims.link, claims.runner_id, [])
+        await claims.give_back([])
     elif how == "operator":
         await execute("UPDATE asyncjobs.jobs SET status = 'pending', started_at = NULL WHERE status = 'processing'")
     elif how == "end":
@@ -172,7 +172,7 @@ async def take_away(claims: Claims, job: Claimed, how: str) -> None:
     elif how == "delete":
         await execute("DELETE FROM asyncjobs.jobs")
     elif how == "another claim":
-        await jobs.give_back(claims.link, claims.runner_id, [])
+        await claims.give_back([])
         assert [again.id for again in await claims.claim()] == [job.id]
 
 
@@ -202,7 +202,7 @@ async def test_lost_outcomes_do_not_keep_the_others_from_being_written(claims: C
 
 async def test_two_attempts_of_one_job_in_a_call_are_told_apart(claims: Claims) -> None:
     job = await claims.claim_one()
-    await jobs.give_back(claims.link, claims.runner_id, [])
+    await claims.give_back([])
     [again] = await claims.claim()
     finished = await claims.ack(an_ack(job, result='"old"'), an_ack(again, "interrupted"))
     assert finished.lost == [job.token]
@@ -255,11 +255,23 @@ async def test_reading_back_tells_what_is_to_be_written_what_was_and_what_is_los
     await claims.connection.execute("UPDATE asyncjobs.jobs SET runner_id = NULL WHERE id = $1", operated.id)
 
 
+async def test_giving_back_leaves_alone_what_was_claimed_after_it_was_sent(claims: Claims) -> None:
+    for seq, last in ((7, 8), (2**32 - 1, 0)):  # the number after the token before the first; modulo 2^32
+        await insert_job(claims.connection)
+        [job] = await claims.claim(1, token_seq=seq)
+        sent_before = (claims.token_base << 32) | seq
+        assert await jobs.give_back(claims.link, claims.runner_id, [], last_token=sent_before) == []
+        assert (await claims.row(job.id))["claim_token"] == job.token
+        [(given_back, _)] = await jobs.give_back(claims.link, claims.runner_id, [], last_token=(claims.token_base << 32) | last)
+        assert given_back == job.id
+        await claims.connection.execute("DELETE FROM asyncjobs.jobs")
+
+
 async def test_what_does_not_run_is_given_back_with_its_attempt(claims: Claims) -> None:
     running, stray = await claims.claim_one(), await claims.claim_one(queue="mail")
     others = await insert_job(claims.connection, status="processing", runner_id=2, claim_token=7)
     before = await claims.row(stray.id)
-    assert await jobs.give_back(claims.link, claims.runner_id, [running.id]) == [(stray.id, "mail")]
+    assert await claims.give_back([running.id]) == [(stray.id, "mail")]
     row = await claims.row(stray.id)
     assert (row["status"], row["attempts"], row["runner_id"], row["claim_token"], row["started_at"]) == (
         "pending", 0, None, None, None,

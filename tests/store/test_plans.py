@@ -3,7 +3,6 @@
 The plans are those of the statements inside the functions, as auto_explain tells them.
 """
 
-import re
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -12,6 +11,7 @@ from asyncjobs.model.claim import Scan
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection
 from tests.support.claims import Claims, an_ack
+from tests.support.plans import Plans, check
 
 FILL = """
 INSERT INTO asyncjobs.jobs (type, lane, status, run_at, completed_at, started_at, runner_id, claim_token, dedup_key)
@@ -21,44 +21,6 @@ SELECT 'email', CASE n % 3 WHEN 0 THEN 'fast' END, s.status, now() + interval '1
 FROM generate_series(1, 1000) AS n CROSS JOIN
     unnest(ARRAY['pending', 'pending', 'pending', 'completed', 'completed', 'scheduled', 'paused', 'processing']) AS s(status)
 """
-
-
-class Plans:
-    """The plans of the statements that ran since the last look, by the beginning of their text."""
-
-    def __init__(self, claims: Claims) -> None:
-        self.claims = claims
-        self._seen: list[str] = []
-
-    async def watch(self) -> "Plans":
-        connection = await self.claims.link.connection()
-        connection.add_log_listener(lambda _, message: self._note(str(message)))
-        await connection.execute(
-            "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;"
-            " SET auto_explain.log_analyze = on; SET auto_explain.log_timing = off; SET auto_explain.log_level = 'notice'"
-        )
-        return self
-
-    def _note(self, message: str) -> None:
-        if "Query Text:" in message:
-            self._seen.append(message)
-
-    def take(self, beginning: str) -> list[str]:
-        """The plans of statements that begin so."""
-        texts = self._texts()
-        found = [text for text in texts if re.sub(r"\s+", " ", text).startswith(beginning)]
-        assert found, f"no statement begins with {beginning!r} among {[text[:60] for text in texts]}"
-        return found
-
-    def take_textless(self) -> list[str]:
-        """The plans of statements in functions in plain SQL, which have no text of their own (from 16 on: their parameters)."""
-        return [text for text in self._texts() if re.match(r"(Query Parameters:.*\n)?.*\(cost=", text)]
-
-    def _texts(self) -> list[str]:
-        return [text.split("Query Text:", 1)[1].replace('"asyncjobs".', "asyncjobs.").strip() for text in self._seen]
-
-    def forget(self) -> None:
-        self._seen.clear()
 
 
 @pytest.fixture
@@ -81,18 +43,6 @@ async def filled(request: pytest.FixtureRequest, plans: Plans, connection: Conne
     plans.forget()
     yield plans
     await connection.execute("TRUNCATE asyncjobs.jobs")
-
-
-def removed(plan: str) -> int:
-    """How many rows were read for nothing."""
-    return sum(int(count) for count in re.findall(r"Rows Removed by (?:Join Filter|Filter|Index Recheck): (\d+)", plan))
-
-
-def check(plan: str, index: str) -> None:
-    assert f"using {index} on" in plan, plan
-    for unwanted in ("Seq Scan", "Bitmap", "Sort Key", "Hash Join", "Merge Join"):
-        assert unwanted not in plan, plan
-    assert removed(plan) == 0, plan
 
 
 def claim_from(condition: str) -> str:
@@ -144,7 +94,7 @@ async def test_reading_back_and_giving_back_go_by_what_is_in_flight(filled: Plan
     await jobs.still_processing(filled.claims.link, [an_ack(job) for job in claimed])
     [plan] = filled.take_textless()
     check(plan, "jobs_pkey")
-    await jobs.give_back(filled.claims.link, 1, [claimed[0].id])
+    await filled.claims.give_back([claimed[0].id])
     [plan] = filled.take("WITH stray AS MATERIALIZED")
     assert "on jobs_runner" in plan or "using jobs_runner" in plan
     assert "Seq Scan" not in plan

@@ -75,6 +75,11 @@ class Claims:
         """Write these outcomes."""
         return await self.finish(acks, **options)
 
+    async def give_back(self, running: Sequence[int]) -> list[tuple[int, str]]:
+        """Give back what is not among `running`, whenever it was claimed."""
+        last_token = (self.token_base << 32) | (2**31 - 1)
+        return await jobs.give_back(self.link, self.runner_id, running, last_token=last_token)
+
     async def row(self, job_id: int) -> Any:
         """The job's row."""
         return await self.connection.fetchrow("SELECT * FROM asyncjobs.jobs WHERE id = $1", job_id)

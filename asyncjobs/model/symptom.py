@@ -1,0 +1,165 @@
+"""What a doctor looks at, and what it makes of it: findings with severity, evidence and remedy."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+Severity: TypeAlias = Literal["info", "warning", "critical"]
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
+
+#: Seconds, and shares.
+LONG_TRANSACTION: Final = 300.0
+VERY_LONG_TRANSACTION: Final = 3_600.0
+_SKEW: Final = 2.0
+_SILENT: Final = 60.0
+_HUNG: Final = 300.0
+_FULL: Final = 0.8
+_MANY_DEAD: Final = 10_000
+
+
+class Symptom(msgspec.Struct, frozen=True):
+    """One finding."""
+
+    severity: Severity
+    what: str
+    evidence: str
+    remedy: str
+
+
+class Transaction(msgspec.Struct, frozen=True):
+    """A transaction that is open for long."""
+
+    pid: int
+    application: str
+    state: str
+    age_seconds: float
+    query_start: datetime | None
+
+
+class TableUse(msgspec.Struct, frozen=True):
+    """A table's rows, as the statistics have them."""
+
+    name: str
+    live: int
+    dead: int
+    left_out: bool  # of autovacuum
+
+
+class LeaseAge(msgspec.Struct, frozen=True):
+    """A duty's lease: seconds since it was renewed and since its duty's loop turned; None when nobody holds it."""
+
+    duty: str
+    runner_id: int | None
+    renewed: float | None
+    last_run: float | None
+
+
+class Signs(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to see."""
+
+    missing_indexes: Sequence[str] = ()
+    invalid_indexes: Sequence[str] = ()
+    pending_migrations: Sequence[str] = ()
+    tables: Sequence[TableUse] = ()
+    transactions: Sequence[Transaction] = ()
+    leases: Sequence[LeaseAge] = ()
+    silent_runners: Sequence[tuple[int, str, int, float]] = ()  # id, host, pid, seconds since the last beat
+    live_runners: int = 0
+    unserved: Sequence[tuple[str, str, int]] = ()  # queue, type, jobs
+    halted_keys: int = 0
+    skew_seconds: float = 0.0
+    pooled: bool = False
+    connections: int = 0
+    max_connections: int = 100
+    autovacuum: bool = True
+
+
+def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
+    """The findings, the worst first; empty when nothing is wrong."""
+    rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (_schema, _vacuum, _transactions, _leases, _waiting, _server)
+    found = [symptom for rule in rules for symptom in rule(signs)]
+    found += [
+        Symptom(
+            "warning", "a runner is silent", f"runner {id} ({host}, pid {pid}) last beat {age:.0f} s ago",
+            "is its process alive? Another runner rescues its jobs; start one if there is none (asyncjobs run)",
+        )
+        for id, host, pid, age in signs.silent_runners
+        if age > silent_after
+    ]  # fmt: skip
+    return sorted(found, key=lambda symptom: -SEVERITIES.index(symptom.severity))
+
+
+def _schema(signs: Signs) -> Iterator[Symptom]:
+    if signs.pending_migrations:
+        names = ", ".join(signs.pending_migrations)
+        yield Symptom("critical", "the schema is not up to date", f"pending: {names}", "asyncjobs migrate")
+    for name in signs.missing_indexes:
+        yield Symptom("critical", "an index is missing", name, f"make it anew, as in `asyncjobs migrate --sql`: {name}")
+    for name in signs.invalid_indexes:
+        yield Symptom("critical", "an index is invalid", name, f"REINDEX INDEX CONCURRENTLY {name}")
+
+
+def _vacuum(signs: Signs) -> Iterator[Symptom]:
+    if not signs.autovacuum:
+        yield Symptom("critical", "autovacuum is off", "setting autovacuum", "turn it on: queues make many dead rows")
+    for table in signs.tables:
+        if table.left_out:
+            yield Symptom(
+                "critical", "autovacuum leaves a table out", table.name, "reset its storage parameter autovacuum_enabled"
+            )
+        if table.dead > max(_MANY_DEAD, 2 * table.live):
+            evidence = f"{table.name}: {table.dead:,} dead rows, {table.live:,} live ones"
+            yield Symptom("warning", "a table is bloated", evidence, f"end long transactions, then VACUUM {table.name}")
+
+
+def _transactions(signs: Signs) -> Iterator[Symptom]:
+    for one in signs.transactions:
+        since = f", query since {one.query_start:%Y-%m-%d %H:%M:%S}" if one.query_start else ""
+        evidence = f"pid {one.pid} ({one.application or 'no name'}, {one.state}): open for {one.age_seconds:.0f} s{since}"
+        severity: Severity = "critical" if one.age_seconds > VERY_LONG_TRANSACTION else "warning"
+        remedy = f"it keeps vacuum from removing dead rows: end it, or SELECT pg_terminate_backend({one.pid})"
+        yield Symptom(severity, "a transaction is open for long", evidence, remedy)
+
+
+def _leases(signs: Signs) -> Iterator[Symptom]:
+    for lease in signs.leases:
+        if lease.runner_id is None or lease.renewed is None or lease.renewed > _SILENT:
+            if signs.live_runners:
+                held = "nobody holds it" if lease.runner_id is None else f"runner {lease.runner_id} has not renewed it"
+                remedy = "a runner takes it within seconds; if this stays, look at the runners' logs"
+                yield Symptom("warning", "a duty is not done", f"{lease.duty}: {held}", remedy)
+        elif lease.last_run is not None and lease.last_run > _HUNG:
+            evidence = f"{lease.duty}: runner {lease.runner_id} renews, but last turned {lease.last_run:.0f} s ago"
+            yield Symptom(
+                "critical", "a duty hangs", evidence, "end that runner's process (asyncjobs leases): another takes over"
+            )
+
+
+def _waiting(signs: Signs) -> Iterator[Symptom]:
+    if signs.unserved and not signs.live_runners:
+        count = sum(jobs for _, _, jobs in signs.unserved)
+        yield Symptom("critical", "no runner lives", f"{count:,} jobs wait", "start one: asyncjobs run package.module:jobs")
+    elif signs.unserved:
+        for queue, type, count in signs.unserved:
+            remedy = "start a runner that serves this queue and has a handler for this type, or cancel them"
+            yield Symptom("warning", "jobs that nobody would run wait", f"{count:,} of {type} in {queue}", remedy)
+    if signs.halted_keys:
+        remedy = "asyncjobs keys list; retry the dead job, or release the key"
+        yield Symptom("warning", "keys are halted by dead jobs", f"{signs.halted_keys:,} keys", remedy)
+
+
+def _server(signs: Signs) -> Iterator[Symptom]:
+    if abs(signs.skew_seconds) > _SKEW:
+        evidence = f"this host is {signs.skew_seconds:+.1f} s off the database's clock"
+        yield Symptom("warning", "clocks differ", evidence, "run NTP on both: what is due goes by the database's clock")
+    if signs.pooled:
+        remedy = "give runners listen_dsn= that goes around it; until then they poll each second"
+        yield Symptom(
+            "warning", "a pooler is in the way of LISTEN", "the server's process is not the one that was reached", remedy
+        )
+    if signs.connections > _FULL * signs.max_connections:
+        evidence = f"{signs.connections} of {signs.max_connections} connections are in use"
+        yield Symptom("warning", "connections run out", evidence, "a runner needs up to 9: raise max_connections, or run fewer")

@@ -1,0 +1,47 @@
+"""Whole runners in simulated worlds that fail: the promises hold in each, a seed replays, and a broken protocol is noticed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS
+
+_SHORT = 2
+_PROOF = 2000
+_CHUNK = 100
+
+
+def _simulate(server_dsn: str, *args: str) -> str:
+    """What `python -m tests.simulation` printed. In a process of its own, for its clocks and its chance are not real."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.simulation", "--dsn", server_dsn, *args],
+        env={**os.environ, "PYTHONHASHSEED": "0"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    return done.stdout
+
+
+def test_promises_hold_in_simulated_worlds_that_fail(server_dsn: str) -> None:
+    assert f"{_SHORT} seeds" in _simulate(server_dsn, "--first=1", f"--seeds={_SHORT}")
+
+
+def test_seed_replays_event_by_event(server_dsn: str) -> None:
+    _simulate(server_dsn, "--seeds=1", "--twice")
+
+
+def test_promotion_that_tells_nobody_is_noticed(server_dsn: str) -> None:
+    assert "1 of 1 mutants" in _simulate(server_dsn, "--mutants=promotion tells nobody", "--first=1", "--seeds=3")
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("first", range(0, _PROOF, _CHUNK))
+def test_promises_hold_in_thousands_of_simulated_worlds(first: int, server_dsn: str) -> None:
+    _simulate(server_dsn, f"--first={first}", f"--seeds={_CHUNK}")
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", [mutant.name for mutant in MUTANTS])
+def test_broken_protocol_is_noticed_within_200_seeds(name: str, server_dsn: str) -> None:
+    assert "1 of 1 mutants" in _simulate(server_dsn, f"--mutants={name}", "--seeds=200")

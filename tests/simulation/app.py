@@ -1,0 +1,58 @@
+"""The application of a simulated process: jobs that do as their payload says, a duty, a schedule."""
+
+import asyncio
+from typing import Any
+
+from asyncjobs import AsyncJobs, Backoff, Dead, DutyContext, JobContext, Queue, Snooze
+from tests.simulation.world import Process
+
+
+class HandlerError(Exception):
+    """What a handler raises that was told to."""
+
+
+def make_app(process: Process, passes: list["Pass"], **settings: Any) -> AsyncJobs:
+    """The app of this process; `passes` is where its duty is noted."""
+    jobs = AsyncJobs(
+        "postgresql://simulated/world", queues=[Queue("default", concurrency=3), Queue("side", concurrency=2)],
+        heartbeat=2, runner_timeout=12, metrics_interval=60, grace=3, **settings,
+    )  # fmt: skip
+
+    @jobs.job("act", backoff=Backoff(1, maximum=4), max_attempts=4)
+    async def act(ctx: JobContext, plan: list[str], seconds: float, number: int) -> int:
+        await asyncio.sleep(seconds)
+        what = plan[min(ctx.attempt, len(plan)) - 1]
+        if what == "fail":
+            raise HandlerError(number)
+        if what == "die":
+            return Dead("it was to die")  # type: ignore[return-value]
+        if what == "snooze" and ctx.job.snoozes < 2:
+            return Snooze(0.5)  # type: ignore[return-value]
+        return number
+
+    @jobs.job("tick")
+    async def tick() -> None:
+        await asyncio.sleep(0.1)
+
+    jobs.schedule("ticks", tick.new(), every=7)
+
+    @jobs.duty("single", every=1.0)
+    async def single(_ctx: DutyContext) -> None:
+        done = Pass(process)
+        passes.append(done)
+        try:
+            await asyncio.sleep(0.4)
+        finally:
+            if process.is_alive:
+                done.ended_at = process.world.now
+
+    return jobs
+
+
+class Pass:
+    """A pass of the duty that one runner does at a time."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.began_at = process.world.now
+        self.ended_at: float | None = None

@@ -1,0 +1,317 @@
+"""One seed: runners and a client in a world that fails, then a time of peace, and what must be so.
+
+1. Faults, at random: processes killed, frozen, stalled, stopped and started; connections reset or silent; the server down; its
+   clock set; answers and notifications late.
+2. Peace: everything accepted has to end, within a time that covers every time-out there is.
+3. Still in peace: a job that is enqueued, becomes due, or follows another of its key starts at once, without waiting for a poll.
+4. Everybody stops, in time.
+"""
+
+import asyncio
+import gc
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from asyncjobs import AsyncJobs
+from asyncjobs.errors import AsyncJobsError
+from asyncjobs.store.failures import DATABASE_ERRORS
+from asyncjobs.telemetry.events import AttemptStarted, ClaimWasLost, Event, Events, ServicePassFailed
+from asyncjobs.testing import Recorder
+from tests.simulation.app import HandlerError, Pass, make_app
+from tests.simulation.checks import violations
+from tests.simulation.client import Client
+from tests.simulation.patches import simulated
+from tests.simulation.server import Server
+from tests.simulation.world import Process, World
+
+_FAULTY_SECONDS: Final = 45.0
+_PEACE_SECONDS: Final = 240.0
+_PROMPT_SECONDS: Final = 1.5
+_STOP_SECONDS: Final = 4.2
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came of a seed."""
+
+    seed: int
+    violations: list[str]
+    digest: str
+    calls: int
+    jobs: int
+    lines: list[str]
+
+
+def simulate(seed: int, server: Server) -> Result:
+    """Run the seed's world on this server."""
+    server.empty()
+    world = World(seed, server)
+    gc.disable()  # what is collected may run code, whenever it likes
+    try:
+        with simulated(world):
+            simulation = _Simulation(world)
+            simulation.run()
+            simulation.end()
+    finally:
+        gc.enable()
+    found = [
+        *world.violations, *simulation.found,
+        *violations(server, simulation.recorder, simulation.client, simulation.passes, simulation.home),
+    ]  # fmt: skip
+    return Result(seed, found, world.digest, world.calls, len(simulation.client.accepted), world.lines)
+
+
+class _Runner:
+    """A process that runs jobs, again and again under supervision."""
+
+    def __init__(self, simulation: "_Simulation", name: str) -> None:
+        self.simulation = simulation
+        self.name = name
+        self.process: Process | None = None
+        self.task: asyncio.Task[Any] | None = None
+        self.asked: asyncio.Event | None = None
+        self.is_wanted = True
+
+    def start(self) -> None:
+        """A new process."""
+        if not self.is_wanted:
+            return
+        process = self.process = self.simulation.world.start(self.name)
+        jobs = self.simulation.app(process)
+        self.asked = asked = asyncio.Event()
+
+        async def main() -> None:
+            async with jobs.runner():
+                await asked.wait()
+
+        task = self.task = process.main.create_task(main(), name=self.name)
+        task.add_done_callback(lambda task: self._ended(process, task))
+
+    def _ended(self, process: Process, task: "asyncio.Task[Any]") -> None:
+        error = None if task.cancelled() else task.exception()
+        world = self.simulation.world
+        world.trace("ended", self.name, type(error).__name__)
+        process.is_alive = False
+        for connection in tuple(process.connections):
+            if error is None:
+                world.violations.append(f"{self.name}: connection left behind: {connection.role}")
+            world.end_connection(connection)
+        world.plan(1.0, self.start)
+
+    def stop(self) -> None:
+        """Ask for its end."""
+        if self.process is not None and self.process.is_alive and self.asked is not None:
+            self.process.main.call_soon(self.asked.set)
+
+    def kill(self) -> None:
+        """It dies, and its supervisor starts another."""
+        if self.process is not None and self.process.is_alive:
+            self.simulation.bury(self.process)
+            self.simulation.world.plan(self.simulation.random.choice([0.5, 5.0, 20.0]), self.start)
+
+
+class _Simulation:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = Random(world.random.random())
+        self.recorder = Recorder()
+        self.passes: list[Pass] = []
+        self._next_look = 0.0
+        self.found: list[str] = []
+        self.home: dict[int, Process] = {}  # by token
+        self._started: set[int] = set()
+        self._claims: dict[int, list[AttemptStarted]] = {}
+        self.runners = [_Runner(self, f"runner{number}") for number in range(self.random.choice([2, 3, 3]))]
+        process = world.start("client")
+        self.client = Client(process, self.app(process), Random(world.random.random()))
+
+    def app(self, process: Process) -> AsyncJobs:
+        """The app of a process, watched."""
+        jobs = make_app(process, self.passes)
+        self._watch(process, jobs.events)
+        return jobs
+
+    def _watch(self, process: Process, events: Events) -> None:
+        claims = self._claims.setdefault(id(process), [])
+
+        def look(event: Event) -> None:
+            if not process.is_alive:
+                return
+            self.recorder.record(event)
+            self.world.trace("event", process.name, type(event).__name__, getattr(event, "job_id", ""))
+            if isinstance(event, AttemptStarted):
+                claims.append(event)
+                self._started.add(event.job_id)
+                self.home[event.token] = process
+            if isinstance(event, ServicePassFailed) and not _is_expected(event.error):
+                self.world.violations.append(f"{process.name}: {event.service} failed: {event.error!r}")
+
+        events.subscribe(look)
+
+    def bury(self, process: Process) -> None:
+        """It was killed: its attempts end with it."""
+        process.kill()
+        for started in self._claims[id(process)]:
+            self.recorder.record(
+                ClaimWasLost(job_id=started.job_id, token=started.token, runner_id=started.runner_id, during="the process's life")
+            )
+
+    # The course of things.
+
+    def run(self) -> None:
+        world, client = self.world, self.client
+        for runner in self.runners:
+            runner.start()
+
+        async def main() -> None:
+            while True:
+                try:
+                    async with client.jobs:
+                        await client.work(28, _FAULTY_SECONDS / 40)
+                        await asyncio.Event().wait()
+                except DATABASE_ERRORS:
+                    await asyncio.sleep(1.0)
+
+        self._client_task = client.process.main.create_task(main(), name="client")
+        world.run(3.0)
+        world.faulty = True
+        self._plan_fault()
+        world.run(_FAULTY_SECONDS)
+        self._make_peace()
+        if not world.run(_PEACE_SECONDS, until=self._is_quiet):
+            rows = world.server.fetch(
+                "SELECT id, status FROM asyncjobs.jobs WHERE completed_at IS NULL AND type = 'act' ORDER BY id LIMIT 5"
+            )
+            self.found.append(f"P1: not ended in {_PEACE_SECONDS:g} s of peace: {[tuple(row) for row in rows]}")
+            return
+        world.run(8.0)
+        self._be_prompt()
+        self._stop()
+
+    def _plan_fault(self) -> None:
+        if self.world.faulty:
+            self.world.plan(self.random.expovariate(1 / 6.0), self._fault)
+
+    def _fault(self) -> None:
+        if not self.world.faulty:
+            return
+        world, random = self.world, self.random
+        runner = random.choice(self.runners)
+        process = runner.process
+        what = random.choice(["kill", "kill", "freeze", "freeze", "stall", "stop", "reset", "silent", "down", "clock"])
+        world.trace("fault", what, runner.name)
+        connections = [] if process is None else process.connections
+        if what == "kill":
+            runner.kill()
+        elif what == "freeze" and process is not None:
+            process.freeze(random.choice([1.0, 7.0, 14.0, 30.0]))
+        elif what == "stall" and process is not None:
+            process.stall(random.choice([1.0, 5.0, 15.0]))
+        elif what == "stop":
+            runner.stop()
+        elif what == "reset" and connections:
+            world.break_connection(random.choice(connections))
+        elif what == "silent" and connections:
+            random.choice(connections).is_silent = True
+        elif what == "down":
+            self._down(random.choice([0.5, 4.0, 16.0]))
+        elif what == "clock":
+            world.clock_step += random.choice([-60.0, -5.0, 5.0, 60.0])
+        self._plan_fault()
+
+    def _down(self, seconds: float) -> None:
+        self.world.is_down = True
+        for process in self.world.processes:
+            for connection in tuple(process.connections):
+                self.world.break_connection(connection)
+        self.world.plan(seconds, self._up)
+
+    def _up(self) -> None:
+        self.world.is_down = False
+
+    def _make_peace(self) -> None:
+        self.world.faulty = self.world.is_down = False
+        self.world.trace("peace")
+        for process in self.world.processes:
+            process.frozen_until = min(process.frozen_until, self.world.now)
+            process.stalled_until = min(process.stalled_until, self.world.now)
+            for connection in tuple(process.connections):
+                if connection.is_silent:
+                    self.world.break_connection(connection)
+
+    def _is_quiet(self) -> bool:
+        if not self.client.is_done or self.world.now < self._next_look:
+            return False
+        self._next_look = self.world.now + 2.0
+        [[left]] = self.world.server.fetch(
+            "SELECT (SELECT count(*) FROM asyncjobs.jobs WHERE completed_at IS NULL AND type = 'act')"
+            " + (SELECT count(*) FROM asyncjobs.serialized_jobs)"
+        )
+        return bool(left == 0)
+
+    def _be_prompt(self) -> None:
+        """Wake-ups come by notification: no poll, sweep or look of a duty is waited for."""
+        probes: list[tuple[str, dict[str, Any], int, float]] = [
+            ("plain", {}, 1, 0.0), ("delayed", {"delay": 2.0}, 1, 2.0), ("keyed", {"serialization_key": "p"}, 4, 0.0),
+            ("delayed", {"delay": 2.3, "queue": "side"}, 1, 2.3), ("plain", {"queue": "side"}, 1, 0.0),
+        ]  # fmt: skip
+        for what, options, count, wait in probes:
+            self._probe(what, options, count, wait)
+        for _ in range(3):
+            self._reconnect()
+
+    def _reconnect(self) -> None:
+        """Between a listener's end and its return nothing is missed: whoever returns looks."""
+        self.world.slow = {"listener"}
+        for runner in self.runners:
+            for connection in tuple(runner.process.connections if runner.process is not None else ()):
+                if connection.role == "listener":
+                    self.world.break_connection(connection)
+        self.world.run(self.random.random() * 0.5)
+        self._probe("plain", {}, 1, 0.5)
+        self.world.slow = set()
+
+    def _probe(self, what: str, options: dict[str, Any], count: int, wait: float) -> None:
+        ids: list[int] = []
+
+        async def enqueue() -> None:
+            for _ in range(count):
+                payload = {"plan": ["ok"], "seconds": 0.0, "number": -1}
+                ids.append((await self.client.jobs.enqueue("act", payload, **options)).id)
+
+        task = self.client.process.main.create_task(enqueue(), name="probe")
+        self.world.run(1.0, until=task.done)
+
+        def all_started() -> bool:
+            return len(ids) == count and self._started.issuperset(ids)
+
+        if not self.world.run(wait + _PROMPT_SECONDS, until=all_started):
+            self.found.append(f"P6: a {what} job had not started {_PROMPT_SECONDS:g} s after it could")
+        self.world.run(self.random.random())
+
+    def _stop(self) -> None:
+        for runner in self.runners:
+            runner.is_wanted = False
+            runner.stop()
+        tasks = [runner.task for runner in self.runners if runner.task is not None]
+        if not self.world.run(_STOP_SECONDS, until=lambda: all(task.done() for task in tasks)):
+            self.found.append("P10: not stopped in time")
+
+    def end(self) -> None:
+        """Take everything down, and let what still runs end."""
+        world = self.world
+        world.faulty = False
+        for runner in self.runners:
+            runner.is_wanted = False
+        for process in world.processes:
+            if process.is_alive:
+                self.bury(process)
+        world.run(20.0)
+        world.release_all()
+        for process in world.processes:
+            process.finish()
+
+
+def _is_expected(error: BaseException) -> bool:
+    return isinstance(error, (*DATABASE_ERRORS, AsyncJobsError, HandlerError))

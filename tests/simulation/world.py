@@ -1,0 +1,379 @@
+"""The simulated world: a virtual clock, processes, a network that fails, and one real PostgreSQL database.
+
+One thing at a time: the world draws one of what can happen now (a turn of a process's loop, the arrival of a call at the
+server, of an answer at its process), does it, and draws again. Time passes only when nothing can happen now, so a simulated
+minute of idling costs nothing. All draws come from one seed, so a seed replays exactly.
+
+A statement that waits for a lock (`pg_blocking_pids`) is parked with its session, and looked at again after each other one. What
+the server does by itself after a time (`lock_timeout`, deadlocks) happens at once: nobody else moves while a statement is
+carried out.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from hashlib import sha256
+from itertools import count
+from random import Random
+from typing import Any, Final
+
+import asyncpg
+
+from tests.simulation.connection import Call, Connection, Work
+from tests.simulation.loop import SimLoop, make_loop
+from tests.simulation.server import Server
+
+#: How long a transaction may idle before the server ends its session, as asyncjobs asks for it.
+_IDLE_SECONDS: Final = 4.0
+_START: Final = 1000.0
+
+
+class Process:
+    """A process of the world: its loops, its connections, and whether it lives."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.world = world
+        self.name = name
+        self.is_alive = True
+        self.frozen_until = 0.0  # all of it
+        self.stalled_until = 0.0  # its main loop
+        self.unseen: list[tuple[float, float]] = []  # when it was one or the other, from when to when
+        self.connections: list[Connection] = []
+        self.main = make_loop(world.clock, self._complain)
+        self.loops = [self.main]
+
+    def make_loop(self) -> SimLoop:
+        """Another thread."""
+        loop = make_loop(self.world.clock, self._complain)
+        self.loops.append(loop)
+        return loop
+
+    def runs(self, loop: SimLoop) -> bool:
+        """Whether this thread may go on now."""
+        return self.is_alive and self.resumes_at(loop) <= self.world.now
+
+    def resumes_at(self, loop: SimLoop) -> float:
+        """When it may."""
+        return max(self.frozen_until, self.stalled_until) if loop is self.main else self.frozen_until
+
+    def freeze(self, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT later."""
+        self.frozen_until = self.world.now + seconds
+        self.unseen.append((self.world.now, self.frozen_until))
+
+    def stall(self, seconds: float) -> None:
+        """A handler blocks the main loop."""
+        self.stalled_until = self.world.now + seconds
+        self.unseen.append((self.world.now, self.stalled_until))
+
+    def kill(self) -> None:
+        """SIGKILL: not another step, and its sockets are closed."""
+        self.is_alive = False
+        for connection in tuple(self.connections):
+            self.world.end_connection(connection)
+        self.world.trace("killed", self.name)
+
+    def finish(self) -> None:
+        """Let what is left of it end, in a world where nothing answers any more."""
+        for _ in range(5):
+            for loop in self.loops:
+                for task in tuple(loop.tasks.values()):
+                    task.cancel()
+            self._run_out()
+
+    def _run_out(self) -> None:
+        while any(loop.tasks for loop in self.loops):
+            for loop in self.loops:
+                loop.step()
+            if not any(loop.is_ready for loop in self.loops):
+                following = min(loop.next_at for loop in self.loops)
+                if following == float("inf"):
+                    break
+                self.world.now = max(self.world.now, following)
+
+    def _complain(self, what: str) -> None:
+        if self.is_alive:
+            self.world.violations.append(f"{self.name}: {what}")
+
+
+class World:
+    """Everything there is. `server` is real."""
+
+    def __init__(self, seed: int, server: Server) -> None:
+        self.random = Random(seed)
+        self.server = server
+        self.now = _START
+        self.clock_step = 0.0  # of the server's clock
+        self.processes: list[Process] = []
+        self.violations: list[str] = []
+        self.lines: list[str] = []  # the trace
+        self.faulty = False
+        self.is_down = False  # the server
+        self.slow: set[str] = set()  # roles of connections that are
+        self.calls = 0
+        self._numbers = count(1)
+        self._digest = sha256()
+        self._plans: list[tuple[float, int, Callable[[], None]]] = []
+        self._parked: list[Call] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def number(self) -> int:
+        return next(self._numbers)
+
+    def trace(self, *what: object) -> None:
+        """Note what happened."""
+        line = f"{self.now - _START:9.4f} " + " ".join(map(str, what))
+        self.lines.append(line)
+        self._digest.update(line.encode())
+
+    @property
+    def digest(self) -> str:
+        """Of all that happened so far."""
+        return self._digest.hexdigest()
+
+    def plan(self, seconds: float, what: Callable[[], None]) -> None:
+        """Let it happen in so many seconds."""
+        heapq.heappush(self._plans, (self.now + seconds, next(self._numbers), what))
+
+    def start(self, name: str) -> Process:
+        """A new process, which does nothing yet."""
+        process = Process(self, name)
+        self.processes.append(process)
+        return process
+
+    # Time.
+
+    def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """Let so much time pass; ends early, and says so, when `until` is true."""
+        ends_at = self.now + seconds
+        while not until():
+            choices = self._choices()
+            if choices:
+                self.random.choice(choices)()
+                continue
+            following = self._next_at()
+            if following > ends_at:
+                self.now = ends_at
+                return until()
+            self.now = max(self.now, following)
+        return True
+
+    def _choices(self) -> list[Callable[[], None]]:
+        choices = [loop.step for process in self.processes for loop in process.loops if process.runs(loop) and loop.is_ready]
+        if self._plans and self._plans[0][0] <= self.now:
+            choices.append(self._happen)
+        return choices
+
+    def _happen(self) -> None:
+        heapq.heappop(self._plans)[2]()
+
+    def _next_at(self) -> float:
+        following = self._plans[0][0] if self._plans else float("inf")
+        for process in self.processes:
+            if process.is_alive:
+                for loop in process.loops:
+                    ready_at = self.now if loop.is_ready else loop.next_at
+                    following = min(following, max(ready_at, process.resumes_at(loop)))
+        return following
+
+    # The network.
+
+    def _latency(self) -> float:
+        quick = self.random.expovariate(1000)
+        return quick + (self.random.choice([0.05, 0.5, 3.0]) if self.faulty and self.random.random() < 0.01 else 0.0)
+
+    async def connect(self, process: Process, role: str, command_timeout: float | None) -> Connection:
+        """What `asyncpg.connect` does, within a process."""
+        if not process.is_alive:
+            raise ConnectionRefusedError("the process has ended")
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.plan(self._latency(), lambda: _resolve(answer, None))
+        await answer
+        if self.is_down:
+            raise ConnectionRefusedError("the server is down")
+        connection = Connection(self, process, role, command_timeout)
+        process.connections.append(connection)
+        return connection
+
+    def send(self, connection: Connection, name: str, work: Work, answer: "asyncio.Future[Any]") -> Call:
+        """A statement leaves its process."""
+        call = connection.outstanding = Call(self.number(), connection, name, work, answer)
+        if self.faulty and self.random.random() < 0.008:
+            self._plan_break(connection)
+        slow = self.random.uniform(0.05, 0.3) if connection.role in self.slow else 0.0
+        self.plan(self._latency() + slow, lambda: self._arrive(call))
+        return call
+
+    def _plan_break(self, connection: Connection) -> None:
+        if self.random.random() < 0.3:
+            self.trace("silent", connection.process.name, connection.role)
+            connection.is_silent = True
+        else:
+            self.plan(self._latency(), lambda: self.break_connection(connection))
+
+    def break_connection(self, connection: Connection) -> None:
+        """The connection is reset: the process sees it, and the server."""
+        if connection.is_broken:
+            return
+        self.trace("broken", connection.process.name, connection.role)
+        call = connection.outstanding
+        self.end_connection(connection)
+        connection.process.main.call_soon(connection.broke)
+        if call is not None and not call.answer.done():
+            error = asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
+            call.loop.call_soon(_fail, call.answer, error)
+
+    def end_connection(self, connection: Connection) -> None:
+        """The process lets go of it, or is gone. What is under way at the server may go on."""
+        connection.is_broken = True
+        if connection in connection.process.connections:
+            connection.process.connections.remove(connection)
+        call = connection.outstanding
+        if call is not None:
+            self.abandon(call)
+            if connection.in_transaction and call.task is None:
+                call.is_dropped, connection.outstanding = True, None
+        self.plan(0.0, lambda: self._let_go(connection))
+
+    def abandon(self, call: Call) -> None:
+        """Nobody waits for the answer. Whether the call still arrives, and when, is open."""
+        if call.is_abandoned or (call.answer.done() and not call.answer.cancelled()):
+            return
+        call.is_abandoned = True
+        if call.task is None:
+            call.is_dropped = self.random.random() < 0.5
+        elif call in self._parked:
+            self.plan(0.0, lambda: self._cancel(call))
+
+    def _cancel(self, call: Call) -> None:
+        if call in self._parked and call.task is not None:
+            self.server.cancel(call.connection.session, call.task)
+            self._parked.remove(call)
+            self._end(call)
+
+    def _let_go(self, connection: Connection) -> None:
+        """The server has seen the end of the session, and is done with its last statement."""
+        if connection.is_broken and connection.session is not None and connection.outstanding is None:
+            session, connection.session = connection.session, None
+            self.server.give_back(session, in_transaction=connection.in_transaction)
+            connection.in_transaction = False
+            self._look_at_parked()
+
+    # The server.
+
+    def _arrive(self, call: Call) -> None:
+        if call.is_dropped or (call.connection.is_silent and self.random.random() < 0.5):
+            self._settle(call)
+        elif call.is_abandoned and self.random.random() < 0.5:  # the server was slow
+            self.plan(self.random.choice([0.1, 2.0, 15.0]), lambda: self._carry_out(call))
+        else:
+            self._carry_out(call)
+
+    def _settle(self, call: Call) -> None:
+        if call.connection.outstanding is call:
+            call.connection.outstanding = None
+        self._let_go(call.connection)
+
+    def _carry_out(self, call: Call) -> None:
+        connection = call.connection
+        if call.is_dropped:
+            return self._settle(call)
+        if connection.session is None:
+            connection.session = self.server.take()
+        self.calls += 1
+        self.server.set_clock(self.now + self.clock_step)
+        call.task = self.server.begin(connection.session, call.work)
+        if not self.server.drive(connection.session, call.task):
+            self.trace("parked", connection.process.name, connection.role, call.name)
+            self._parked.append(call)
+            return None
+        self._end(call)
+        return self._look_at_parked()
+
+    def _look_at_parked(self) -> None:
+        again = True
+        while again:
+            again = False
+            for call in tuple(self._parked):
+                if call.task is not None and self.server.drive(call.connection.session, call.task):
+                    self._parked.remove(call)
+                    self._end(call)
+                    again = True
+
+    def _end(self, call: Call) -> None:
+        """The server has done it; the answer leaves."""
+        connection, task = call.connection, call.task
+        assert task is not None
+        error = None if task.cancelled() else task.exception()
+        result = None if error is not None or task.cancelled() else task.result()
+        summary = type(error).__name__ if error is not None else _size(result)
+        self.trace(connection.process.name, connection.role, call.name, summary, "abandoned" if call.is_abandoned else "")
+        self._note_transaction(call, error)
+        self._tell(call.name)
+        self._settle(call)
+        if call.is_abandoned or connection.is_silent:
+            return
+        deliver = (lambda: _fail(call.answer, error)) if error is not None else (lambda: _resolve(call.answer, result))
+        self.plan(self._latency(), lambda: self._answer(call, deliver))
+
+    def _answer(self, call: Call, deliver: Callable[[], None]) -> None:
+        if not (call.connection.is_broken or call.connection.is_silent or call.is_abandoned):
+            call.loop.call_soon(deliver)
+
+    def _note_transaction(self, call: Call, error: BaseException | None) -> None:
+        connection = call.connection
+        connection.last = call
+        if call.name in {"begin", "commit", "rollback"} and error is None:
+            connection.in_transaction = call.name == "begin"
+        if connection.in_transaction:
+            self.plan(_IDLE_SECONDS, lambda: self._end_idle(connection, call))
+
+    def _end_idle(self, connection: Connection, last: Call) -> None:
+        if connection.in_transaction and not connection.is_broken and connection.last is last:
+            self.trace("idle in transaction", connection.process.name, connection.role)
+            self.break_connection(connection)
+
+    def release_all(self) -> None:
+        """End what still holds locks."""
+        for call in tuple(self._parked):
+            self._cancel(call)
+
+    # Notifications.
+
+    def _tell(self, name: str) -> None:
+        for session, payload, channel in self.server.heard(name):
+            sender = next((one.pid for one in self._connections() if one.session is session), 0)
+            for connection in self._connections():
+                if connection.listener is not None and connection.channel == channel:
+                    self._deliver(connection, sender, payload)
+
+    def _deliver(self, connection: Connection, sender: int, payload: str) -> None:
+        self.trace("notified", connection.process.name, payload)
+        late = self.faulty and self.random.random() < 0.05
+        at = max(connection.heard_at, self.now + self._latency() + (self.random.choice([0.5, 4.0]) if late else 0.0))
+        connection.heard_at = at
+        self.plan(at - self.now, lambda: self._hear(connection, sender, payload))
+
+    def _hear(self, connection: Connection, sender: int, payload: str) -> None:
+        listener = connection.listener
+        if listener is not None and not (connection.is_broken or connection.is_silent):
+            connection.process.main.call_soon(listener, connection, sender, connection.channel, payload)
+
+    def _connections(self) -> list[Connection]:
+        return [connection for process in self.processes for connection in process.connections]
+
+
+def _resolve(answer: "asyncio.Future[Any]", result: Any) -> None:
+    if not answer.done():
+        answer.set_result(result)
+
+
+def _fail(answer: "asyncio.Future[Any]", error: BaseException) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+
+
+def _size(result: Any) -> str:
+    return str(len(result)) if isinstance(result, list) else type(result).__name__

@@ -1,0 +1,62 @@
+"""The doctor's rules: one sign, one finding, with evidence and remedy."""
+
+from typing import Any
+
+import pytest
+
+from asyncjobs.model.symptom import LeaseAge, Severity, Signs, TableUse, Transaction, diagnose
+
+CASES: list[tuple[dict[str, Any], Severity, str, str]] = [
+    ({"pending_migrations": ["0099_x.sql"]}, "critical", "the schema is not up to date", "0099_x.sql"),
+    ({"missing_indexes": ["jobs_claim"]}, "critical", "an index is missing", "jobs_claim"),
+    ({"invalid_indexes": ["jobs_due"]}, "critical", "an index is invalid", "jobs_due"),
+    ({"autovacuum": False}, "critical", "autovacuum is off", "autovacuum"),
+    ({"tables": [TableUse("jobs", 10, 0, left_out=True)]}, "critical", "autovacuum leaves a table out", "jobs"),
+    ({"tables": [TableUse("jobs", 10, 20_000, left_out=False)]}, "warning", "a table is bloated", "20,000 dead"),
+    ({"transactions": [Transaction(7, "psql", "idle", 400.0, None)]}, "warning", "a transaction is open for long", "pid 7 (psql"),
+    ({"transactions": [Transaction(7, "", "idle", 4_000.0, None)]}, "critical", "a transaction is open for long", "no name"),
+    ({"leases": [LeaseAge("rescue", None, None, None)], "live_runners": 1}, "warning", "a duty is not done", "nobody"),
+    ({"leases": [LeaseAge("rescue", 3, 900.0, 1.0)], "live_runners": 1}, "warning", "a duty is not done", "runner 3"),
+    ({"leases": [LeaseAge("rescue", 3, 1.0, 600.0)], "live_runners": 1}, "critical", "a duty hangs", "600 s ago"),
+    ({"unserved": [("default", "email", 5)]}, "critical", "no runner lives", "5 jobs"),
+    (
+        {"unserved": [("default", "email", 5)], "live_runners": 1},
+        "warning",
+        "jobs that nobody would run wait",
+        "email in default",
+    ),
+    ({"halted_keys": 2}, "warning", "keys are halted by dead jobs", "2 keys"),
+    ({"skew_seconds": -5.0}, "warning", "clocks differ", "-5.0 s"),
+    ({"pooled": True}, "warning", "a pooler is in the way of LISTEN", "not the one"),
+    ({"connections": 95}, "warning", "connections run out", "95 of 100"),
+    ({"silent_runners": [(4, "web1", 22, 90.0)]}, "warning", "a runner is silent", "runner 4 (web1, pid 22)"),
+]
+
+
+@pytest.mark.parametrize(("signs", "severity", "what", "evidence"), CASES)
+def test_a_sign_is_found_with_evidence_and_remedy(signs: dict[str, Any], severity: Severity, what: str, evidence: str) -> None:
+    (symptom,) = diagnose(Signs(**signs))
+    assert (symptom.severity, symptom.what) == (severity, what)
+    assert evidence in symptom.evidence
+    assert symptom.remedy
+
+
+def test_where_nothing_is_wrong_nothing_is_found() -> None:
+    healthy = Signs(
+        tables=[TableUse("jobs", 10, 9_000, left_out=False)],
+        leases=[LeaseAge("rescue", 3, 1.0, 1.0)],
+        live_runners=1,
+        silent_runners=[(3, "web1", 22, 5.0)],
+        connections=80,
+        skew_seconds=1.0,
+    )
+    assert diagnose(healthy) == []
+
+
+def test_without_runners_leases_are_nobodys_on_purpose() -> None:
+    assert diagnose(Signs(leases=[LeaseAge("rescue", None, None, None)])) == []
+
+
+def test_the_worst_comes_first() -> None:
+    found = diagnose(Signs(halted_keys=1, autovacuum=False))
+    assert [one.severity for one in found] == ["critical", "warning"]
