@@ -94,6 +94,7 @@ class Acker:
         self._host = host
         self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
         self._gate = gate
+        self._tokens = tokens
         self._calls = Calls(link, host, gate, tokens, max_errors=max_errors)
         self._wakes = wakes
         self._events = events
