@@ -9,6 +9,7 @@ from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
 from asyncjobs.errors import ConfigurationError, LeaseLost
+from asyncjobs.model.claim import Claimed
 from asyncjobs.model.job import Job
 
 if TYPE_CHECKING:
@@ -47,6 +48,21 @@ class AttemptSide(Protocol):
     """What the running attempt does for its context."""
 
     @property
+    def claimed(self) -> Claimed:
+        """What was claimed."""
+        ...
+
+    @property
+    def job(self) -> Job:
+        """The job as it was claimed."""
+        ...
+
+    @property
+    def log(self) -> FilteringBoundLogger:
+        """A logger that names the job."""
+        ...
+
+    @property
     def cancelled(self) -> bool:
         """Whether the attempt should end."""
         ...
@@ -68,17 +84,32 @@ class AttemptSide(Protocol):
 class JobContext:
     """One attempt of one job, as its handler sees it. Asked for by annotating the first parameter with it."""
 
-    __slots__ = ("_attempt", "attempt", "correlation_id", "job", "jobs", "log", "max_attempts", "resources")
+    __slots__ = ("_attempt", "_job", "_log", "attempt", "correlation_id", "jobs", "max_attempts", "resources")
 
-    def __init__(self, *, job: Job, jobs: "AsyncJobs", log: FilteringBoundLogger, attempt: AttemptSide) -> None:
-        self.job = job
-        self.attempt = job.attempts
-        self.max_attempts = job.max_attempts
-        self.correlation_id = job.correlation_id
-        self.log = log
+    def __init__(self, *, jobs: "AsyncJobs", attempt: AttemptSide) -> None:
+        claimed = attempt.claimed
+        self.attempt = claimed.attempt
+        self.max_attempts = claimed.max_attempts
+        self.correlation_id = claimed.correlation_id
         self.jobs = jobs
-        self.resources = AsyncExitStack()  # what `use` opened; the attempt closes it
+        self.resources: AsyncExitStack | None = None  # what `use` opened; the attempt closes it
         self._attempt = attempt
+        self._job: Job | None = None  # made when it is asked for, like the logger: most handlers never do
+        self._log: FilteringBoundLogger | None = None
+
+    @property
+    def job(self) -> Job:
+        """The job as it was when it was claimed."""
+        if self._job is None:
+            self._job = self._attempt.job
+        return self._job
+
+    @property
+    def log(self) -> FilteringBoundLogger:
+        """A structlog logger that names the job."""
+        if self._log is None:
+            self._log = self._attempt.log
+        return self._log
 
     def __repr__(self) -> str:
         return f"<JobContext job={self.job.id} type={self.job.type!r} attempt={self.attempt}/{self.max_attempts}>"
@@ -100,6 +131,8 @@ class JobContext:
         provider = cast("Any", self.jobs.stand_ins.get(provider, provider))
         if isinstance(provider, Resource):
             return await self._attempt.share(provider)
+        if self.resources is None:
+            self.resources = AsyncExitStack()
         return await self.resources.enter_async_context(provider(self))
 
     async def complete(self, connection: Connection, result: object = None) -> None:

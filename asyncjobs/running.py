@@ -5,11 +5,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from structlog.typing import FilteringBoundLogger
-
 from asyncjobs.config import Queue, config_seconds
 from asyncjobs.context import DutyContext, JobContext, current
-from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
 from asyncjobs.planned import takes_context
 from asyncjobs.runner import Runner
@@ -56,7 +53,7 @@ async def running(
             handlers=handlers,
             schedules=() if only_jobs else app.schedules,
             hooks=app.hooks.attempt,
-            open_context=lambda attempt, job, log: _open_context(app, attempt, job, log),
+            open_context=lambda attempt: _open_context(app, attempt),
             grace=seconds,
             duties=() if only_jobs else _duties(app),
             guarded={name: handler.breaker for name, handler in handlers.items() if handler.breaker is not None},
@@ -108,8 +105,8 @@ async def lifespan(app: "AsyncJobs") -> AsyncGenerator[None]:
         yield
 
 
-def _open_context(app: "AsyncJobs", attempt: Attempt, job: Job, log: FilteringBoundLogger) -> JobContext:
-    context = JobContext(job=job, jobs=app, log=log, attempt=attempt)
+def _open_context(app: "AsyncJobs", attempt: Attempt) -> JobContext:
+    context = JobContext(jobs=app, attempt=attempt)
     current.set(context)
     return context
 

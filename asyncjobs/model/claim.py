@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.status import Status
 
@@ -94,3 +95,18 @@ class Finished(msgspec.Struct, frozen=True):
     lost: list[int]  # tokens of acks whose claim was not ours any more
     heads: list[str]  # queues in which a job became pending (given back, a key's next head) and was not claimed by this call
     gone: bool  # the runner's own row is missing: it was declared dead
+
+
+def to_job(claimed: Claimed) -> Job:
+    """The job as its handler sees it."""
+    return Job(
+        id=claimed.id, type=claimed.type, status="processing", queue=claimed.queue, lane=claimed.lane, version=claimed.version,
+        payload=msgspec.json.decode(claimed.payload), priority=claimed.priority, attempts=claimed.attempt,
+        max_attempts=claimed.max_attempts, timeout=claimed.timeout, snoozes=claimed.snoozes, rescues=claimed.rescues,
+        scheduled_at=claimed.scheduled_at, run_at=claimed.run_at, started_at=claimed.started_at, last_error=claimed.last_error,
+        correlation_id=claimed.correlation_id, parent_job_id=claimed.parent_job_id, created_by=claimed.created_by,
+        dedup_key=claimed.dedup_key, serialization_key=claimed.serialization_key,
+        progress=None if claimed.progress is None else msgspec.json.decode(claimed.progress),
+        requeued_from=claimed.requeued_from, trace_context=claimed.trace_context, created_at=claimed.created_at,
+        updated_at=claimed.started_at,
+    )  # fmt: skip

@@ -23,9 +23,10 @@ gathers (no timers, no added latency). One connection, one call at a time. What 
    time: it is given back with its attempt, due in 5 s. So are, due at once, jobs whose claim answers after the queue was
    stopped, under an id that this runner does not have any more, or so late
    that others may have taken them (the process was frozen).
-7. One attempt has completed, and no coordinator is hungry: the call is `finish_one`, which costs the server a third of `finish`.
-   Of a job with a key it starts the key's next job in the slot that is free, if the coordinator may start heads; else the
-   coordinator is made hungry before the call, which makes the next head pending and scans for it. All the above holds for both.
+7. Which statement a call is depends on what it carries (`runtime/calls.py`): the lean ones do less, and keep all of the above.
+   With one attempt that has completed, and no coordinator hungry, the key's next job starts in the slot that is free, if the
+   coordinator may start heads; else the coordinator is made hungry before the call, which makes the next head pending and
+   scans for it.
 """
 
 import asyncio
@@ -38,10 +39,11 @@ from typing import Final
 
 import msgspec
 
-from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
+from asyncjobs.model.claim import Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.model.status import FINAL
 from asyncjobs.runtime import points
+from asyncjobs.runtime.calls import Calls
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.host import Host, Tokens
@@ -93,9 +95,9 @@ class Acker:
         self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
         self._gate = gate
         self._tokens = tokens
+        self._calls = Calls(link, host, gate, tokens, max_errors=max_errors)
         self._wakes = wakes
         self._events = events
-        self._max_errors = max_errors
         self._poll_seconds = poll_seconds
         self._reconcile_seconds = reconcile_seconds
         self._acks: dict[tuple[int, int], Ack] = {}
@@ -207,17 +209,15 @@ class Acker:
         if self._ahead:
             await gather(self._acks, _BATCH, self._ahead)
         acks = list(islice(self._acks.values(), _BATCH))
-        is_lean = len(acks) == 1 and self._goes_alone(acks[0])
-        scans = [] if is_lean else self._scans(acks)
+        is_one = len(acks) == 1 and self._goes_alone(acks[0])
+        scans = [] if is_one else self._scans(acks)
         if not acks and not scans:
             return
         probes = self._gate.probes() if scans else ()
         versions = {queue: coordinator.version for queue, coordinator in self._coordinators.items()}
         at, runner_id = time.monotonic(), self._host.runner_id
         try:
-            finished = await self._call(
-                acks, partial(self._finish_one, acks[0]) if is_lean else partial(self._finish, acks, scans, probes)
-            )
+            finished = await self._call(acks, self._calls.leanest(acks, scans, probes, is_one=is_one))
         except Exception as error:
             if not is_unsendable(error) or not acks:
                 raise
@@ -268,18 +268,6 @@ class Acker:
                 AcksWritten(runner_id=self._host.runner_id, tokens=tokens, claimed=len(finished.claimed), seconds=seconds)
             )
         return finished
-
-    async def _finish(self, acks: Sequence[Ack], scans: Sequence[Scan], probes: Sequence[Probe] = ()) -> Finished:
-        rescued = self._host.may_take_rescued() and any(scan.start == FRONT for scan in scans)
-        return await jobs.finish(
-            self._link, self._host.runner_id, acks, scans, self._gate.types(), probes=probes, rescued=rescued,
-            token_base=self._tokens.base,
-            token_seq=self._tokens.take(sum(scan.limit for scan in scans)), max_errors=self._max_errors,
-        )  # fmt: skip
-
-    async def _finish_one(self, ack: Ack) -> Finished:
-        token = self._tokens.next()
-        return await jobs.finish_one(self._link, self._host.runner_id, ack, ack.key_queue, self._gate.types(), next_token=token)
 
     async def _settle(self, acks: Sequence[Ack], finished: Finished) -> None:
         """Take what was written off the list, tell what was lost, and announce what follows."""
@@ -382,7 +370,7 @@ class Acker:
             half = len(acks) // 2
             for part in (acks[:half], acks[half:]):
                 try:
-                    await self._settle(part, await self._call(part, partial(self._finish, part, [])))
+                    await self._settle(part, await self._call(part, partial(self._calls.finish, part, [])))
                 except Exception as error:
                     if not is_unsendable(error):
                         raise
@@ -390,7 +378,7 @@ class Acker:
             return
         [ack] = acks
         plain = msgspec.structs.replace(ack, outcome=refused(ack.outcome))
-        await self._settle([plain], await self._call([plain], partial(self._finish, [plain], [])))
+        await self._settle([plain], await self._call([plain], partial(self._calls.finish, [plain], [])))
 
 
 def _order(job: Claimed) -> tuple[int, int]:

@@ -31,12 +31,13 @@ from asyncjobs.context import Resource
 from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand
 from asyncjobs.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.model.backoff import Backoff
-from asyncjobs.model.claim import Ack, Claimed
+from asyncjobs.model.claim import Ack, Claimed, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
+from asyncjobs.runtime.closing import Closing, Context
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
 
@@ -75,13 +76,7 @@ class Handler(Protocol):
         ...
 
 
-class Context(Protocol):
-    """What a handler is given, as far as the attempt cares: what it opened, to be closed with the attempt."""
-
-    resources: AsyncExitStack
-
-
-OpenContext: TypeAlias = Callable[["Attempt", Job, FilteringBoundLogger], Context]
+OpenContext: TypeAlias = Callable[["Attempt"], Context]
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,24 +241,35 @@ class Attempt:
     async def _call_in_context(self) -> object:
         claimed, handler = self.claimed, self.handler
         arguments = handler.decode_payload(claimed.payload, claimed.version)
-        log = structlog.get_logger(
+        self._context = context = self._surroundings.open_context(self)
+        structlog.contextvars.bind_contextvars(job_id=claimed.id, job_type=claimed.type)
+        answer: object = None
+        async with Closing(context):
+            if self._surroundings.hooks:
+                await enter_attempt(self._surroundings.hooks, context, self._entered)
+            if handler.takes_context:
+                answer = await self._call_handler(context, **arguments)
+            else:
+                answer = await self._call_handler(**arguments)
+        return answer
+
+    @property
+    def job(self) -> Job:
+        """The job as its handler sees it."""
+        return to_job(self.claimed)
+
+    @property
+    def log(self) -> FilteringBoundLogger:
+        """The handler's logger."""
+        claimed = self.claimed
+        logger: FilteringBoundLogger = structlog.get_logger(
             "asyncjobs.job",
             job_id=claimed.id,
             job_type=claimed.type,
             attempt=claimed.attempt,
             correlation_id=claimed.correlation_id,
         )
-        context = self._surroundings.open_context(self, to_job(claimed), log)
-        structlog.contextvars.bind_contextvars(job_id=claimed.id, job_type=claimed.type)
-        self._context = context
-        answer: object = None
-        async with context.resources:  # they are told of an error: a transaction among them must roll back
-            await enter_attempt(self._surroundings.hooks, context, self._entered)
-            if handler.takes_context:
-                answer = await self._call_handler(context, **arguments)
-            else:
-                answer = await self._call_handler(**arguments)
-        return answer
+        return logger
 
     async def _call_handler(self, *args: Any, **kwargs: Any) -> object:
         function = self.handler.function
@@ -374,18 +380,3 @@ def too_large(result: str | None, limit: int) -> str | None:
     """Why a result is not stored, or None."""
     size = 0 if result is None else len(result.encode())
     return f"too large: {size} bytes" if size > limit else None
-
-
-def to_job(claimed: Claimed) -> Job:
-    """The job as its handler sees it."""
-    return Job(
-        id=claimed.id, type=claimed.type, status="processing", queue=claimed.queue, lane=claimed.lane, version=claimed.version,
-        payload=msgspec.json.decode(claimed.payload), priority=claimed.priority, attempts=claimed.attempt,
-        max_attempts=claimed.max_attempts, timeout=claimed.timeout, snoozes=claimed.snoozes, rescues=claimed.rescues,
-        scheduled_at=claimed.scheduled_at, run_at=claimed.run_at, started_at=claimed.started_at, last_error=claimed.last_error,
-        correlation_id=claimed.correlation_id, parent_job_id=claimed.parent_job_id, created_by=claimed.created_by,
-        dedup_key=claimed.dedup_key, serialization_key=claimed.serialization_key,
-        progress=None if claimed.progress is None else msgspec.json.decode(claimed.progress),
-        requeued_from=claimed.requeued_from, trace_context=claimed.trace_context, created_at=claimed.created_at,
-        updated_at=claimed.started_at,
-    )  # fmt: skip

@@ -1,7 +1,7 @@
 """The attempts that run here: started from claims, ended into the acker, cancelled together.
 
 They are not in a task group: a group waits for its tasks, and a handler that ignores its cancellation must not keep a shutdown
-from ending in time. Every task is held here until it is done, and none of them raises (see `runtime/attempt.py`).
+from ending in time. Every attempt is held here until it has ended, and none of them raises (see `runtime/attempt.py`).
 
 Jobs that were claimed ahead of the free slots wait for one in `runtime/prefetched.py`, and start when an attempt ends.
 """
@@ -49,7 +49,6 @@ class Attempts:
         self._is_held = is_held  # by a circuit breaker
         self._running: dict[int, Attempt] = {}
         self._waiting = {queue: Prefetched(coordinator) for queue, coordinator in self._coordinators.items()}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._reported: set[tuple[int, int]] = set()
         self._rescued = 0
         self._all_ended = asyncio.Event()
@@ -98,9 +97,7 @@ class Attempts:
         self._coordinators[job.queue].slots.take(lane)
         self._running[job.id] = attempt
         self._all_ended.clear()
-        task = attempt.start(self._ended)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        attempt.start(self._ended)
 
     def _ended(self, attempt: Attempt, ack: Ack) -> None:
         """The handler has ended: its slot is free, whatever becomes of the outcome."""

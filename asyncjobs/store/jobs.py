@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from asyncjobs.model.claim import Ack, Claimed, Finished, Probe, Scan
+from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.store.database import Link, Record
@@ -119,6 +119,21 @@ async def finish_one(
     rows = await link.fetch(
         "finish_one", runner_id, ack.id, ack.token, outcome.result, outcome.result_dropped, queue, types, next_token
     )
+    return _finished(rows)
+
+
+async def finish_completed(
+    link: Link, runner_id: int, acks: Sequence[Ack], scan: Scan | None, types: Sequence[str], *, token_base: int, token_seq: int
+) -> Finished:
+    """`finish` where every ack is of an attempt that completed, and there is at most one scan, for general slots."""
+    acks = sorted(acks, key=_by_id)
+    outcomes = [ack.outcome for ack in acks]
+    priority, place = FRONT if scan is None else scan.start
+    rows = await link.fetch(
+        "finish_completed", runner_id, [ack.id for ack in acks], [ack.token for ack in acks],
+        _some(outcomes, lambda o: o.result), _some(outcomes, lambda o: o.result_dropped),
+        None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, token_base, token_seq,
+    )  # fmt: skip
     return _finished(rows)
 
 

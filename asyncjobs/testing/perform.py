@@ -14,8 +14,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
 
-from structlog.typing import FilteringBoundLogger
-
 from asyncjobs.app import AsyncJobs
 from asyncjobs.context import JobContext, current
 from asyncjobs.errors import AmbiguousApp, InvalidOption
@@ -23,7 +21,6 @@ from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.in_memory import keeper
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.duration import duration_seconds
-from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Cancel, Dead, Retry, Snooze, Verdict
 from asyncjobs.rows import admit
@@ -131,8 +128,8 @@ class _Performance:
             share=resources.use, hooks=self._app.hooks.attempt,
         )  # fmt: skip
 
-    def _open_context(self, attempt: Attempt, job: Job, log: FilteringBoundLogger) -> JobContext:
-        context = JobContext(job=job, jobs=self._app, log=log, attempt=attempt)
+    def _open_context(self, attempt: Attempt) -> JobContext:
+        context = JobContext(jobs=self._app, attempt=attempt)
         current.set(context)
         keeper.set(self._kept)
         return context

@@ -5,7 +5,7 @@ import pytest
 
 from asyncjobs.store.database import Connection, Database
 from tests.support.mutants import MUTANTS, Mutant, mutate
-from tests.support.peers import peers
+from tests.support.peers import Call, peers
 from tests.support.scenarios import SCENARIOS
 
 _CASES = [pytest.param(mutant, name, id=f"{mutant.name}: {name}") for mutant in MUTANTS for name in mutant.caught_by]
@@ -19,11 +19,11 @@ async def test_mutant_is_caught(
     monkeypatch.setattr("tests.support.peers.LOCK_PATIENCE_SECONDS", 0.3)  # a lock that is not there is not waited for long
     await mutate(connection, database, mutant)
     with pytest.raises((AssertionError, asyncpg.PostgresError)):
-        await _run(name, database, lean=mutant.lean)
+        await _run(name, database, call=mutant.call)
 
 
-async def _run(name: str, database: Database, *, lean: bool) -> None:
-    async with peers(database, lean=lean) as world:
+async def _run(name: str, database: Database, *, call: Call) -> None:
+    async with peers(database, call=call) as world:
         await SCENARIOS[name](world)
         await world.promises_hold()
 

@@ -138,12 +138,12 @@ CREATE TABLE asyncjobs.jobs (
     trace_context text,
     created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    CONSTRAINT jobs_attempts_check CHECK (((attempts >= 0) AND (max_attempts >= 1))),
-    CONSTRAINT jobs_final_check CHECK (((status <> ALL (ARRAY['completed'::text, 'dead'::text, 'cancelled'::text])) OR (completed_at IS NOT NULL))),
-    CONSTRAINT jobs_on_dead_check CHECK ((on_dead = ANY (ARRAY['advance'::text, 'halt'::text]))),
-    CONSTRAINT jobs_priority_check CHECK (((priority >= 0) AND (priority <= 32767))),
-    CONSTRAINT jobs_processing_check CHECK (((status <> 'processing'::text) OR ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL)))),
-    CONSTRAINT jobs_status_check CHECK ((status = ANY (ARRAY['waiting'::text, 'scheduled'::text, 'pending'::text, 'processing'::text, 'failed'::text, 'completed'::text, 'dead'::text, 'cancelled'::text, 'paused'::text]))),
+    CONSTRAINT jobs_check CHECK ((
+CASE
+    WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
+    WHEN (status = ANY (ARRAY['completed'::text, 'dead'::text, 'cancelled'::text])) THEN (completed_at IS NOT NULL)
+    ELSE (status = ANY (ARRAY['pending'::text, 'scheduled'::text, 'failed'::text, 'waiting'::text, 'paused'::text]))
+END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0))),
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0, fillfactor=50);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, priority, place) WHERE (status = 'pending'::text);
@@ -577,6 +577,16 @@ CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bi
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: fb1bad854ad7aece
+
+CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _token_base bigint, _token_seq bigint)
+    RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0192ccdd0ec1960e
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)

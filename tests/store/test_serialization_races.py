@@ -1,20 +1,22 @@
 """Two processes at one key, stopped in the middle of what they do: the sentences of the protocol that are about races."""
 
+from typing import get_args
+
 import pytest
 
 from asyncjobs.store.database import Database
-from tests.support.peers import peers
+from tests.support.peers import Call, peers
 from tests.support.scenarios import SCENARIOS
 
 
-@pytest.mark.parametrize("lean", [False, True], ids=["finish", "finish_one"])
+@pytest.mark.parametrize("call", get_args(Call))
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_after_this_interleaving_nothing_is_stuck_and_all_run_in_order(
     name: str,
-    lean: bool,  # noqa: FBT001 - a parameter
+    call: Call,
     database: Database,
 ) -> None:
-    async with peers(database, lean=lean) as world:
+    async with peers(database, call=call) as world:
         await SCENARIOS[name](world)
         await world.promises_hold()
         await world.drain()

@@ -6,13 +6,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from structlog.typing import FilteringBoundLogger
-
 from asyncjobs.app import AsyncJobs
 from asyncjobs.context import JobContext, current
 from asyncjobs.handlers import Declared, Handler
 from asyncjobs.model.claim import Ack, Claimed
-from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.resources import Resources
@@ -44,8 +41,8 @@ class Runs:
         }
         self.surroundings = Surroundings(**(given | surroundings))
 
-    def _open_context(self, attempt: Attempt, job: Job, log: FilteringBoundLogger) -> JobContext:
-        context = JobContext(job=job, jobs=self._app, log=log, attempt=attempt)
+    def _open_context(self, attempt: Attempt) -> JobContext:
+        context = JobContext(jobs=self._app, attempt=attempt)
         current.set(context)
         self.contexts.append(context)
         return context

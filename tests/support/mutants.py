@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from asyncjobs.store.database import Connection, Database
+from tests.support.peers import Call
 
 
 class Mutant(NamedTuple):
@@ -16,7 +17,7 @@ class Mutant(NamedTuple):
     old: str
     new: str
     caught_by: Sequence[str]  # scenarios
-    lean: bool = False  # the scenarios' acks are calls of `finish_one`
+    call: Call = "finish"  # the scenarios' acks of completions
 
 
 def mutated(database: Database, mutant: Mutant) -> str:
@@ -38,13 +39,14 @@ async def mutate(connection: Connection, database: Database, mutant: Mutant) -> 
     await connection.execute(mutated(database, mutant))
 
 
-_KEYS, _FINISH, _RESCUE, _SWEEP, _VERBS, _MANAGEMENT = (
+_KEYS, _FINISH, _RESCUE, _SWEEP, _VERBS, _MANAGEMENT, _LEAN = (
     "0002_keys.sql",
     "0004_finish.sql",
     "0007_rescue.sql",
     "0008_serializer.sql",
     "0009_verbs.sql",
     "0013_management.sql",
+    "0017_lean.sql",
 )
 _SLOTS = "FROM unnest(asyncjobs.key_slots(_keys)) AS slots(slot);"
 _DISPATCHED = "AND d.job_id IS NOT NULL)"
@@ -118,15 +120,23 @@ MUTANTS: tuple[Mutant, ...] = (
         ["a_key_goes_on_when_a_stranger_held_its_lock"],
     ),
     Mutant(
-        "no fence of the lean ack", _FINISH, "finish_one", "AND j.claim_token = _token AND j.status = 'processing'",
-        "AND j.status = 'processing'", ["a_late_ack_touches_nothing"], lean=True,
+        "no fence of the lean ack", _LEAN, "finish_one", "AND j.claim_token = _token AND j.status = 'processing'",
+        "AND j.status = 'processing'", ["a_late_ack_touches_nothing"], call="finish_one",
     ),
     Mutant(
-        "no second look of the lean ack", _FINISH, "finish_one", "_heads := asyncjobs.look_again(ARRAY[_key]);", "",
-        ["enqueue_races_with_the_ack_of_the_last_job", "a_key_goes_on_when_a_stranger_held_its_lock"], lean=True,
+        "no second look of the lean ack", _LEAN, "finish_one", "_heads := asyncjobs.look_again(ARRAY[_key]);", "",
+        ["enqueue_races_with_the_ack_of_the_last_job", "a_key_goes_on_when_a_stranger_held_its_lock"], call="finish_one",
     ),
     Mutant(
-        "lean ack keeps the key", _FINISH, "finish_one", "s.id = _id AND s.job_id IS NOT NULL", "s.id = _id AND s.job_id IS NULL",
-        ["a_dispatch_does_not_wait_for_the_ack_of_the_head"], lean=True,
+        "lean ack keeps the key", _LEAN, "finish_one", "s.id = _id AND s.job_id IS NOT NULL", "s.id = _id AND s.job_id IS NULL",
+        ["a_dispatch_does_not_wait_for_the_ack_of_the_head"], call="finish_one",
+    ),
+    Mutant(
+        "no fence of completions", _LEAN, "finish_completed", "AND j.claim_token = o.token AND j.status = 'processing'",
+        "AND j.status = 'processing'", ["a_late_ack_touches_nothing"], call="finish_completed",
+    ),
+    Mutant(
+        "completions keep the key", _LEAN, "finish_completed", "_heads := asyncjobs.release_keys(_keyed);", "",
+        ["enqueue_races_with_the_ack_of_the_last_job"], call="finish_completed",
     ),
 )  # fmt: skip

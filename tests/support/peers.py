@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import asyncpg
 
-from asyncjobs.model.claim import Ack, Claimed, Finished, Scan
+from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Scan
 from asyncjobs.model.outcome import Outcome, OutcomeKind
 from asyncjobs.store import callers, due, jobs
 from asyncjobs.store.database import Connection, Database, Link
@@ -23,13 +23,16 @@ Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 TYPES = ("email", "report")
 LOCK_PATIENCE_SECONDS = 5.0
 
+#: The statement that writes completions.
+Call = Literal["finish", "finish_one", "finish_completed"]
+
 
 class Peer:
     """One process: enqueues on its own connection, claims and acks."""
 
-    def __init__(self, link: Link, runner_id: int, *, lean: bool = False) -> None:
+    def __init__(self, link: Link, runner_id: int, *, call: Call = "finish") -> None:
         self.link = link
-        self.lean = lean  # acks as a runner does that has one attempt to report and nothing to claim
+        self.call = call  # what writes that an attempt completed
         self.runner_id = runner_id
         self._tokens = count(1)
         self._sequence = 0
@@ -80,8 +83,10 @@ class Peer:
         return job
 
     async def ack(self, job: Claimed, kind: OutcomeKind = "completed", **fields: Any) -> Finished:
-        if self.lean and kind == "completed":
+        if self.call == "finish_one" and kind == "completed":
             return await self.complete(job, queue="another")
+        if self.call == "finish_completed" and kind == "completed":
+            return await self.complete_all([job])
         return await self.finish([Ack(job.id, job.token, Outcome(kind=kind, **fields))])
 
     async def complete(self, job: Claimed, *, queue: str | None = "default") -> Finished:
@@ -90,6 +95,18 @@ class Peer:
         token = (self.runner_id << 32) | self._sequence
         ack = Ack(job.id, job.token, Outcome(kind="completed"))
         return await jobs.finish_one(self.link, self.runner_id, ack, queue, TYPES, next_token=token)
+
+    def completion(self, job: Claimed) -> Ack:
+        return Ack(job.id, job.token, Outcome(kind="completed"))
+
+    async def complete_all(self, done: Sequence[Claimed], *, limit: int = 0, start: tuple[int, int] = FRONT) -> Finished:
+        """What a busy runner does: completions, and one scan."""
+        self._sequence += limit
+        scan = Scan("default", None, limit, start) if limit else None
+        return await jobs.finish_completed(
+            self.link, self.runner_id, [*map(self.completion, done)], scan, TYPES,
+            token_base=self.runner_id, token_seq=self._sequence - limit,
+        )  # fmt: skip
 
     async def pid(self) -> int:
         return (await self.link.connection()).get_server_pid()
@@ -158,7 +175,7 @@ class Peers:
 
 
 @asynccontextmanager
-async def peers(database: Database, *, lean: bool = False) -> AsyncGenerator[Peers]:
+async def peers(database: Database, *, call: Call = "finish") -> AsyncGenerator[Peers]:
     """Two processes on this database."""
     async with AsyncExitStack() as stack:
         admin = await asyncpg.connect(database.dsn, command_timeout=30, server_settings={"application_name": "test"})
@@ -169,7 +186,7 @@ async def peers(database: Database, *, lean: bool = False) -> AsyncGenerator[Pee
             stack.push_async_callback(link.close)
             await link.connection()
             await insert_runner(admin, schema=database.schema, id=number, types=list(TYPES))
-            made.append(Peer(link, number, lean=lean))
+            made.append(Peer(link, number, call=call))
         yield Peers(made[0], made[1], admin, database)
 
 

@@ -7,10 +7,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import structlog
 
 from asyncjobs import (
     AlreadyOpen,
@@ -211,8 +211,9 @@ def an_attempt(jobs: AsyncJobs, *, job_id: int, correlation_id: str | None) -> J
     now = datetime.now(UTC)
     times: dict[str, Any] = {"scheduled_at": now, "run_at": now, "created_at": now, "updated_at": now}
     job = Job(id=job_id, type="parent", status="processing", queue="default", correlation_id=correlation_id, **times)
-    side: Any = None
-    return JobContext(job=job, jobs=jobs, log=structlog.get_logger(), attempt=side)
+    claimed = SimpleNamespace(attempt=1, max_attempts=3, correlation_id=correlation_id)
+    side: Any = SimpleNamespace(job=job, claimed=claimed)
+    return JobContext(jobs=jobs, attempt=side)
 
 
 async def test_declarations_end_with_the_first_open() -> None:

@@ -1,0 +1,66 @@
+"""The statement that a runner's call is: `finish`, or a lean one that does the same for less.
+
+On a few jobs the server spends more on statements and functions than on rows. So what a busy runner asks for nearly always has
+functions of its own:
+
+1. `finish_one`: one attempt has completed, and there is no scan. Of a job with a key it starts the key's next job in the slot
+   that was freed.
+2. `finish_completed`: all attempts have completed, and there is at most one scan: for general slots, without probes, not for
+   jobs that were rescued. Server time of a job, against `finish`: 70 of 88 µs at 10 jobs a call, 33 of 40 at 50.
+3. `finish`: anything else.
+
+What they write, and what they answer, is the same.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from asyncjobs.model.claim import FRONT, Ack, Finished, Probe, Scan
+from asyncjobs.runtime.gate import Gate
+from asyncjobs.runtime.host import Host, Tokens
+from asyncjobs.store import jobs
+from asyncjobs.store.database import Link
+
+
+class Calls:
+    """Makes the calls of one runner, on the link of its acker."""
+
+    def __init__(self, link: Link, host: Host, gate: Gate, tokens: Tokens, *, max_errors: int) -> None:
+        self._link = link
+        self._host = host
+        self._gate = gate
+        self._tokens = tokens
+        self._max_errors = max_errors
+
+    def leanest(
+        self, acks: Sequence[Ack], scans: Sequence[Scan], probes: Sequence[Probe], *, is_one: bool
+    ) -> Callable[[], Awaitable[Finished]]:
+        """The call that does it for the least. `is_one`: the one ack completes, and its key's next job may start."""
+        if is_one:
+            return partial(self.finish_one, acks[0])
+        if probes or len(scans) > 1 or any(ack.outcome.kind != "completed" for ack in acks):
+            return partial(self.finish, acks, scans, probes)
+        if scans and (scans[0].lane is not None or (scans[0].start == FRONT and self._host.may_take_rescued())):
+            return partial(self.finish, acks, scans)
+        return partial(self.finish_completed, acks, scans[0] if scans else None)
+
+    async def finish(self, acks: Sequence[Ack], scans: Sequence[Scan], probes: Sequence[Probe] = ()) -> Finished:
+        """Any outcomes, any scans."""
+        rescued = self._host.may_take_rescued() and any(scan.start == FRONT for scan in scans)
+        return await jobs.finish(
+            self._link, self._host.runner_id, acks, scans, self._gate.types(), probes=probes, rescued=rescued,
+            token_base=self._tokens.base,
+            token_seq=self._tokens.take(sum(scan.limit for scan in scans)), max_errors=self._max_errors,
+        )  # fmt: skip
+
+    async def finish_completed(self, acks: Sequence[Ack], scan: Scan | None) -> Finished:
+        """Completions only, and at most one plain scan."""
+        return await jobs.finish_completed(
+            self._link, self._host.runner_id, acks, scan, self._gate.types(),
+            token_base=self._tokens.base, token_seq=self._tokens.take(0 if scan is None else scan.limit),
+        )  # fmt: skip
+
+    async def finish_one(self, ack: Ack) -> Finished:
+        """One completion, and the next job of its key."""
+        token = self._tokens.next()
+        return await jobs.finish_one(self._link, self._host.runner_id, ack, ack.key_queue, self._gate.types(), next_token=token)

@@ -1,0 +1,5 @@
+-- One call of a runner: attempts that completed, and one scan.
+SELECT f.kind, f.scan, f.queue, f.id, f.token, f.lane, f.type, f.version, f.payload, f.priority, f.place, f.attempts, f.max_attempts,
+    f.timeout, f.snoozes, f.rescues, f.scheduled_at, f.run_at, f.started_at, f.correlation_id, f.parent_job_id, f.created_by,
+    f.dedup_key, f.serialization_key, f.requeued_from, f.trace_context, f.progress, f.last_error, f.created_at
+FROM asyncjobs.finish_completed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS f;

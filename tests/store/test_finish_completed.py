@@ -1,0 +1,107 @@
+"""The lean call of a busy runner: completions, and one scan, as `finish` does it."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from asyncjobs.store.database import Database
+from tests.support.factories import insert
+from tests.support.peers import Peers, peers
+
+
+@pytest.fixture
+async def world(database: Database) -> AsyncGenerator[Peers]:
+    async with peers(database) as made:
+        yield made
+        await made.admin.execute("DELETE FROM asyncjobs.pauses")
+        await made.admin.execute("UPDATE asyncjobs.jobs SET status = 'pending' WHERE status = 'paused'")
+        await made.admin.execute("UPDATE asyncjobs.jobs SET status = 'pending', runner_id = NULL WHERE status = 'processing'")
+        await made.drain()
+
+
+async def test_attempts_are_completed_and_as_many_jobs_claimed_as_there_are_slots(world: Peers) -> None:
+    last = await world.a.enqueue(None, times=5)
+    done = await world.a.claim(2)
+    answer = await world.a.complete_all(done, limit=2)
+    assert [job.id for job in answer.claimed] == [last - 2, last - 1]
+    assert (answer.lost, answer.heads, answer.gone) == ([], [], False)
+    assert {await world.status(job.id) for job in done} == {"completed"}
+    [token] = {job.token - number for number, job in enumerate(answer.claimed)}
+    row = await world.admin.fetchrow("SELECT * FROM asyncjobs.jobs WHERE id = $1", last - 2)
+    assert row is not None
+    assert (row["status"], row["runner_id"], row["claim_token"], row["attempts"]) == ("processing", 1, token, 1)
+
+
+async def test_every_row_is_as_finish_leaves_it(world: Peers) -> None:
+    await world.a.enqueue(None, times=4)
+    by_finish = await world.a.claim(1)
+    await world.a.finish([*map(world.a.completion, by_finish)], limit=1)
+    by_lean = await world.a.claim(1)
+    await world.a.complete_all(by_lean, limit=1)
+    rows = await world.admin.fetch("SELECT * FROM asyncjobs.jobs ORDER BY id")
+    own = {"id", "place", "claim_token", "enqueue_token"}
+    first, second, third, fourth = (
+        {name: value for name, value in row.items() if name not in own and not name.endswith("_at")} for row in rows
+    )
+    assert (first, second) == (third, fourth)
+    assert all((row["completed_at"] is None) == (row["status"] == "processing") for row in rows)
+
+
+async def test_scan_starts_where_it_is_told_to(world: Peers) -> None:
+    await world.a.enqueue(None, times=4)
+    [first] = await world.a.claim(1)
+    answer = await world.a.complete_all([], limit=1, start=(first.priority, first.place + 1))
+    assert [job.id for job in answer.claimed] == [first.id + 2]
+
+
+async def test_types_of_others_lanes_aside_and_rescued_jobs_are_left(world: Peers) -> None:
+    await world.a.enqueue(None, "strange")
+    rescued = await world.a.enqueue(None)
+    await world.admin.execute("UPDATE asyncjobs.jobs SET rescues = 1 WHERE id = $1", rescued)
+    assert (await world.a.complete_all([], limit=5)).claimed == []
+    await world.admin.execute("UPDATE asyncjobs.jobs SET type = 'email' WHERE type = 'strange'")
+
+
+async def test_lost_claim_is_named_and_others_are_written(world: Peers) -> None:
+    await world.a.enqueue(None, times=2)
+    lost, kept = await world.a.claim()
+    await world.admin.execute("UPDATE asyncjobs.jobs SET claim_token = 1 WHERE id = $1", lost.id)
+    answer = await world.a.complete_all([lost, kept])
+    assert (answer.lost, answer.claimed) == ([lost.token], [])
+    assert (await world.status(lost.id), await world.status(kept.id)) == ("processing", "completed")
+
+
+async def test_next_heads_of_keys_are_claimed_by_the_same_call(world: Peers) -> None:
+    second = await world.a.enqueue(times=3)
+    done = [await world.a.claim_one()]
+    answer = await world.a.complete_all(done, limit=2)
+    assert ([job.id for job in answer.claimed], answer.heads) == ([second - 1], [])
+    answer = await world.a.complete_all(answer.claimed)
+    assert (answer.claimed, answer.heads, await world.line()) == ([], ["default"], [(second, "pending")])
+
+
+async def test_end_frees_dedup_keys(world: Peers) -> None:
+    await world.a.enqueue(None, dedup_key="d")
+    await world.a.complete_all(await world.a.claim())
+    assert await world.admin.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0
+
+
+async def test_runner_that_is_gone_claims_nothing(world: Peers) -> None:
+    await world.a.enqueue(None, times=2)
+    done = await world.a.claim(1)
+    await world.admin.execute("DELETE FROM asyncjobs.runners WHERE id = 1")
+    answer = await world.a.complete_all(done, limit=1)
+    assert (answer.gone, answer.claimed, answer.lost) == (True, [], [])
+    assert await world.status(done[0].id) == "completed"
+
+
+@pytest.mark.parametrize(("kind", "name"), [("queue", "default"), ("type", "email")])
+async def test_pauses_are_obeyed(world: Peers, kind: str, name: str) -> None:
+    await world.a.enqueue(None, times=2)
+    done = await world.a.claim(1)
+    await insert(world.admin, "pauses", kind=kind, name=name)
+    answer = await world.a.complete_all(done, limit=5)
+    assert (answer.claimed, answer.gone) == ([], False)
+    await world.admin.execute("DELETE FROM asyncjobs.pauses")
+    await insert(world.admin, "pauses", kind="type", name="other")
+    assert len((await world.a.complete_all([], limit=5)).claimed) == 1
