@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import threading
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -142,10 +143,11 @@ async def test_payload_that_does_not_fit_is_the_end_of_the_job_and_no_call(runs:
     assert "UndecodablePayload" in outcome.message
 
 
-async def test_payload_of_a_newer_program_is_a_failed_attempt(runs: Runs) -> None:
+async def test_payload_of_a_newer_program_is_given_back(runs: Runs) -> None:
     async def handler() -> None: ...
 
     assert (await runs.run(handler, version=2)).kind == "interrupted"
+    assert (await runs.run(handler, version=2, scheduled_at=datetime(2025, 12, 31, tzinfo=UTC))).delay_seconds >= 30
 
 
 async def test_unstorable_result_is_the_end_of_the_job(runs: Runs) -> None:

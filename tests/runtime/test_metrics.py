@@ -2,16 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
 
 import asyncpg
 import pytest
 
 from asyncjobs import AsyncJobs, Cancel, Dead, Queue, Snooze
-from asyncjobs.runtime.metrics import Metrics
+from asyncjobs.runtime.metrics import Metrics, Rollup
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import Events, JobsRescued, ServicePassFailed
 from asyncjobs.testing import Recorder
+from tests.support.claims import a_claimed, an_ack
 from tests.support.eventually import eventually
 from tests.support.factories import insert_job
 from tests.support.proxy import Proxy
@@ -139,3 +143,28 @@ async def test_an_attempt_that_was_lost_with_its_runner_is_counted_by_the_one_th
     async with jobs.runner():
         await recorder.wait_for(JobsRescued)
     assert await counts(connection) == {"failed": 1, "dead": 1}
+
+
+async def test_an_attempt_that_began_before_its_time_by_the_clock_has_not_waited(pool: Pool) -> None:
+    """The claim's transaction began a moment before its job was promoted."""
+    service = Metrics(pool, events=Events())
+    early = a_claimed(started_at=datetime(2026, 1, 1, tzinfo=UTC), run_at=datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC))
+    service.ended(cast("Any", SimpleNamespace(claimed=early, run_seconds=0.5)), an_ack(early))
+    assert service._tallies["email", "completed"].queue_seconds == 0.0
+
+
+async def test_folding_goes_on_at_once_while_there_is_more(database: Database, connection: Connection) -> None:
+    await connection.execute(
+        "INSERT INTO asyncjobs.job_metrics (job_type, status, minute, count, queue_seconds, run_seconds, queue_time, run_time) "
+        "SELECT 'email', 'completed', date_trunc('hour', now()) - n * interval '1 hour', 1, 1, 1, '{}', '{}' "
+        "FROM generate_series(4, 8) AS n"
+    )
+    link = database.link("duties")
+    rollup = Rollup(link, keep_seconds=90 * 86_400.0, events=Events(), interval_seconds=3600.0)
+
+    async def is_folded() -> bool:
+        return not await connection.fetchval("SELECT count(*) FROM asyncjobs.job_metrics WHERE span = interval '1 minute'")
+
+    async with running(rollup):
+        await eventually(is_folded, description="all five hours are folded")
+    await link.close()

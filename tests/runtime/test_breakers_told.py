@@ -1,0 +1,72 @@
+"""What breakers of several processes hear of each other, in which order, and whom they tell."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from asyncjobs.model.breaker import Circuit
+from asyncjobs.store import breakers as store
+from asyncjobs.store.database import Database
+from tests.support.breakers import World, breaking
+from tests.support.eventually import eventually
+
+
+@pytest.fixture
+async def world(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[World]:
+    async with breaking(database, monkeypatch) as made:
+        yield made
+
+
+async def test_a_success_a_moment_after_another_processs_failure_is_not_known_to_have_come_after_it(world: World) -> None:
+    one, two = world.start(), world.start()
+    await two.call()
+    await one.call("failed")
+    await world.advance(0.1)
+    await two.call("succeeded")
+    await world.advance(0.1)
+    await two.call("failed")
+    assert two.state == "open"
+
+
+async def test_an_answer_that_was_overtaken_by_a_newer_one_changes_nothing(world: World, monkeypatch: Any) -> None:
+    one = world.start()
+    await one.call()
+    look, seen, deliver = store.look, asyncio.Event(), asyncio.Event()
+
+    async def late(*args: Any) -> Any:
+        answer = await look(*args)
+        seen.set()
+        await deliver.wait()
+        return answer
+
+    monkeypatch.setattr(store, "look", late)
+    looking = asyncio.create_task(one.looked())
+    await seen.wait()
+    assert [await one.call("failed"), await one.call("failed"), one.state] == ["failed", "failed", "open"]
+    deliver.set()
+    await looking
+    assert one.state == "open"
+
+
+async def test_who_waits_for_a_probe_is_told_as_soon_as_its_time_has_come(world: World) -> None:
+    one, told = world.start(open_seconds=1.0), list[str]()
+    await one.call()
+    one.breakers.watch(told.append)
+    assert [await one.call("failed"), await one.call("failed"), one.free] == ["failed", "failed", 0]
+    told.clear()
+    await world.advance(1.01)
+    await eventually(lambda: told == ["mail"], description="long before the next look")
+    assert one.free == 1
+
+
+@pytest.mark.parametrize("service", ["mail", "of another program"])
+async def test_a_breaker_that_an_operator_moved_is_told_to_all(world: World, monkeypatch: Any, service: str) -> None:
+    one, told = world.start(), list[str]()
+    await one.call()
+    monkeypatch.setattr(world, "deliver", lambda _, payload: told.append(payload))
+    moved = store.Happened(seen=store.Seen(Circuit(state="open"), 99), formerly="closed")
+    one.breakers.moved(service, moved)
+    assert len(told) == 1
+    assert one.state == ("open" if service == "mail" else "closed")
