@@ -177,9 +177,11 @@ _FENCE = "AND j.claim_token = {} AND j.status = 'processing'"
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("acks are not fenced", (
         Change("ack", _FENCE.format("o.token"), ""), Change("finish_one", _FENCE.format("_token"), ""),
+        Change("finish_completed", _FENCE.format("o.token"), ""),
     )),
     Mutant("acks name no token", (
         Change("ack", "AND j.claim_token = o.token", ""), Change("finish_one", "AND j.claim_token = _token", ""),
+        Change("finish_completed", "AND j.claim_token = o.token", ""),
     )),
     Mutant("the attempt is not counted at the claim", (Change("claim", "attempts = j.attempts + 1", "attempts = j.attempts"),)),
     Mutant("a lease is renewed by name", (
