@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
+from asyncjobs.model.status import FINAL
 from asyncjobs.store.database import Database
+from asyncjobs.telemetry.events import OutcomeWritten
 from asyncjobs.testing import Recorder
 from asyncjobs.testing.attempts import Attempt, Place, out_of_order, overlapping, uncounted
 from asyncjobs.testing.history import History
@@ -16,7 +18,7 @@ def violations(server: Server, recorder: Recorder, client: Client, passes: list[
     """Everything that is wrong, in words."""
     return [
         *_tables(server), *_events(server, recorder), *_lost(server, client), *_twice(server), *_passes(passes),
-        *_beside(recorder, home),
+        *_beside(recorder, home), *_fenced(recorder),
     ]  # fmt: skip
 
 
@@ -49,6 +51,19 @@ def _beside(recorder: Recorder, home: Mapping[int, Process]) -> list[str]:
                 found.append(f"P2: job {attempt.job_id} ran on beside its attempt {attempt.number}")
         by_job[attempt.job_id] = attempt
     return found
+
+
+def _fenced(recorder: Recorder) -> list[str]:
+    """Ends of jobs that were accepted from an attempt that was not the last: its claim had been taken away."""
+    number = {attempt.token: attempt.number for attempt in recorder.attempts()}
+    last: dict[int, int] = {}
+    for attempt in recorder.attempts():
+        last[attempt.job_id] = max(attempt.number, last.get(attempt.job_id, 0))
+    return [
+        f"P2: job {event.job_id} ended as {event.status} by attempt {number[event.token]} of {last[event.job_id]}"
+        for event in recorder.of(OutcomeWritten)
+        if event.status in FINAL and event.token in number and number[event.token] < last[event.job_id]
+    ]
 
 
 def _is_unseen(process: Process, since: float, until: float) -> bool:
