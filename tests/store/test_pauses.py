@@ -199,6 +199,10 @@ async def test_pausing_a_type_with_a_backlog_leaves_the_claims_of_others_as_chea
     for _ in range(20):
         await insert_job(connection, type="sms")
     await many(connection, count, "paused")
+    # There and back once before, as below: what the moves leave behind makes the indexes' trees higher for everybody.
+    for status in ("pending", "paused"):
+        await connection.execute("UPDATE asyncjobs.jobs SET status = $1 WHERE type = 'email'", status)
+    await connection.execute("VACUUM asyncjobs.jobs")
     alone = min([await buffers(connection, claim) for _ in range(3)])
     await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending' WHERE type = 'email'")
     assert await buffers(connection, claim) > alone + count / 100, "the claim walks over the backlog"
