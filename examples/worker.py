@@ -1,11 +1,10 @@
 """A worker for containers: runs jobs, answers probes, serves metrics, logs JSON lines, and ends within its grace when it is told.
 
-`docker-compose.yml` and `kubernetes/` start it. `python worker.py migrate` brings the schema up to date first.
+`docker-compose.yml` and `kubernetes/` start it, after `asyncjobs migrate`, which brings the schema up to date.
 """
 
 import asyncio
 import os
-import sys
 
 from prometheus_client import start_http_server
 
@@ -40,4 +39,4 @@ async def main() -> None:
 
 if __name__ == "__main__":
     configure_logs("json")
-    asyncio.run(jobs.migrate() if sys.argv[1:] == ["migrate"] else main())
+    asyncio.run(main())

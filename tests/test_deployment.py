@@ -176,7 +176,7 @@ def get(port: int, path: str) -> str:
 async def test_worker_migrates_answers_probes_serves_metrics_and_ends_when_told(empty_dsn: str) -> None:
     probes, metrics = free_port(), free_port()
     env = {"ASYNCJOBS_DSN": empty_dsn, "PROBES_PORT": str(probes), "METRICS_PORT": str(metrics)}
-    async with Program.python(str(EXAMPLES / "worker.py"), "migrate", env=env) as migration:
+    async with Program.python("-m", *COMPOSE["services"]["migrate"]["command"], env=env) as migration:
         assert await migration.wait() == 0
     async with Program.python(str(EXAMPLES / "worker.py"), env=env) as worker, AsyncJobs(empty_dsn) as jobs:
 
