@@ -2,8 +2,6 @@
 
 import os
 import platform
-import shutil
-import tempfile
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -12,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from asyncjobs.embedded import start_sync
+from asyncjobs.testing.server import temporary
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -26,15 +24,8 @@ def server(*, durable: bool) -> Generator[str]:
     if yours:
         yield yours
         return
-    folder = Path(tempfile.mkdtemp(prefix="asyncjobs-bench-"))
-    folder.chmod(0o755)
-    embedded = start_sync(folder / "server", linger=0, settings={"max_connections": "400"}, durable=durable)
-    try:
-        yield embedded.dsn
-    finally:
-        embedded.close()
-        embedded.wait_stopped()
-        shutil.rmtree(folder, ignore_errors=True)
+    with temporary({"max_connections": "400"}, durable=durable) as dsn:
+        yield dsn
 
 
 def database_at(dsn: str, name: str) -> str:

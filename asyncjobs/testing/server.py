@@ -33,11 +33,18 @@ def server(settings: Mapping[str, str] | None = None) -> Generator[str]:
     if yours:
         yield yours
         return
+    with temporary({**FAST, **(settings or {})}, durable=False) as dsn:
+        yield dsn
+
+
+@contextmanager
+def temporary(settings: Mapping[str, str], *, durable: bool) -> Generator[str]:
+    """The DSN of an embedded server that is gone with its data at the end of the block."""
     # Not in a folder of pytest's: that is 0700, and a server that root starts runs as nobody.
-    folder = Path(tempfile.mkdtemp(prefix="asyncjobs-tests-"))
+    folder = Path(tempfile.mkdtemp(prefix="asyncjobs-"))
     folder.chmod(0o755)
     try:
-        started = start_sync(folder / "server", linger=0, durable=False, settings={**FAST, **(settings or {})})
+        started = start_sync(folder / "server", linger=0, durable=durable, settings=settings)
         try:
             yield started.dsn
         finally:
