@@ -1,7 +1,7 @@
 """Filters on the command line, and what verbs on all that fits have in common."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Protocol, TypeVar, get_args
+from typing import Any, Final, Protocol, TypeVar, cast, get_args
 
 import msgspec
 
@@ -31,9 +31,14 @@ class Done(Protocol):
     """What a verb on many did: of jobs or of dead letters."""
 
     @property
-    def changed(self) -> int: ...  # noqa: D102 - said by the class
+    def changed(self) -> int:
+        """How many are, or would be, changed."""
+        ...
+
     @property
-    def outcomes(self) -> Mapping[Any, int]: ...  # noqa: D102 - said by the class
+    def outcomes(self) -> Mapping[Any, int]:
+        """How many came to which outcome."""
+        ...
 
 
 D = TypeVar("D", bound=Done)
@@ -45,9 +50,7 @@ def job_filter(given: Mapping[str, Any]) -> JobFilter:
     which["status"] = list(which["status"]) or None
     if which["payload"] is not None:
         which["payload"] = json_object(which["payload"], "--payload")
-    made: JobFilter = {}
-    made.update(which)  # type: ignore[typeddict-item]
-    return made
+    return cast("JobFilter", which)
 
 
 def json_object(text: str, what: str) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def _module(name: str) -> Any:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise BadInput(f'there is no module "{error.name}": looked in {here} and where Python looks ($PYTHONPATH).') from None
         raise BadInput(f'module "{name}" needs "{error.name}", which is not installed.') from error
-    except (AsyncJobsError, BadInput):
+    except AsyncJobsError:
         raise
     except Exception as error:
         raise BadInput(f'module "{name}" cannot be imported: {type(error).__name__}: {error} (--debug shows where)') from error
