@@ -4,6 +4,7 @@ import json
 import os
 import select
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -24,6 +25,9 @@ from asyncjobs.embedded.locks import Lock, is_held
 _START_SECONDS = 60.0
 _LOOK_SECONDS = 0.01
 _LOG_BYTES = 10_000_000
+_ANSWER_SECONDS = 1.0
+#: SSLRequest: https://www.postgresql.org/docs/current/protocol-message-formats.html
+_ASK_FOR_TLS = struct.pack("!ii", 8, 80877103)
 _PROGRAM = Path(__file__).with_name("launch.py")
 
 
@@ -95,7 +99,7 @@ class Starter:
         """
         while is_held(self.layout.supervisor_lock):
             state = State.read(self.layout.state)
-            if state is not None and _accepts(state.port):
+            if state is not None and _answers(state.port):
                 return state
             patience.pause("its supervisor has not brought the server up")
         return None
@@ -152,12 +156,17 @@ class Starter:
             raise OtherSettings(f"the server in {self.layout.folder} was started with other settings: {', '.join(differing)}.")
 
 
-def _accepts(port: int) -> bool:
+def _answers(port: int) -> bool:
+    """Whether a server replies to the question for TLS, which needs no password and leaves no line in the log.
+
+    A connection alone proves nothing: the kernel accepts it for as long as a killed server's socket is there.
+    """
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+        with socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_SECONDS) as connection:
+            connection.sendall(_ASK_FOR_TLS)
+            return connection.recv(1) in (b"N", b"S")
     except OSError:
         return False
-    return True
 
 
 def _read_line(process: "subprocess.Popen[bytes]", patience: _Patience) -> bytes:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, suppress
@@ -206,6 +207,18 @@ def test_next_start_recovers_when_all_were_killed_at_once(layout: Layout) -> Non
     assert (layout.data / "postmaster.pid").exists()
     server = start_sync(layout.folder, linger=0, durable=False)
     assert remembered(server.dsn)
+    server.close()
+
+
+def test_server_that_accepts_and_does_not_answer_is_not_up(layout: Layout) -> None:
+    """The kernel accepts for a stopped process, and for a moment for a killed one."""
+    server = start_sync(layout.folder, linger=0, durable=False)
+    given_up = threading.Event()
+    os.kill(state(layout).pid, signal.SIGSTOP)
+    threading.Timer(0.2, given_up.set).start()
+    with pytest.raises(ServerFailed, match="gave up waiting"):
+        start_sync(layout.folder, durable=False, given_up=given_up)
+    os.kill(state(layout).pid, signal.SIGCONT)
     server.close()
 
 
