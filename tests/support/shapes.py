@@ -8,14 +8,15 @@ import click
 #: Every verb that answers, with words that find something in `filled`; those that change something last.
 WORDS = (
     "stats", "top --times 1", "jobs list", "jobs show 12", "jobs explain 15", "jobs largest", "jobs trace checkout-7",
-    "dead list", "dead show 1", "keys list", "keys show 'customer 7'", "queues", "runners", "schedules list", "schedules show nightly",
-    "leases", "breakers list", "breakers show email-service", "doctor", "migrate --status", "migrate --plan", "migrate",
-    "prune --dry-run", "pause --queue mail", "pauses", "resume --queue mail", "drain --queue mail --timeout 0",
-    "keys pause k", "keys resume k", "keys release 'customer 7' --yes", "keys purge 'customer 7' --yes",
-    "schedules run nightly", "schedules disable nightly", "schedules enable nightly", "breakers reset email-service",
-    "breakers open email-service", "jobs enqueue email '{\"to\": \"ada\"}'", "jobs cancel --status pending --dry-run",
-    "jobs retry 12", "jobs cancel 15", "jobs fail 11", "jobs kill --type email --yes", "dead requeue 1 --by ada",
-    "dead ack --all --dry-run", "dead ack 2 --by ada", "prune --yes",
+    "dead list", "dead show 1", "keys list", "keys show 'customer 7'", "queues", "runners", "schedules list",
+    "schedules show nightly", "leases", "breakers list", "breakers show email-service", "doctor", "migrate --status",
+    "migrate --plan", "migrate", "prune --dry-run", "pause --queue mail", "pauses", "resume --queue mail",
+    "drain --queue mail --timeout 0", "keys pause k", "keys resume k", "keys release 'customer 7' --yes",
+    "keys purge 'customer 7' --yes", "schedules run nightly", "schedules disable nightly", "schedules enable nightly",
+    "breakers reset email-service", "breakers open email-service", "jobs enqueue email '{\"to\": \"ada\"}'",
+    "jobs cancel --status pending --dry-run", "jobs retry 12", "jobs cancel 15", "jobs fail 11",
+    "jobs kill --type email --yes", "dead requeue 1 --by ada", "dead ack --all --dry-run", "dead ack 2 --by ada",
+    "prune --yes",
 )  # fmt: skip
 
 #: Verbs that answer with no document, or are about a process of their own.
