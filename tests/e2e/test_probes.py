@@ -13,8 +13,8 @@ import pytest
 from asyncjobs import AsyncJobs
 from asyncjobs.integrations.probes import serve_probes
 from asyncjobs.runtime.health import Health, RunnerHealth
+from asyncjobs.testing import Proxy
 from tests.support.eventually import eventually
-from tests.support.proxy import Proxy
 
 
 def ask(port: int, path: str) -> tuple[int, str]:
@@ -111,8 +111,9 @@ async def test_client_that_says_nothing_holds_up_nobody(dsn: str) -> None:
 def runner(**changes: object) -> RunnerHealth:
     fields = {
         "id": 7, "queues": ["default"], "notify": "listen", "is_listening": True, "running": 0, "waiting": 0, "stuck": 0,
-        "free_slots": 1, "unwritten": 0, "answered_age_seconds": 0.0, "turn_age_seconds": 0.0, "beat_age_seconds": 0.0, "loop_stalled_seconds": 0.0,
-        "is_alive": True, "leases": [], "schedules_age_seconds": None, "is_confirmed": True, "is_stopping": False, "error": None,
+        "free_slots": 1, "unwritten": 0, "answered_age_seconds": 0.0, "turn_age_seconds": 0.0, "beat_age_seconds": 0.0,
+        "loop_stalled_seconds": 0.0, "is_alive": True, "leases": [], "schedules_age_seconds": None, "is_confirmed": True,
+        "is_stopping": False, "error": None,
     }  # fmt: skip
     return RunnerHealth(**{**fields, **changes})  # type: ignore[arg-type]
 

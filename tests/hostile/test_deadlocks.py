@@ -6,6 +6,7 @@ The server finds a circle before any lock timeout ends it (`deadlock_timeout`), 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from typing import Any
 
 import asyncpg
@@ -38,13 +39,13 @@ class Stress:
         return str(self.chance.choice(KEYS[:3]))
 
     async def enqueue(self) -> None:
-        rows = {"delay_seconds": 0.01} if self.chance.random() < 0.2 else {}
+        fields: dict[str, Any] = {"delay_seconds": 0.01} if self.chance.random() < 0.2 else {}
         dedup = self.chance.choice([None, None, "x", "y"])
-        self.known.append(
-            await self.peer.enqueue(self.chance.choice(KEYS), times=1 if dedup else 3, dedup_key=dedup, on_duplicate="replace", **rows)
-            if dedup
-            else await self.peer.enqueue(self.chance.choice(KEYS), times=3, **rows)
-        )
+        if dedup is None:
+            job_id = await self.peer.enqueue(self.chance.choice(KEYS), times=3, **fields)
+        else:
+            job_id = await self.peer.enqueue(self.chance.choice(KEYS), dedup_key=dedup, on_duplicate="replace", **fields)
+        self.known.append(job_id)
 
     async def claim(self) -> None:
         self.claimed += await self.peer.claim(5)
@@ -65,33 +66,34 @@ class Stress:
 
     async def sweep(self) -> None:
         swept = await serialized.sweep(self.peer.link, "", 100)
-        await serialized.advance(self.peer.link, sorted({*swept.stalled, *swept.requests}), sum(swept.requests.values(), []))
+        requests = list(chain.from_iterable(swept.requests.values()))
+        await serialized.advance(self.peer.link, sorted({*swept.stalled, *swept.requests}), requests)
 
     async def verb(self) -> None:
         link, job = self.peer.link, self.job()
-        await self.chance.choice(
-            [
-                lambda: serialized.cancel(link, job, "no"),
-                lambda: serialized.retry(link, job, "me"),
-                lambda: serialized.end(link, job, "kill", "no"),
-                lambda: serialized.end(link, job, "fail", "no"),
-                lambda: serialized.purge_key(link, self.key(), "no", 3),
-                lambda: serialized.release_key(link, self.key()),
-                lambda: serialized.pause_key(link, self.key(), None, None),
-                lambda: serialized.resume_key(link, self.key()),
-                lambda: serialized.resume_key(link, self.key()),
-                lambda: pauses.pause(link, "type", "email", None, None),
-                lambda: pauses.resume(link, "type", "email"),
-                lambda: pauses.resume(link, "type", "email"),
-                lambda: pauses.converge(link, 20, window=100, grace_seconds=0),
-            ]
-        )()
+        verbs: list[Callable[[], Awaitable[object]]] = [
+            lambda: serialized.cancel(link, job, "no"),
+            lambda: serialized.retry(link, job, "me"),
+            lambda: serialized.end(link, job, "dead", "no"),
+            lambda: serialized.end(link, job, "fail", "no"),
+            lambda: serialized.purge_key(link, self.key(), "no", 3),
+            lambda: serialized.release_key(link, self.key()),
+            lambda: serialized.pause_key(link, self.key(), None, None),
+            lambda: serialized.resume_key(link, self.key()),
+            lambda: serialized.resume_key(link, self.key()),
+            lambda: pauses.pause(link, "type", "email", None, None),
+            lambda: pauses.resume(link, "type", "email"),
+            lambda: pauses.resume(link, "type", "email"),
+            lambda: pauses.converge(link, 20, window=100, grace_seconds=0),
+        ]
+        await self.chance.choice(verbs)()
 
     async def letters(self) -> None:
         ids = [letter.id for letter in await letters.listed(self.peer.link, {}, limit=5)]
-        await self.chance.choice(
-            [lambda: letters.requeue(self.peer.link, ids, "me", force=True), lambda: letters.acknowledge(self.peer.link, ids, "me")]
-        )()
+        if self.chance.random() < 0.5:
+            await letters.requeue(self.peer.link, ids, "me", force=True)
+        else:
+            await letters.acknowledge(self.peer.link, ids, "me")
 
     async def prune(self) -> None:
         await pruning.prune(self.peer.link, KEEP, 20)

@@ -83,7 +83,8 @@ ODD: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_odd_rows_run_beside_the_others(app: AsyncJobs, connection: Connection) -> None:
-    odd = [await insert_job(connection, **({"max_attempts": 1} | columns)) for columns, _ in ODD]
+    least: dict[str, Any] = {"max_attempts": 1}
+    odd = [await insert_job(connection, **(least | columns)) for columns, _ in ODD]
     late = [await insert_job(connection, payload='{"n": 1}') for _ in INSTANTS]
     for job_id, instant in zip(late, INSTANTS, strict=True):
         await set_times(connection, job_id, instant, "scheduled_at", "run_at", "created_at")
@@ -97,9 +98,8 @@ async def test_odd_rows_run_beside_the_others(app: AsyncJobs, connection: Connec
 
 
 async def test_rescue_is_not_kept_by_one_odd_row(app: AsyncJobs, connection: Connection) -> None:
-    ids = [
-        await insert_job(connection, status="processing", runner_id=9, claim_token=number, errors=errors, rescues=rescues)
-        for number, (errors, rescues) in enumerate([("5", 0), ("{}", 0), ("null", 0), ("[]", 2**31 - 1), ("[]", 0)])
-    ]
+    lost: dict[str, Any] = {"status": "processing", "runner_id": 9}
+    odd: list[dict[str, Any]] = [{"errors": "5"}, {"errors": "{}"}, {"errors": "null"}, {"rescues": 2**31 - 1}, {}]
+    ids = [await insert_job(connection, claim_token=number, **lost, **columns) for number, columns in enumerate(odd)]
     async with app.runner():
         assert [await app.handle(job_id).result(timeout=10) for job_id in ids] == [0] * len(ids)
