@@ -103,6 +103,18 @@ class Database:
         async with asyncio.timeout(self.connect_timeout):
             return await self._hosts.connect(attempt)
 
+    def plain(self) -> "Database":
+        """The same, reached in a way that every pooler lets through: no statement outlives its call, no parameter is sent."""
+        options = {**self._connect_kwargs, "statement_cache_size": 0, "server_settings": {}}
+        return Database(
+            self.dsn,
+            schema=self.schema,
+            place=self.place,
+            connect_timeout=self.connect_timeout,
+            command_timeout=self.command_timeout,
+            connect_kwargs=options,
+        )
+
     def link(self, role: str, *, command_timeout: float | None = None) -> "Link":
         """A connection for one owner, opened when it is first used."""
         return Link(self, role, command_timeout=command_timeout)
