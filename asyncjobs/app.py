@@ -85,7 +85,7 @@ class AsyncJobs(JobRouter):
         self.schedules: list[Schedule] = []  # since the first open
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
-        self.admin = Admin(self._here, self._breaker_of)
+        self.admin = Admin(self._here, self._breaker_of, self.lifecycle.ground)
         self.runners: list[Runner] = []  # that run now, in this process
         if isinstance(routers, JobRouter):
             raise ConfigurationError("routers= is one router: write routers=[router].")
