@@ -48,10 +48,6 @@ class Process:
         self.loops.append(loop)
         return loop
 
-    def runs(self, loop: SimLoop) -> bool:
-        """Whether this thread may go on now."""
-        return self.is_alive and self.resumes_at(loop) <= self.world.now
-
     def resumes_at(self, loop: SimLoop) -> float:
         """When it may."""
         return max(self.frozen_until, self.stalled_until) if loop is self.main else self.frozen_until
@@ -105,6 +101,7 @@ class World:
         self.now = _START
         self.clock_step = 0.0  # of the server's clock
         self.processes: list[Process] = []
+        self._living: list[Process] = []
         self.violations: list[str] = []
         self.lines: list[str] = []  # the trace
         self.faulty = False
@@ -141,6 +138,7 @@ class World:
         """A new process, which does nothing yet."""
         process = Process(self, name)
         self.processes.append(process)
+        self._living = [one for one in self._living if one.is_alive] + [process]
         return process
 
     # Time.
@@ -161,7 +159,13 @@ class World:
         return True
 
     def _choices(self) -> list[Callable[[], None]]:
-        choices = [loop.step for process in self.processes for loop in process.loops if process.runs(loop) and loop.is_ready]
+        now = self.now
+        choices: list[Callable[[], None]] = []
+        for process in self._living:
+            if process.is_alive and process.frozen_until <= now:
+                for loop in process.loops:
+                    if loop.is_ready and (loop is not process.main or process.stalled_until <= now):
+                        choices.append(loop.step)  # noqa: PERF401 - two loops
         if self._plans and self._plans[0][0] <= self.now:
             choices.append(self._happen)
         return choices
@@ -171,7 +175,7 @@ class World:
 
     def _next_at(self) -> float:
         following = self._plans[0][0] if self._plans else float("inf")
-        for process in self.processes:
+        for process in self._living:
             if process.is_alive:
                 for loop in process.loops:
                     ready_at = self.now if loop.is_ready else loop.next_at
@@ -257,7 +261,7 @@ class World:
         """The server has seen the end of the session, and is done with its last statement."""
         if connection.is_broken and connection.session is not None and connection.outstanding is None:
             session, connection.session = connection.session, None
-            self.server.give_back(session, in_transaction=connection.in_transaction)
+            self.server.give_back(session, connection.role, in_transaction=connection.in_transaction)
             connection.in_transaction = False
             self._look_at_parked()
 
@@ -281,7 +285,7 @@ class World:
         if call.is_dropped:
             return self._settle(call)
         if connection.session is None:
-            connection.session = self.server.take()
+            connection.session = self.server.take(connection.role)
         self.calls += 1
         self.server.set_clock(self.now + self.clock_step)
         call.task = self.server.begin(connection.session, call.work)
@@ -297,7 +301,7 @@ class World:
         while again:
             again = False
             for call in tuple(self._parked):
-                if call.task is not None and self.server.drive(call.connection.session, call.task):
+                if call.task is not None and self.server.drive(call.connection.session, call.task, was_parked=True):
                     self._parked.remove(call)
                     self._end(call)
                     again = True
@@ -311,7 +315,7 @@ class World:
         summary = type(error).__name__ if error is not None else _size(result)
         self.trace(connection.process.name, connection.role, call.name, summary, "abandoned" if call.is_abandoned else "")
         self._note_transaction(call, error)
-        self._tell(call.name)
+        self._tell(call)
         self._settle(call)
         if call.is_abandoned or connection.is_silent:
             return
@@ -342,8 +346,9 @@ class World:
 
     # Notifications.
 
-    def _tell(self, name: str) -> None:
-        for session, payload, channel in self.server.heard(name):
+    def _tell(self, call: Call) -> None:
+        told = self.server.heard(call.connection.session, call.name, in_transaction=call.connection.in_transaction)
+        for session, payload, channel in told:
             sender = next((one.pid for one in self._connections() if one.session is session), 0)
             for connection in self._connections():
                 if connection.listener is not None and connection.channel == channel:
