@@ -6,7 +6,6 @@ plans; the clock is a setting that travels with the statement; whether a stateme
 """
 
 import asyncio
-import re
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -17,7 +16,8 @@ from typing import Any, Final
 import asyncpg
 
 from asyncjobs.store.database import Database
-from tests.simulation.wire import Wire, clock_prefix, make_real_loop
+from tests.simulation.schema import ADDED, FUNCTIONS, simulated
+from tests.simulation.wire import Wire, make_real_loop, setting
 
 #: What the server would do by itself after a real time, it does at once; what depends on statistics does not change on the way.
 _SETTINGS: Final = {
@@ -26,24 +26,7 @@ _SETTINGS: Final = {
     "default_transaction_isolation": "read committed",
     **dict.fromkeys(("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_hashagg"), "off"),
 }
-_LOCK_TIMEOUT: Final = re.compile(r"(lock_timeout'?(?:,| TO| =) ')[0-9]+m?s(')")
-_FUNCTIONS: Final = """
-SELECT pg_get_functiondef(p.oid) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'asyncjobs'
-WHERE p.prokind = 'f'
-"""
-_CLOCK: Final = """
-CREATE OR REPLACE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
-RETURN current_setting('simulated.at')::timestamptz
-"""
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
-#: Stands in for `pg_notify` in the schema's functions: a notice says in the answer that there is something to be heard.
-_NOTIFY: Final = """
-CREATE FUNCTION asyncjobs.simulated_notify(_channel text, _payload text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE NOTICE 'notified';
-    PERFORM pg_catalog.pg_notify(_channel, _payload);
-END $$
-"""
 _TABLES: Final = """
 SELECT format('DELETE FROM %I.%I', t.schemaname, t.tablename) FROM pg_tables AS t
 WHERE t.schemaname = 'asyncjobs' AND t.tablename <> 'migrations' ORDER BY t.tablename
@@ -70,6 +53,8 @@ class Server:
         self._free: defaultdict[str, list[Any]] = defaultdict(list)
         self._at = b""
         self._worlds = 0
+        self._gated: set[Any] = set()  # sessions that were told of a gate
+        self._asleep: dict[int, str] = {}  # by process: how often it had run when it went to sleep
         self._heard: list[tuple[int, str, str]] = []
         self._notified: set[int] = set()  # sessions whose transactions did
         self._session_of: dict[int, Any] = {}
@@ -83,7 +68,7 @@ class Server:
         return task.result()
 
     def _open(self) -> Any:
-        settings = {**_SETTINGS, "application_name": "simulation", "simulated.at": str(_START)}
+        settings = {**_SETTINGS, "application_name": "simulation", "simulated.at": str(_START), "simulated.gate": ""}
         session = self.do(None, self.connect(self.dsn, server_settings=settings, ssl=False))
         self._session_of[session.get_server_pid()] = session
         session.add_log_listener(self._note)
@@ -94,11 +79,9 @@ class Server:
             self._notified.add(session.get_server_pid())
 
     def _prepare(self) -> None:
-        self.run(_CLOCK)
-        self.run(_NOTIFY)
-        for (definition,) in self.fetch(_FUNCTIONS + " AND p.proname <> 'simulated_notify'"):
-            changed = _LOCK_TIMEOUT.sub(r"\g<1>1ms\2", definition).replace("clock_timestamp()", "asyncjobs.clock()")
-            changed = changed.replace("PERFORM pg_notify(", "PERFORM asyncjobs.simulated_notify(")
+        self.run(ADDED)
+        for (definition,) in self.fetch(FUNCTIONS):
+            changed = simulated(definition)
             if changed != definition:
                 self.run(changed)
         self._tables = ";".join(row[0] for row in self.fetch(_TABLES))
@@ -131,31 +114,40 @@ class Server:
 
     def set_clock(self, seconds: float) -> None:
         """What `asyncjobs.clock()` says in the statements that begin from now on."""
-        self._at = clock_prefix(str(_START + timedelta(microseconds=round(seconds * 1_000_000))))
+        self._at = setting("simulated.at", str(_START + timedelta(microseconds=round(seconds * 1_000_000))))
 
-    def begin(self, session: Any, work: Any) -> "asyncio.Task[Any]":
-        """Let the session carry it out."""
+    def begin(self, session: Any, work: Any, *, gate: str = "") -> "asyncio.Task[Any]":
+        """Let the session carry it out; `gate`: where it is to wait, by the number of gates before it and its own."""
         _wire(session).prefix = self._at
+        if gate or session in self._gated:
+            _wire(session).prefix += setting("simulated.gate", gate)
+            (self._gated.add if gate else self._gated.discard)(session)
         task: asyncio.Task[Any] = self.loop.create_task(work(session))
         return task
+
+    def close_gate(self, number: int) -> None:
+        """Whoever is told of this gate waits there."""
+        self.run(f"SELECT pg_advisory_lock(7357, {number})")
+
+    def open_gate(self, number: int) -> None:
+        """It waits no longer."""
+        self.run(f"SELECT pg_advisory_unlock(7357, {number})")
 
     def drive(self, session: Any, task: "asyncio.Task[Any]", *, was_parked: bool = False) -> bool:
         """Wait until it is done, or waits for a lock: then False.
 
-        A session that waits sleeps. Whoever lets it go on wakes it before it answers itself, so that one which waited before, and
-        sleeps now, waits still. One that sleeps for the first time has its time-outs before it, all of a millisecond.
+        A session that waits sleeps. Whoever lets it go on wakes it before it answers itself, so one that sleeps, and has had no turn
+        since it was parked, waits still. One that has just gone to sleep has its time-outs before it, all of a millisecond.
         """
         pid = session.get_server_pid()
-        if was_parked:
-            while _is_awake(pid):
-                if self.loop.run_on(_wire(session), task, 0.0005):
-                    return True
-            return self.loop.run_on(_wire(session), task, 0.0)
+        if was_parked and not _is_awake(pid) and (turns := _turns(pid)) and turns == self._asleep[pid]:
+            return False
         while not self.loop.run_on(_wire(session), task, _SILENT_SECONDS):
             if not _is_awake(pid) and self._waits_for_lock(pid):
-                if not _is_seen(pid):
-                    return self.loop.run_on(_wire(session), task, _UNSEEN_SECONDS)
-                if not self.loop.run_on(_wire(session), task, _SILENT_SECONDS) and not _is_awake(pid) and self._waits_for_lock(pid):
+                if self.loop.run_on(_wire(session), task, _SILENT_SECONDS if _turns(pid) else _UNSEEN_SECONDS):
+                    return True
+                if not _is_awake(pid) and self._waits_for_lock(pid):
+                    self._asleep[pid] = _turns(pid)
                     return False
         return True
 
@@ -184,7 +176,7 @@ class Server:
 
     def change(self, function: str, old: str, new: str) -> str:
         """Change a function of the schema; returns what undoes it."""
-        [[definition]] = self.fetch(_FUNCTIONS + " AND p.proname = $1", function)
+        [[definition]] = self.fetch(FUNCTIONS + " AND p.proname = $1", function)
         if old not in definition:
             raise LookupError(f"{function} has changed: say again what is to be taken out for {new!r}")
         self.run(definition.replace(old, new))
@@ -213,5 +205,8 @@ def _is_awake(pid: int) -> bool:
         return False
 
 
-def _is_seen(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").exists()
+def _turns(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/schedstat").read_text().rsplit(None, 1)[1]
+    except OSError:
+        return ""

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from tests.simulation.loop import SimLoop
 
 #: What is in front of a statement: an unnamed statement that sets the clock, bound and executed, without a Sync.
-_SET: Final = "SET simulated.at = '{}'"
+_SET: Final = "SET {} = '{}'"
 _BIND_AND_EXECUTE: Final = b"B\x00\x00\x00\x0c" + bytes(8) + b"E\x00\x00\x00\x09" + bytes(5)
 _BIND: Final = ord("B")
 _MOST: Final = 1 << 18
@@ -102,7 +102,7 @@ def make_real_loop() -> RealLoop:
     return loop
 
 
-def clock_prefix(at: str) -> bytes:
-    """What sets the clock of the session's next statement."""
-    sql = _SET.format(at).encode()
+def setting(name: str, value: str) -> bytes:
+    """What goes in front of a statement to change a setting of its session."""
+    sql = _SET.format(name, value).encode()
     return b"P" + struct.pack("!i", len(sql) + 8) + b"\x00" + sql + b"\x00\x00\x00" + _BIND_AND_EXECUTE
