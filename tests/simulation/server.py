@@ -17,7 +17,7 @@ import asyncpg
 
 from asyncjobs.store.database import Database
 from tests.simulation.schema import ADDED, FUNCTIONS, simulated
-from tests.simulation.wire import Wire, make_real_loop, setting
+from tests.simulation.wire import Wire, make_real_loop
 
 #: What the server would do by itself after a real time, it does at once; what depends on statistics does not change on the way.
 _SETTINGS: Final = {
@@ -51,7 +51,7 @@ class Server:
         self.loop = make_real_loop()
         self.connect: Callable[..., Any] = asyncpg.connect
         self._free: defaultdict[str, list[Any]] = defaultdict(list)
-        self._at = b""
+        self._at = str(_START)
         self._worlds = 0
         self._gated: set[Any] = set()  # sessions that were told of a gate
         self._asleep: dict[int, str] = {}  # by process: how often it had run when it went to sleep
@@ -114,14 +114,15 @@ class Server:
 
     def set_clock(self, seconds: float) -> None:
         """What `asyncjobs.clock()` says in the statements that begin from now on."""
-        self._at = setting("simulated.at", str(_START + timedelta(microseconds=round(seconds * 1_000_000))))
+        self._at = str(_START + timedelta(microseconds=round(seconds * 1_000_000)))
 
     def begin(self, session: Any, work: Any, *, gate: str = "") -> "asyncio.Task[Any]":
         """Let the session carry it out; `gate`: where it is to wait, by the number of gates before it and its own."""
-        _wire(session).prefix = self._at
+        settings = [("simulated.at", self._at)]
         if gate or session in self._gated:
-            _wire(session).prefix += setting("simulated.gate", gate)
+            settings.append(("simulated.gate", gate))
             (self._gated.add if gate else self._gated.discard)(session)
+        _wire(session).settings = tuple(settings)
         task: asyncio.Task[Any] = self.loop.create_task(work(session))
         return task
 

@@ -1,8 +1,8 @@
 """The way to the real server: asyncpg over blocking sockets, on a loop that waits for one answer at a time.
 
 One statement is under way at a time, so nothing has to be selected from: who waits for an answer reads the socket it comes from.
-With every statement travels the instant that `asyncjobs.clock()` is to say in it: a message of its own in front of the
-statement's, in the same packet, so that a moved clock costs no round trip.
+With every statement travel settings: the instant that `asyncjobs.clock()` is to say in it, and where it is to wait. They are messages of
+their own in front of the statement's, in the same packet, so that a moved clock costs no round trip.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from typing import Any, Final, cast
 
 from tests.simulation.loop import SimLoop
 
-#: What is in front of a statement: an unnamed statement that sets the clock, bound and executed, without a Sync.
-_SET: Final = "SET {} = '{}'"
+#: An unnamed statement is bound and executed, without a Sync.
 _BIND_AND_EXECUTE: Final = b"B\x00\x00\x00\x0c" + bytes(8) + b"E\x00\x00\x00\x09" + bytes(5)
 _BIND: Final = ord("B")
+_COMMIT: Final = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 _MOST: Final = 1 << 18
 
 
@@ -27,14 +27,16 @@ class Wire:
         self._sock = sock
         self._protocol = protocol
         self._closed = False
-        self.prefix = b""  # goes in front of the next statement
+        self.settings: tuple[tuple[str, str], ...] = ()  # that the next statement is to find
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._sock if name == "socket" else default
 
     def write(self, data: Any) -> None:
-        if self.prefix and data[0] == _BIND:
-            data, self.prefix = self.prefix + bytes(data), b""
+        if self.settings and (data[0] == _BIND or bytes(data) == _COMMIT):
+            sets = [f"SET {name} = '{value}'" for name, value in self.settings]
+            data = b"".join(map(_executed, sets)) + bytes(data) if data[0] == _BIND else _query("; ".join([*sets, "COMMIT"]))
+            self.settings = ()
         self._sock.sendall(data)
 
     def writelines(self, parts: Any) -> None:
@@ -102,7 +104,11 @@ def make_real_loop() -> RealLoop:
     return loop
 
 
-def setting(name: str, value: str) -> bytes:
-    """What goes in front of a statement to change a setting of its session."""
-    sql = _SET.format(name, value).encode()
-    return b"P" + struct.pack("!i", len(sql) + 8) + b"\x00" + sql + b"\x00\x00\x00" + _BIND_AND_EXECUTE
+def _executed(sql: str) -> bytes:
+    text = sql.encode()
+    return b"P" + struct.pack("!i", len(text) + 8) + b"\x00" + text + b"\x00\x00\x00" + _BIND_AND_EXECUTE
+
+
+def _query(sql: str) -> bytes:
+    text = sql.encode()
+    return b"Q" + struct.pack("!i", len(text) + 5) + text + b"\x00"
