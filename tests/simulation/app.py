@@ -16,7 +16,7 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
     """The app of this process; `passes` is where its duty is noted."""
     jobs = AsyncJobs(
         "postgresql://simulated/world", queues=[Queue("default", concurrency=course.concurrency), Queue("side", concurrency=2)],
-        heartbeat=2, runner_timeout=12, metrics_interval=60, grace=3, **course.settings,
+        heartbeat=3, runner_timeout=9, lease_expiry=6, lease_renew=2, lease_trust=4, lease_observe=5, metrics_interval=60, grace=3, **course.settings,
     )  # fmt: skip
 
     async def act(ctx: JobContext, plan: list[str], seconds: float, number: int) -> int:
@@ -30,8 +30,8 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
             return Snooze(0.5)  # type: ignore[return-value]
         return number
 
-    jobs.job("act", backoff=Backoff(1, maximum=4), max_attempts=4)(act)
-    jobs.job("halting", backoff=Backoff(1, maximum=4), max_attempts=2, on_dead="halt")(act)
+    jobs.job("act", backoff=Backoff(0.5, maximum=1), max_attempts=3)(act)
+    jobs.job("halting", backoff=Backoff(0.5, maximum=1), max_attempts=2, on_dead="halt")(act)
 
     if course.has_schedule:
 

@@ -111,7 +111,7 @@ class _Runner:
         """It dies, and its supervisor starts another."""
         if self.process is not None and self.process.is_alive:
             self.simulation.bury(self.process)
-            self.simulation.world.plan(self.simulation.random.choice([0.5, 5.0, 20.0]), self.start)
+            self.simulation.world.plan(self.simulation.random.choice([0.5, 3.0, 8.0]), self.start)
 
 
 class _Simulation:
@@ -194,7 +194,7 @@ class _Simulation:
             )
             self.found.append(f"P1: not ended in {_PEACE_SECONDS:g} s of peace: {[tuple(row) for row in rows]}")
             return
-        world.run(2.5 if self.course.is_calm else 8.0)
+        world.run(0.5 if self.course.is_calm else 4.0)
         self._be_prompt()
         self._stop()
 
