@@ -62,6 +62,11 @@ _OPENING: Final = ("IF ", "ELSIF ", "EXCEPTION ")
 _NO_STATEMENT: Final = ("--", "END", "ELSE", "ELSIF", "EXCEPTION", "WHEN", "GET ", "DECLARE", "BEGIN", "$")
 
 
+def name_of(definition: str) -> str:
+    """The name of the function that is defined so."""
+    return definition.split("(", 1)[0].rsplit(".", 1)[1]
+
+
 def simulated(definition: str) -> str:
     """The function as it is in a simulated world."""
     changed = _LOCK_TIMEOUT.sub(r"\g<1>1ms\2", definition).replace("clock_timestamp()", "asyncjobs.clock()")

@@ -16,7 +16,7 @@ from typing import Any, Final
 import asyncpg
 
 from asyncjobs.store.database import Database
-from tests.simulation.schema import ADDED, FUNCTIONS, simulated
+from tests.simulation.schema import ADDED, FUNCTIONS, name_of, simulated
 from tests.simulation.wire import Wire, make_real_loop
 
 #: What the server would do by itself after a real time, it does at once; what depends on statistics does not change on the way.
@@ -53,6 +53,7 @@ class Server:
         self._free: defaultdict[str, list[Any]] = defaultdict(list)
         self._at = str(_START)
         self._worlds = 0
+        self._definitions: dict[str, str] = {}  # of the schema's functions, as they are
         self._gated: set[Any] = set()  # sessions that were told of a gate
         self._asleep: dict[int, str] = {}  # by process: how often it had run when it went to sleep
         self._heard: list[tuple[int, str, str]] = []
@@ -81,6 +82,7 @@ class Server:
     def _prepare(self) -> None:
         self.run(ADDED)
         for (definition,) in self.fetch(FUNCTIONS):
+            self._definitions[name_of(definition)] = definition
             changed = simulated(definition)
             if changed != definition:
                 self.run(changed)
@@ -177,11 +179,17 @@ class Server:
 
     def change(self, function: str, old: str, new: str) -> str:
         """Change a function of the schema; returns what undoes it."""
-        [[definition]] = self.fetch(FUNCTIONS + " AND p.proname = $1", function)
+        definition = self._definitions[function]
         if old not in definition:
             raise LookupError(f"{function} has changed: say again what is to be taken out for {new!r}")
-        self.run(definition.replace(old, new))
-        return str(definition)
+        self._definitions[function] = definition.replace(old, new)
+        self.run(simulated(self._definitions[function]))
+        return definition
+
+    def change_back(self, definition: str) -> None:
+        """Undo a change."""
+        self._definitions[name_of(definition)] = definition
+        self.run(simulated(definition))
 
     def run(self, sql: str) -> None:
         """Execute it."""
