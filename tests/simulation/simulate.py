@@ -182,7 +182,8 @@ class _Simulation:
                 except DATABASE_ERRORS:
                     await asyncio.sleep(1.0)
 
-        self._client_task = client.process.main.create_task(main(), name="client")
+        task = client.process.main.create_task(main(), name="client")
+        task.add_done_callback(self._client_ended)
         world.run(0.5)
         world.has_gates, world.faulty = True, not self.course.is_calm
         self._plan_fault()
@@ -197,6 +198,10 @@ class _Simulation:
         world.run(0.5 if self.course.is_calm else 4.0)
         self._be_prompt()
         self._stop()
+
+    def _client_ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled():
+            self.found.append(f"the client ended: {task.exception()!r}")
 
     def _plan_fault(self) -> None:
         if self.world.faulty and self.course.faults:
