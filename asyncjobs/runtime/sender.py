@@ -49,10 +49,13 @@ class Ids:
         self._opened = -1
 
     async def take(self, count: int) -> list[int]:
-        """So many ids; reserved now if there are not enough that can be trusted."""
+        """So many ids; reserved now if there are not enough that can be trusted.
+
+        All of them, then: what is there may be stale, or from a connection that is gone, when the answer comes.
+        """
         self._drop_stale()
         if len(self._ids) < count:
-            self.put(await jobs.reserve_ids(self._link, count - len(self._ids)))
+            self.put(await jobs.reserve_ids(self._link, count))
         return [self._ids.popleft()[1] for _ in range(count)]
 
     def put(self, ids: Iterable[int]) -> None:

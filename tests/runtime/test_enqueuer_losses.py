@@ -299,3 +299,12 @@ async def test_ids_are_used_only_while_they_are_fresh_and_from_the_same_connecti
     await link.connection()
     assert min(await ids.take(1)) > third[-1] + 4, "they came from a connection that is gone"
     await link.close()
+
+
+async def test_ids_that_went_stale_while_more_were_reserved_are_made_up_for(database: Database) -> None:
+    link = database.link("ids")
+    ids = Ids(link)
+    ids.put(await jobs.reserve_ids(link, 1))
+    link.abort()  # it is opened again by the call that reserves the second
+    assert len(set(await ids.take(2))) == 2
+    await link.close()
