@@ -1,7 +1,6 @@
 """The application of a simulated process: jobs that do as their payload says, a duty, a schedule."""
 
 import asyncio
-from typing import Any
 
 from asyncjobs import AsyncJobs, Backoff, Dead, DutyContext, JobContext, Queue, Snooze
 from tests.simulation.course import Course
@@ -16,7 +15,8 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
     """The app of this process; `passes` is where its duty is noted."""
     jobs = AsyncJobs(
         "postgresql://simulated/world", queues=[Queue("default", concurrency=course.concurrency), Queue("side", concurrency=2)],
-        heartbeat=3, runner_timeout=9, lease_expiry=6, lease_renew=2, lease_trust=4, lease_observe=5, metrics_interval=60, grace=3, **course.settings,
+        heartbeat=3, runner_timeout=9, lease_expiry=6, lease_renew=2, lease_trust=4, lease_observe=5,
+        metrics_interval=60, grace=3, **course.settings,
     )  # fmt: skip
 
     async def act(ctx: JobContext, plan: list[str], seconds: float, number: int) -> int:

@@ -19,6 +19,7 @@ from asyncjobs.store import jobs
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.telemetry.events import JobsPromoted
 
+
 def answered_late() -> list[Any]:
     answered = Coordinator.answered
 
@@ -185,4 +186,3 @@ def never_at_the_front() -> list[Any]:
         return self._start  # type: ignore[no-any-return]
 
     return [patch.object(ScanStart, "next", mutant)]
-

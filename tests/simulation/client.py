@@ -38,8 +38,8 @@ class Client:
             while self._number < course.jobs:
                 await asyncio.sleep(self.random.expovariate(course.jobs / course.seconds))
                 way = self.random.choice(ways)
-                for _ in range(self.random.choice([1, 1, 1, 3])):
-                    under_way.append(asyncio.create_task(self._go(way)))
+                together = self.random.choice([1, 1, 1, 3])
+                under_way += [asyncio.create_task(self._go(way)) for _ in range(together)]
             await asyncio.gather(*under_way)
         finally:
             for task in under_way:
@@ -95,7 +95,9 @@ class Client:
         await self._enqueue(dedup_key=self.random.choice("xy"), serialization_key=self.random.choice([None, self._key()]))
 
     async def _cancel(self) -> None:
-        job_id = await self._enqueue(serialization_key=self.random.choice([None, self._key()]), delay=self.random.choice([None, 1.0]))
+        job_id = await self._enqueue(
+            serialization_key=self.random.choice([None, self._key()]), delay=self.random.choice([None, 1.0])
+        )
         await asyncio.sleep(self.random.random())
         await self.jobs.admin.cancel(job_id)
 

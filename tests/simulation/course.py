@@ -1,5 +1,5 @@
-"""What a seed's world is like: every seed draws a few of the faults and a few of the features, so that each of them meets the others
-often, undisturbed by the rest; and some worlds are calm, where every job has to start in time.
+"""What a seed's world is like: every seed draws a few of the faults and a few of the features, so that each of them meets the
+others often, undisturbed by the rest; and some worlds are calm, where every job has to start in time.
 """
 
 from random import Random
@@ -48,7 +48,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw(seed: int) -> Course:
     """The course of this seed."""
-    random = Random(f"course {seed}")  # noqa: S311 - it has to be repeatable
+    random = Random(f"course {seed}")
     return _calm(random) if random.random() < 0.2 else _stormy(random)
 
 
@@ -73,7 +73,10 @@ def _stormy(random: Random) -> Course:
         ways=_some(random, WAYS), plans=(("ok",), *_some(random, _PLANS)), keys=random.choice(["a", "ab", "abc"]),
         durations=random.choice([(0.0,), (0.0, 0.3, 1.0), (0.0, 0.01, 0.3, 3.0)]), concurrency=random.choice([1, 3, 3]),
         has_schedule=random.random() < 0.4,
-        settings={"sweep_interval": random.choice([15, 60]), "listener_keepalive": random.choice([5, 20]), "promote_interval": random.choice([5, 15])},
+        settings={
+            "sweep_interval": random.choice([15, 60]), "listener_keepalive": random.choice([5, 20]),
+            "promote_interval": random.choice([5, 15]),
+        },
     )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ def mutated(mutant: Mutant, server: Server) -> Generator[None]:
         yield
 
 
+_ENDED = "a.serialization_key IS NOT NULL AND a.status IN ("
 _FENCE = "AND j.claim_token = {} AND j.status = 'processing'"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -63,33 +64,35 @@ MUTANTS: tuple[Mutant, ...] = (
     )),
     Mutant("keys are not locked", (Change("lock_keys", "PERFORM pg_advisory_xact_lock(", "PERFORM concat("),)),
     Mutant("an ack does not look again", (
-        Change("look_again", "RETURN (SELECT array_agg(d.id) FROM \"asyncjobs\".dispatch_keys(_keys) AS d)", "RETURN NULL"),
+        Change("look_again", "RETURN (SELECT array_agg(d.id) FROM asyncjobs.dispatch_keys(_keys) AS d)", "RETURN NULL"),
     )),
     Mutant("busy keys are filtered after the lock", (
-        Change("dispatch_keys", "WHERE NOT EXISTS (SELECT FROM \"asyncjobs\".serialized_jobs AS d WHERE d.serialization_key = "
-            "ANY (ARRAY[k.key]) AND d.job_id IS NOT NULL)\n          AND NOT (", "WHERE NOT ("),
-        Change("dispatch_keys", "WHERE s.id = ANY (ARRAY[head.id])", "WHERE s.id = ANY (ARRAY[head.id]) AND NOT EXISTS (SELECT FROM "
-            "\"asyncjobs\".serialized_jobs AS d WHERE d.serialization_key = s.serialization_key AND d.job_id IS NOT NULL)"),
+        Change("dispatch_keys", "WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE "
+            "d.serialization_key = ANY (ARRAY[k.key]) AND d.job_id IS NOT NULL)\n          AND NOT (", "WHERE NOT ("),
+        Change("dispatch_keys", "WHERE s.id = ANY (ARRAY[head.id])", "WHERE s.id = ANY (ARRAY[head.id]) AND NOT EXISTS ("
+            "SELECT FROM asyncjobs.serialized_jobs AS d "
+            "WHERE d.serialization_key = s.serialization_key AND d.job_id IS NOT NULL)"),
     )),
     Mutant("a retry loses its place", (
-        Change("ack", "a.serialization_key IS NOT NULL AND a.status IN (", "a.serialization_key IS NOT NULL AND a.status IN ('failed', "),
+        Change("ack", _ENDED, _ENDED + "'failed', "),
     )),
     Mutant("a snooze loses its place", (
-        Change("ack", "a.serialization_key IS NOT NULL AND a.status IN (", "a.serialization_key IS NOT NULL AND a.status IN ('scheduled', "),
+        Change("ack", _ENDED, _ENDED + "'scheduled', "),
     )),
     Mutant("a dedup key is not freed", (Change("ack", "IF _ended_dedup IS NOT NULL THEN", "IF false THEN"),)),
     Mutant("a claim does not see pauses", (
-        Change("finish", "_any_paused := EXISTS (SELECT FROM \"asyncjobs\".pauses);", "_any_paused := false;"),
+        Change("finish", "_any_paused := EXISTS (SELECT FROM asyncjobs.pauses);", "_any_paused := false;"),
     )),
     Mutant("a paused key is dispatched", (
-        Change("dispatch_keys", "_any_paused boolean := EXISTS (SELECT FROM \"asyncjobs\".pauses)", "_any_paused boolean := false"),
+        Change("dispatch_keys", "_any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses)", "_any_paused boolean := false"),
     )),
     Mutant("a dead head does not halt its key", (Change("release_keys", "s.on_dead = 'halt'", "false"),)),
     Mutant("a schedule ticks from any tick", (Change("tick_schedule", "s.last_tick = _previous AND ", ""),)),
     Mutant("a commit tells nobody of what it enqueued", (Change("announce", "WHERE r.notify AND", "WHERE false AND"),)),
     Mutant("a taken lease is not compared again", (
         Change("beat_with_leases", "AND l.token = t.token AND l.renewals = t.renewals\n", "\n"),
-        Change("beat_with_leases", "WHERE t.duty = l.job_name AND t.token = l.token AND t.renewals = l.renewals", "WHERE t.duty = l.job_name"),
+        Change("beat_with_leases", "WHERE t.duty = l.job_name AND t.token = l.token AND t.renewals = l.renewals",
+            "WHERE t.duty = l.job_name"),
     )),
     Mutant("the coordinator's flag is cleared after the fetch", patches=broken.answered_late),
     Mutant("everybody is woken before the LISTEN", patches=broken.wake_first),

@@ -1,8 +1,8 @@
 """The schema of a simulated world: the functions as they are, with a clock, gates and notes of the simulation's own.
 
 * `asyncjobs.clock()` is a setting that travels with each statement. Every lock time-out is 1 ms: see `world.py`.
-* Before each statement of every PL/pgSQL function there is a gate. A call may be told to wait at its n-th gate, as if the server had
-  taken its time there, while others go on: what two transactions do to each other shows only between their statements.
+* Before each statement of every PL/pgSQL function there is a gate. A call may be told to wait at its n-th gate, as if the server
+  had taken its time there, while others go on: what two transactions do to each other shows only between their statements.
 * `simulated_moves` keeps every change of a job's status, with what `checks.py` has to know about it.
 """
 
@@ -45,7 +45,8 @@ CREATE TABLE asyncjobs.simulated_moves (
 
 CREATE FUNCTION asyncjobs.simulated_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO asyncjobs.simulated_moves (at, job_id, was, is_now, attempts_were, attempts, token_was, token, runner_id, is_paused)
+    INSERT INTO asyncjobs.simulated_moves
+        (at, job_id, was, is_now, attempts_were, attempts, token_was, token, runner_id, is_paused)
     VALUES (asyncjobs.clock(), NEW.id, OLD.status, NEW.status, OLD.attempts, NEW.attempts, OLD.claim_token, NEW.claim_token,
         coalesce(NEW.runner_id, OLD.runner_id), NEW.status = 'processing' AND EXISTS (
             SELECT FROM asyncjobs.pauses AS p WHERE p.paused_at < asyncjobs.clock()
@@ -81,7 +82,9 @@ def _gated(definition: str) -> str:
     before = ""
     for line in definition.split("\n"):
         code = line.strip()
-        begins = before.endswith((";", " LOOP")) or before == "BEGIN" or (before.startswith(_OPENING) and before.endswith(" THEN"))
+        begins = (
+            before.endswith((";", " LOOP")) or before == "BEGIN" or (before.startswith(_OPENING) and before.endswith(" THEN"))
+        )
         if is_body and begins and code and not code.startswith(_NO_STATEMENT):
             lines.append(line.replace(code, _GATE + code, 1))
         else:

@@ -6,7 +6,6 @@ plans; the clock is a setting that travels with the statement; whether a stateme
 """
 
 import asyncio
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -35,7 +34,7 @@ _SEQUENCES: Final = """
 SELECT format('SELECT setval(%L, %s, false)', format('%I.%I', s.schemaname, s.sequencename), s.start_value)
 FROM pg_sequences s WHERE s.schemaname = 'asyncjobs' ORDER BY s.sequencename
 """
-#: How long a session may be silent and asleep before it is asked whether it waits for a lock, and until its time-outs have struck.
+#: How long a session may sleep in silence before it is asked whether it waits for a lock, and until its time-outs have struck.
 _SILENT_SECONDS: Final = 0.002
 #: The same where its process cannot be seen.
 _UNSEEN_SECONDS: Final = 0.03
@@ -81,7 +80,8 @@ class Server:
 
     def _prepare(self) -> None:
         self.run(ADDED)
-        for (definition,) in self.fetch(FUNCTIONS):
+        for (found,) in self.fetch(FUNCTIONS):
+            definition = found.replace('"asyncjobs".', "asyncjobs.")
             self._definitions[name_of(definition)] = definition
             changed = simulated(definition)
             if changed != definition:
@@ -139,15 +139,16 @@ class Server:
     def drive(self, session: Any, task: "asyncio.Task[Any]", *, was_parked: bool = False) -> bool:
         """Wait until it is done, or waits for a lock: then False.
 
-        A session that waits sleeps. Whoever lets it go on wakes it before it answers itself, so one that sleeps, and has had no turn
-        since it was parked, waits still. One that has just gone to sleep has its time-outs before it, all of a millisecond.
+        A session that waits sleeps. Whoever lets it go on wakes it before it answers itself; so one that sleeps, and has had no
+        turn since it was parked, waits still. One that has just gone to sleep has its time-outs before it, all of a millisecond.
         """
         pid = session.get_server_pid()
         if was_parked and not _is_awake(pid) and (turns := _turns(pid)) and turns == self._asleep[pid]:
             return False
+        patience = _SILENT_SECONDS if _turns(pid) else _UNSEEN_SECONDS
         while not self.loop.run_on(_wire(session), task, _SILENT_SECONDS):
             if not _is_awake(pid) and self._waits_for_lock(pid):
-                if self.loop.run_on(_wire(session), task, _SILENT_SECONDS if _turns(pid) else _UNSEEN_SECONDS):
+                if self.loop.run_on(_wire(session), task, patience):
                     return True
                 if not _is_awake(pid) and self._waits_for_lock(pid):
                     self._asleep[pid] = _turns(pid)
@@ -155,7 +156,9 @@ class Server:
         return True
 
     def _waits_for_lock(self, pid: int) -> bool:
-        found = self.do(self._monitor, self._monitor.fetch("SELECT 1 FROM pg_stat_get_activity($1) WHERE wait_event_type = 'Lock'", pid))
+        found = self.do(
+            self._monitor, self._monitor.fetch("SELECT 1 FROM pg_stat_get_activity($1) WHERE wait_event_type = 'Lock'", pid)
+        )
         return bool(found)
 
     def cancel(self, session: Any, task: "asyncio.Task[Any]") -> None:

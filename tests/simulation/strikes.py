@@ -29,7 +29,7 @@ class Strikes:
     def strike(self, call: "Call") -> float:
         """Perhaps something happens to it, now or with its answer. For how long it is held up on its way."""
         world, course = self._world, self._course
-        is_idle = call.name in {"finish"} or (call.name != "finish_one" and call.name.startswith(_IDLE[1:]))
+        is_idle = call.name == "finish" or (call.name != "finish_one" and call.name.startswith(_IDLE[1:]))
         if not course.strikes or world.random.random() >= course.strike_odds * (1.0 if is_idle else _RARE):
             return 0.0
         process = call.connection.process

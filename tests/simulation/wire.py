@@ -1,8 +1,8 @@
 """The way to the real server: asyncpg over blocking sockets, on a loop that waits for one answer at a time.
 
 One statement is under way at a time, so nothing has to be selected from: who waits for an answer reads the socket it comes from.
-With every statement travel settings: the instant that `asyncjobs.clock()` is to say in it, and where it is to wait. They are messages of
-their own in front of the statement's, in the same packet, so that a moved clock costs no round trip.
+With every statement travel settings: the instant that `asyncjobs.clock()` is to say in it, and where it is to wait. They are
+messages of their own in front of the statement's, in the same packet, so that a moved clock costs no round trip.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class RealLoop(SimLoop):
         return wire, protocol
 
     def run_on(self, wire: Wire | None, task: "asyncio.Task[Any]", seconds: float | None = None) -> bool:
-        """Run it on what comes from there (None: from the session that it opens). Whether it ended before nothing came in time."""
+        """Run it on what comes from there (None: the session that it opens). Whether it ended before nothing came in time."""
         while True:
             while self.is_ready:
                 self.step()

@@ -194,7 +194,9 @@ class World:
 
     def _latency(self) -> float:
         quick = self.random.expovariate(1000)
-        return quick + (self.random.choice([0.05, 0.5, 3.0]) if self.faulty and self.random.random() < self.course.slow_odds else 0.0)
+        return quick + (
+            self.random.choice([0.05, 0.5, 3.0]) if self.faulty and self.random.random() < self.course.slow_odds else 0.0
+        )
 
     async def connect(self, process: Process, role: str, command_timeout: float | None) -> Connection:
         """What `asyncpg.connect` does, within a process."""
