@@ -47,7 +47,10 @@ MUTANTS: tuple[Mutant, ...] = (
         Change("ack", "AND j.claim_token = o.token", ""), Change("finish_one", "AND j.claim_token = _token", ""),
         Change("finish_completed", "AND j.claim_token = o.token", ""),
     )),
-    Mutant("the attempt is not counted at the claim", (Change("claim", "attempts = j.attempts + 1", "attempts = j.attempts"),)),
+    Mutant("the attempt is not counted at the claim", (
+        Change("claim", "least(j.attempts, 2147483646) + 1", "j.attempts"),
+        Change("finish_completed", "least(j.attempts, 2147483646) + 1", "j.attempts"),
+    )),
     Mutant("a lease is renewed by name", (
         Change("beat_with_leases", "WHERE l.held_by_worker_id = _holder AND l.token = h.token ORDER BY", "ORDER BY"),
     )),
