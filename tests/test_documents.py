@@ -12,6 +12,7 @@ import pytest
 
 import asyncjobs
 import asyncjobs.integrations
+from asyncjobs.admin import Admin
 from asyncjobs.testing import plugin
 
 ROOT = Path(__file__).parents[1]
@@ -19,8 +20,7 @@ PROSE = [ROOT / ".github" / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.m
 
 
 def named_files(text: str) -> Iterator[str]:
-    for found in re.findall(r"`([\w./-]+\.(?:py|sql|md|yml|json))`", text):
-        yield found
+    yield from re.findall(r"`([\w./-]+\.(?:py|sql|md|yml|json))`", text)
 
 
 @pytest.mark.parametrize("file", PROSE, ids=[file.stem for file in PROSE])
@@ -42,7 +42,10 @@ def test_the_life_of_a_job_has_ten_steps_with_files() -> None:
 def test_make_targets_that_are_named_exist() -> None:
     made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for file in PROSE:
-        assert set(re.findall(r"make ([a-z][a-z-]+)\b(?=[`\s]*(?:#|ARGS|`|$))", file.read_text(encoding="utf-8"), re.MULTILINE)) <= made
+        assert (
+            set(re.findall(r"make ([a-z][a-z-]+)\b(?=[`\s]*(?:#|ARGS|`|$))", file.read_text(encoding="utf-8"), re.MULTILINE))
+            <= made
+        )
 
 
 def public() -> Iterator[tuple[str, Any]]:
@@ -57,7 +60,7 @@ def public() -> Iterator[tuple[str, Any]]:
         for name, value in vars(module).items():
             if not name.startswith("_") and getattr(value, "__module__", None) == info.name:
                 yield f"{info.name}.{name}", value
-    yield "asyncjobs.admin.Admin", asyncjobs.admin.Admin
+    yield "asyncjobs.admin.Admin", Admin
 
 
 def members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -75,6 +78,8 @@ def members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def test_everything_public_says_what_it_is() -> None:
     every = [pair for name, value in public() for pair in members(name, value)]
     assert len(every) > 150
-    callables = [(name, value) for name, value in every if inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value)]
+    callables = [
+        (name, value) for name, value in every if inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value)
+    ]
     assert [name for name, value in callables if not (value.__doc__ or "").strip()] == []
     assert plugin.__doc__

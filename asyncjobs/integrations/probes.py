@@ -86,7 +86,9 @@ def _why_dead(server: _Server) -> list[str]:
 def _why_unready(server: _Server) -> list[str]:
     answer: Future[list[str]] = Future()
     try:
-        server.jobs.loop("a probe was answered").call_soon_threadsafe(lambda: answer.set_result(server.jobs.health(runs=server.runs).problems))
+        server.jobs.loop("a probe was answered").call_soon_threadsafe(
+            lambda: answer.set_result(server.jobs.health(runs=server.runs).problems)
+        )
         return answer.result(_ANSWER_SECONDS)
     except TimeoutError:
         return ["the event loop does not answer"]
