@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import asyncpg
 
+from asyncjobs import runner
 from asyncjobs.runtime.heartbeat import BeatThread, Heartbeat
 from tests.simulation.loop import SimLoop
 from tests.simulation.world import Process, World
@@ -52,5 +53,6 @@ def simulated(world: World) -> Generator[None]:
         patch.object(secrets, "token_hex", lambda length=16: f"{chance.getrandbits(8 * length):x}"),
         patch.object(asyncpg, "connect", connect),
         patch.object(Heartbeat, "thread_class", Thread),
+        patch.object(runner, "version", lambda _name: "simulated"),
     ):
         yield
