@@ -84,6 +84,7 @@ class Runner:
         self.started_at: float | None = None
         self._opened, self._events = opened, opened.events
         self._grace, self._types, self._queues = grace, sorted(handlers), [queue.name for queue in queues]
+        self._versions = {name: handler.version for name, handler in handlers.items() if handler.version > 1}
         self._tasks: list[asyncio.Task[None]] = []
         self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
@@ -295,6 +296,7 @@ class Runner:
                 version=version("asyncjobs"),
                 queues=self._queues,
                 types=self._types,
+                versions=self._versions,
                 duties=self.duties.names,
                 slots={coordinator.queue: coordinator.slots.sizes for coordinator in self.coordinators},
                 prefetch={coordinator.queue: coordinator.prefetch for coordinator in self.coordinators if coordinator.prefetch},

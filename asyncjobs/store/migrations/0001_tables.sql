@@ -150,6 +150,10 @@ CREATE TABLE asyncjobs.dead_letter_jobs (
 CREATE INDEX dead_letter_jobs_job ON asyncjobs.dead_letter_jobs (job_id);
 CREATE INDEX dead_letter_jobs_open ON asyncjobs.dead_letter_jobs (died_at) WHERE NOT acknowledged;
 
+-- Whether a runner with these `versions` can run a job of this type and payload version. No SET clause, so that it is inlined.
+CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN _version = 1 OR _version <= COALESCE((_versions ->> _type)::integer, 1);
+
 CREATE TABLE asyncjobs.runners (
     id         bigint PRIMARY KEY,
     beat       bigint NOT NULL DEFAULT 0,
@@ -159,7 +163,8 @@ CREATE TABLE asyncjobs.runners (
     pid        integer NOT NULL,
     version    text NOT NULL,
     queues     text[] NOT NULL,
-    types      text[] NOT NULL
+    types      text[] NOT NULL,
+    versions   jsonb NOT NULL DEFAULT '{}'  -- type -> the newest payload it can run; a type that is not named: 1
 );
 
 CREATE TABLE asyncjobs.former_runners (
@@ -171,7 +176,8 @@ CREATE TABLE asyncjobs.former_runners (
     pid        integer NOT NULL,
     version    text NOT NULL,
     queues     text[] NOT NULL,
-    types      text[] NOT NULL
+    types      text[] NOT NULL,
+    versions   jsonb NOT NULL DEFAULT '{}'
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners (ended_at);
 
