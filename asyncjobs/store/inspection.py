@@ -23,7 +23,7 @@ async def unsettled(link: Link, queues: Sequence[str], versions: Mapping[str, in
     ]
 
 
-async def next_due(link: Link, queues: Sequence[str], versions: Mapping[str, int]) -> datetime | None:
+async def next_due(link: Link, queues: Sequence[str], types: Sequence[str]) -> datetime | None:
     """When the next of their jobs becomes due; None when none will."""
-    row = await link.fetch_row("next_due", queues, list(versions), msgspec.json.encode(versions).decode())
+    row = await link.fetch_row("next_due", queues, types)
     return None if row is None else row["run_at"]

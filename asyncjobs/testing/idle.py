@@ -120,7 +120,7 @@ class _Work:
 
     async def go_ahead(self, ran: dict[int, Job | None], clock: MovableClock, until: datetime) -> None:
         """Move the clock to each due time in turn, as far as `until`."""
-        while (due := await inspection.next_due(self._link, self._queues, self._versions)) is not None and due <= until:
+        while (due := await inspection.next_due(self._link, self._queues, list(self._versions))) is not None and due <= until:
             await clock.set(due)
             self._runner.wake()
             await self.settle(ran)

@@ -48,8 +48,11 @@ CREATE TABLE asyncjobs.dead_letter_jobs (
     CONSTRAINT dead_letter_jobs_pkey PRIMARY KEY (id)
 );
 CREATE INDEX dead_letter_jobs_acknowledged ON asyncjobs.dead_letter_jobs USING btree (acknowledged_at) WHERE acknowledged;
+CREATE INDEX dead_letter_jobs_correlation ON asyncjobs.dead_letter_jobs USING btree (((original_job ->> 'correlation_id'::text)), id) WHERE ((original_job ->> 'correlation_id'::text) IS NOT NULL);
 CREATE INDEX dead_letter_jobs_job ON asyncjobs.dead_letter_jobs USING btree (job_id);
+CREATE INDEX dead_letter_jobs_key ON asyncjobs.dead_letter_jobs USING btree (((original_job ->> 'serialization_key'::text)), id) WHERE ((original_job ->> 'serialization_key'::text) IS NOT NULL);
 CREATE INDEX dead_letter_jobs_open ON asyncjobs.dead_letter_jobs USING btree (died_at) WHERE (NOT acknowledged);
+CREATE INDEX dead_letter_jobs_type ON asyncjobs.dead_letter_jobs USING btree (((original_job ->> 'type'::text)), id);
 
 CREATE TABLE asyncjobs.dedup_keys (
     type text NOT NULL,
@@ -567,8 +570,20 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ee1f95f370beedf5
+-- body: 5731d51e73144bea
+
+CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7997df370b286b64
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
     RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)

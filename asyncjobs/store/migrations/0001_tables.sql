@@ -148,6 +148,12 @@ CREATE TABLE asyncjobs.dead_letter_jobs (
     acknowledged_at timestamptz
 );
 CREATE INDEX dead_letter_jobs_job ON asyncjobs.dead_letter_jobs (job_id);
+-- By what letters are looked for. A death is rare enough to pay for these.
+CREATE INDEX dead_letter_jobs_type ON asyncjobs.dead_letter_jobs ((original_job ->> 'type'), id);
+CREATE INDEX dead_letter_jobs_key ON asyncjobs.dead_letter_jobs ((original_job ->> 'serialization_key'), id)
+    WHERE original_job ->> 'serialization_key' IS NOT NULL;
+CREATE INDEX dead_letter_jobs_correlation ON asyncjobs.dead_letter_jobs ((original_job ->> 'correlation_id'), id)
+    WHERE original_job ->> 'correlation_id' IS NOT NULL;
 CREATE INDEX dead_letter_jobs_open ON asyncjobs.dead_letter_jobs (died_at) WHERE NOT acknowledged;
 
 -- Whether a runner with these `versions` can run a job of this type and payload version. No SET clause, so that it is inlined.

@@ -2,5 +2,4 @@
 SELECT pg_catalog.min(j.run_at) AS run_at
 FROM asyncjobs.jobs AS j
 WHERE j.status IN ('scheduled', 'failed') AND j.queue = ANY ($1::text[]) AND j.type = ANY ($2::text[])
-  AND asyncjobs.can_run($3::jsonb, j.type, j.version)
   AND NOT asyncjobs.is_paused(j.type, j.serialization_key);
