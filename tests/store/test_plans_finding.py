@@ -20,18 +20,18 @@ INSERT INTO asyncjobs.jobs (
 SELECT n * 10 + s.number, CASE WHEN n = 1 THEN 'rare' ELSE 'email' END, s.status, now() + interval '1 hour',
     CASE WHEN s.status IN ('completed', 'dead') THEN now() END, CASE WHEN s.status = 'processing' THEN now() END,
     CASE WHEN s.status = 'processing' THEN 99 END, CASE WHEN s.status = 'processing' THEN n END,
-    CASE WHEN n < 2 THEN 'few' ELSE 'many' END, CASE WHEN n < 2 THEN 1 ELSE 2 END
-FROM generate_series(1, 100) AS n CROSS JOIN unnest(
+    CASE WHEN n < 4 THEN 'few' ELSE 'many' END, CASE WHEN n < 4 THEN 1 ELSE 2 END
+FROM generate_series(1, 200) AS n CROSS JOIN unnest(
     ARRAY['pending', 'completed', 'scheduled', 'paused', 'processing', 'dead', 'waiting']) WITH ORDINALITY AS s(status, number);
 INSERT INTO asyncjobs.serialized_jobs (
     id, place, type, queue, serialization_key, correlation_id, job_id, dispatched_at)
-SELECT n * 10 + 8, n, 'email', 'default', CASE WHEN n < 2 THEN 'few' ELSE 'k' || n / 2 END,
-    CASE WHEN n < 2 THEN 'few' ELSE 'many' END, CASE WHEN n > 50 AND n % 2 = 0 THEN n * 10 + 8 END,
-    CASE WHEN n > 50 AND n % 2 = 0 THEN now() END
-FROM generate_series(1, 100) AS n;
+SELECT n * 10 + 8, n, 'email', 'default', CASE WHEN n < 20 THEN 'few' ELSE 'k' || n / 2 END,
+    CASE WHEN n < 20 THEN 'few' ELSE 'many' END, CASE WHEN n > 100 AND n % 2 = 0 THEN n * 10 + 8 END,
+    CASE WHEN n > 100 AND n % 2 = 0 THEN now() END
+FROM generate_series(1, 200) AS n;
 INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, acknowledged, acknowledged_at)
-SELECT j.id, to_jsonb(j) || jsonb_build_object('serialization_key', CASE WHEN j.id < 100 THEN 'few' ELSE 'many' END), 'no',
-    j.id > 100, CASE WHEN j.id > 100 THEN now() END
+SELECT j.id, to_jsonb(j) || jsonb_build_object('serialization_key', CASE WHEN j.id < 200 THEN 'few' ELSE 'many' END), 'no',
+    j.id > 400, CASE WHEN j.id > 400 THEN now() END
 FROM asyncjobs.jobs AS j WHERE j.status = 'dead' ORDER BY j.id;
 """
 CLEAR = "TRUNCATE asyncjobs.jobs; TRUNCATE asyncjobs.serialized_jobs; TRUNCATE asyncjobs.dead_letter_jobs"
@@ -130,7 +130,7 @@ async def test_finding_letters_reads_a_bounded_number_of_rows(filled: Plans) -> 
 
 @pytest.mark.parametrize("which", [{"type": "rare"}, {"key": "few"}, {"correlation_id": "few"}, {"acknowledged": False}])
 async def test_rare_letters_are_found_directly(filled: Plans, which: Any) -> None:
-    page = await letters.find(filled.claims.link, which, look=LOOK)
+    page = await letters.find(filled.claims.link, which, look=4 * LOOK)
     assert (bool(page.letters), page.next, page.looked) == (True, None, len(page.letters))
 
 
@@ -138,7 +138,7 @@ async def test_rare_letters_are_found_directly(filled: Plans, which: Any) -> Non
     "which", [{"correlation_id": "few"}, {"parent_job_id": 1, "status": "pending"}, {"type": "rare", "status": "completed"}]
 )
 async def test_rare_jobs_are_found_directly(filled: Plans, which: Any) -> None:
-    page = await finding.find(filled.claims.link, which, before=None, limit=100, look=LOOK)
+    page = await finding.find(filled.claims.link, which, before=None, limit=100, look=5 * LOOK)
     assert (bool(page.ids), page.next) == (True, None)
 
 
@@ -149,7 +149,7 @@ async def test_pages_lead_to_every_job_and_letter_that_fits(filled: Plans) -> No
         found: list[int] = []
         before: int | None = None
         while True:
-            page = await finding.find(link, which, before=before, limit=30, look=4 * LOOK)
+            page = await finding.find(link, which, before=before, limit=15, look=8 * LOOK)
             found += page.ids
             if (before := page.next) is None:
                 break
@@ -160,7 +160,7 @@ async def test_pages_lead_to_every_job_and_letter_that_fits(filled: Plans) -> No
         listed: list[int] = []
         before = None
         while True:
-            some = await letters.find(link, letter_filter, before=before, limit=30, look=4 * LOOK)
+            some = await letters.find(link, letter_filter, before=before, limit=15, look=8 * LOOK)
             listed += [letter.id for letter in some.letters]
             if (before := some.next) is None:
                 break
