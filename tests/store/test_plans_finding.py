@@ -30,7 +30,8 @@ SELECT n * 10 + 8, n, 'email', 'default', CASE WHEN n < 20 THEN 'few' ELSE 'k' |
     CASE WHEN n > 100 AND n % 2 = 0 THEN now() END
 FROM generate_series(1, 200) AS n;
 INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, acknowledged, acknowledged_at)
-SELECT j.id, to_jsonb(j) || jsonb_build_object('serialization_key', CASE WHEN j.id < 200 THEN 'few' ELSE 'many' END), 'no',
+SELECT j.id, to_jsonb(j) || jsonb_build_object('serialization_key', CASE WHEN j.id < 200 THEN 'few' ELSE 'many' END),
+    CASE WHEN j.id < 50 THEN 'odd' ELSE 'no' END,
     j.id > 400, CASE WHEN j.id > 400 THEN now() END
 FROM asyncjobs.jobs AS j WHERE j.status = 'dead' ORDER BY j.id;
 """
@@ -82,6 +83,7 @@ LETTER_FILTERS: list[Any] = [
     {"correlation_id": "many"},
     {"queue": "none"},
     {"error": "nothing"},
+    {"error": "odd"},
     {"acknowledged": False},
     {"acknowledged": True},
     {"acknowledged": False, "type": "rare"},
