@@ -103,6 +103,8 @@ class PayloadCodec:
     def __init__(self, name: str, parameters: Sequence[Parameter]) -> None:
         self.name = name
         self.fields = tuple(parameter.name for parameter in parameters)
+        self._known = frozenset(self.fields)
+        self._all_required = all(parameter.is_required for parameter in parameters)
         self._positional = tuple(parameter.name for parameter in parameters if not parameter.keyword_only)
         fields = [_struct_field(parameter) for parameter in parameters]
         for parameter in parameters:
@@ -114,6 +116,8 @@ class PayloadCodec:
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """A call's arguments by name. InvalidPayload for too many, and for one given twice."""
+        if not kwargs and len(args) == len(self._positional):
+            return dict(zip(self._positional, args, strict=True))
         if len(args) > len(self._positional):
             problem = f"takes at most {len(self._positional)} positional arguments, got {len(args)}"
             raise InvalidPayload(self.name, problem)
@@ -125,7 +129,8 @@ class PayloadCodec:
 
     def encode(self, arguments: Mapping[str, Any], *, max_depth: int = DEFAULT_DEPTH) -> Encoded:
         """The payload, checked by encoding it, decoding it, and comparing. InvalidPayload says what and where."""
-        self._refuse_unknown(arguments)
+        if not self._known.issuperset(arguments):
+            self._refuse_unknown(arguments)
         try:
             text = to_json(arguments, max_depth=max_depth)
             return Encoded(text, self._arriving(arguments, text))
@@ -164,6 +169,8 @@ class PayloadCodec:
             raise UndecodablePayload(self.name, _told(error).text) from None
 
     def _given(self, struct: Any) -> dict[str, Any]:
+        if self._all_required:
+            return msgspec.structs.asdict(struct)
         return {name: value for name in self.fields if (value := getattr(struct, name)) is not UNSET}
 
 

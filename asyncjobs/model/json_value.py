@@ -21,7 +21,7 @@ ENCODE_ERRORS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeE
 
 def is_deeper(text: str, limit: int) -> bool:
     """Whether the JSON text nests more than `limit` levels."""
-    if text.count("[") + text.count("{") <= limit:
+    if len(text) <= limit or text.count("[") + text.count("{") <= limit:
         return False
     depth = 0
     for bracket in _BRACKET.findall(_STRING.sub("", text)):

@@ -11,7 +11,6 @@ connection closed; a dead database does not hold it up.
 import asyncio
 import contextvars
 import os
-import secrets
 import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
@@ -157,7 +156,7 @@ class Opened:
     async def _enqueue_here(self, connection: Connection, rows: Sequence[NewRow]) -> list[Enqueued]:
         if not rows:
             return []
-        tokens = [secrets.randbits(62) for _ in rows]
+        tokens = jobs.fresh_tokens(len(rows))
         answer = await callers.enqueue(connection, self.database, rows, tokens)
         if answer.refused:
             raise refusal(rows, answer.enqueued, answer.refused[0])

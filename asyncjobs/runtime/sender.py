@@ -149,8 +149,8 @@ class Sender:
 
     async def _write(self, rows: Sequence[NewRow]) -> jobs.EnqueueAnswer:
         ids = await self._retried(lambda: self._ids.take(len(rows)))
-        tokens = [secrets.randbits(62) for _ in rows]
-        size = sum(len(row.payload) for row in rows)
+        tokens = jobs.fresh_tokens(len(rows))
+        size = sum([len(row.payload) for row in rows])
         timeout = self.link.timeout_seconds + len(rows) / _ROWS_PER_SECOND + size / _BYTES_PER_SECOND
         reserve = self._ids.missing(len(rows))
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
-from asyncjobs.store.failures import DATABASE_ERRORS, spoils_connection
+from asyncjobs.store.failures import DATABASE_ERRORS, said_plainly, spoils_connection
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Record: TypeAlias = asyncpg.Record
@@ -99,6 +99,18 @@ class Database:
             **options,
         )
 
+    def plain(self) -> "Database":
+        """The same, reached in a way that every pooler lets through: no statement outlives its call, no parameter is sent."""
+        options = {**self._connect_kwargs, "statement_cache_size": 0, "server_settings": {}}
+        return Database(
+            self.dsn,
+            schema=self.schema,
+            place=self.place,
+            connect_timeout=self.connect_timeout,
+            command_timeout=self.command_timeout,
+            connect_kwargs=options,
+        )
+
     def link(self, role: str, *, command_timeout: float | None = None) -> "Link":
         """A connection for one owner, opened when it is first used."""
         return Link(self, role, command_timeout=command_timeout)
@@ -140,8 +152,7 @@ class Link:
                 connection = await self.connection()
                 return await connection.fetch(self.database.sql(name), *args, timeout=timeout)
             except BaseException as error:
-                if spoils_connection(error):
-                    self.abort()
+                self._after(error)
                 raise
 
     async def fetch_behind(
@@ -156,9 +167,15 @@ class Link:
                         return False, []
                     return True, await connection.fetch(self.database.sql(name), *args, timeout=timeout)
             except BaseException as error:
-                if spoils_connection(error):
-                    self.abort()
+                self._after(error)
                 raise
+
+    def _after(self, error: BaseException) -> None:
+        if spoils_connection(error):
+            self.abort()
+        plain = said_plainly(error)
+        if plain is not error:
+            raise plain from error
 
     async def fetch_row(self, name: str, *args: Any, timeout: float | None = None) -> Record | None:
         """The first row of the named statement, or None."""

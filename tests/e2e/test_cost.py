@@ -9,8 +9,8 @@ import pytest
 
 from asyncjobs import AsyncJobs, Queue
 from asyncjobs.store.database import Connection
+from asyncjobs.testing import Proxy
 from tests.support.costs import Calls, Memory, Meter
-from tests.support.proxy import Proxy
 
 FINISH = r"\.finish(_\w+)?\("
 ENQUEUE = r"\.enqueue\("

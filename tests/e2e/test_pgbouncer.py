@@ -68,3 +68,14 @@ async def test_duties_are_done_under_leases_and_around_the_pooler_under_advisory
     async with jobs.runner():
         event = await recorder.wait_for(DutyPassed, lambda event: event.duty == "prune")
     assert not event.failed
+
+
+async def test_the_doctor_sees_a_pooler_that_swallows_notifications_and_only_that(pooled_dsn: str, dsn: str, schema: str) -> None:
+    async def found(to: str, listen_dsn: str | None = None) -> list[str]:
+        symptoms = await AsyncJobs(to, schema=schema, listen_dsn=listen_dsn).admin.doctor()
+        return [one.what for one in symptoms if "pooler" in one.what or one.severity == "critical"]
+
+    assert await found(pooled_dsn) == ["a pooler is in the way of LISTEN"]
+    assert await found(pooled_dsn, listen_dsn=dsn) == []
+    async with pgbouncer(dsn, mode="session") as by_session:
+        assert await found(by_session) == []

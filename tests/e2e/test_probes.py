@@ -13,8 +13,8 @@ import pytest
 from asyncjobs import AsyncJobs
 from asyncjobs.integrations.probes import serve_probes
 from asyncjobs.runtime.health import Health, RunnerHealth
+from asyncjobs.testing import Proxy
 from tests.support.eventually import eventually
-from tests.support.proxy import Proxy
 
 
 def ask(port: int, path: str) -> tuple[int, str]:

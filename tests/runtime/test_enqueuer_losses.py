@@ -12,10 +12,10 @@ from asyncjobs.runtime import points
 from asyncjobs.runtime.sender import Ids
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
+from asyncjobs.testing import Proxy
 from tests.support.enqueuing import Enqueuing, enqueuing
 from tests.support.eventually import eventually, patience
 from tests.support.factories import a_row, insert_job
-from tests.support.proxy import Proxy
 
 KINDS = {
     "plain": {},

@@ -15,10 +15,9 @@ from asyncjobs.runtime.heartbeat import Heartbeat, MainLoop
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, LoopStalled, RunnerLostItself, ServicePassFailed
-from asyncjobs.testing import Recorder
+from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import eventually, patience
 from tests.support.factories import insert_runner
-from tests.support.proxy import Proxy
 
 BEAT = 0.05
 WAITS = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'asyncjobs heartbeat' AND wait_event_type = 'Lock')"
