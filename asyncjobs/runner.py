@@ -83,8 +83,8 @@ class Runner:
         self.id = 0
         self.started_at: float | None = None
         self._opened, self._events = opened, opened.events
-        self._grace, self._types, self._queues = grace, sorted(handlers), [queue.name for queue in queues]
-        self._versions = {name: handler.version for name, handler in handlers.items() if handler.version > 1}
+        self._grace, self._queues = grace, [queue.name for queue in queues]
+        self._types, self._versions = sorted(handlers), {name: one.version for name, one in handlers.items() if one.version > 1}
         self._tasks: list[asyncio.Task[None]] = []
         self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
