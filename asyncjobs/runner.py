@@ -82,8 +82,7 @@ class Runner:
         settings = opened.settings
         self.id = 0
         self.started_at: float | None = None
-        self._opened, self._events = opened, opened.events
-        self._grace, self._queues = grace, [queue.name for queue in queues]
+        self._opened, self._events, self._grace, self._queues = opened, opened.events, grace, [queue.name for queue in queues]
         self._types, self._versions = sorted(handlers), {name: one.version for name, one in handlers.items() if one.version > 1}
         self._tasks: list[asyncio.Task[None]] = []
         self._acking: asyncio.Task[None] | None = None
