@@ -111,8 +111,9 @@ async def test_client_that_says_nothing_holds_up_nobody(dsn: str) -> None:
 def runner(**changes: object) -> RunnerHealth:
     fields = {
         "id": 7, "queues": ["default"], "notify": "listen", "is_listening": True, "running": 0, "waiting": 0, "stuck": 0,
-        "free_slots": 1, "unwritten": 0, "answered_age_seconds": 0.0, "beat_age_seconds": 0.0, "loop_stalled_seconds": 0.0,
-        "is_alive": True, "leases": [], "schedules_age_seconds": None, "is_confirmed": True, "is_stopping": False, "error": None,
+        "free_slots": 1, "unwritten": 0, "answered_age_seconds": 0.0, "turn_age_seconds": 0.0, "beat_age_seconds": 0.0,
+        "loop_stalled_seconds": 0.0, "is_alive": True, "leases": [], "schedules_age_seconds": None, "is_confirmed": True,
+        "is_stopping": False, "error": None,
     }  # fmt: skip
     return RunnerHealth(**{**fields, **changes})  # type: ignore[arg-type]
 
@@ -125,6 +126,7 @@ def runner(**changes: object) -> RunnerHealth:
         ({"is_listening": False}, "its listener is not connected"),
         ({"is_confirmed": False}, "it may have been declared dead: no beat was confirmed for too long"),
         ({"error": "ConnectionError"}, "the last call of the database failed"),
+        ({"turn_age_seconds": 61.0}, "the loop that claims jobs and writes outcomes stands still"),
     ],
 )
 def test_problems_say_why_it_is_not_ready(changes: dict[str, object], problem: str) -> None:
