@@ -17,7 +17,7 @@ from asyncjobs.store.database import Database
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
-from tests.simulation.world import World
+    from tests.simulation.world import World
 
 Work = Callable[[Any], Awaitable[Any]]
 
