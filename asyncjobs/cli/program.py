@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from asyncjobs.cli import (
     breakers,
+    dashboard,
     dead,
     demo,
     doctor,
@@ -31,7 +32,23 @@ program = group(
     """,
 )
 
-for part in (running, migrating, stats, jobs, dead, keys, queues, schedules, leases, breakers, prune, doctor, top, demo):
+for part in (
+    running,
+    migrating,
+    stats,
+    jobs,
+    dead,
+    keys,
+    queues,
+    schedules,
+    leases,
+    breakers,
+    prune,
+    doctor,
+    top,
+    dashboard,
+    demo,
+):
     part.add_to(program)
 
 

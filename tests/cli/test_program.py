@@ -92,6 +92,18 @@ async def test_a_pipe_that_is_closed_ends_it_quietly(unbuffered: str) -> None:
     assert (shell.returncode, len(out), err) == (0, 10, b"")
 
 
+async def test_a_pipe_that_was_closed_before_the_first_word_ends_it_quietly() -> None:
+    nobody, into = os.pipe()
+    os.close(nobody)
+    env = {**os.environ, "PYTHONUNBUFFERED": ""}
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "asyncjobs", "completion", "bash"), cwd=ROOT, env=env, stdout=into, stderr=asyncio.subprocess.PIPE
+    )
+    os.close(into)
+    _, err = await program.communicate()
+    assert (program.returncode, err) == (0, b"")
+
+
 async def test_shells_complete_verbs(tmp_path: Path) -> None:
     env = {"_ASYNCJOBS_COMPLETE": "bash_complete", "COMP_WORDS": "asyncjobs jobs ", "COMP_CWORD": "2"}
     async with Program.python("-m", "asyncjobs", env=env) as program:

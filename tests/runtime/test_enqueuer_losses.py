@@ -321,3 +321,12 @@ async def test_ids_that_become_stale_while_more_are_reserved_are_replaced(databa
     fetch, link.fetch = link.fetch, slowly  # type: ignore[method-assign,assignment]
     assert len(set(await take(ids, 5))) == 5
     await link.close()
+
+
+async def test_ids_of_a_connection_that_is_replaced_while_more_are_reserved_are_replaced(database: Database) -> None:
+    link = database.link("ids")
+    ids = Ids(link)
+    ids.put(await jobs.reserve_ids(link, 1))
+    link.abort()  # it is opened again by the call that reserves the second
+    assert len(set(await ids.take(2))) == 2
+    await link.close()
