@@ -328,5 +328,5 @@ async def test_ids_of_a_connection_that_is_replaced_while_more_are_reserved_are_
     ids = Ids(link)
     ids.put(await jobs.reserve_ids(link, 1))
     link.abort()  # it is opened again by the call that reserves the second
-    assert len(set(await ids.take(2))) == 2
+    assert len(set(await take(ids, 2))) == 2
     await link.close()
