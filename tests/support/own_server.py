@@ -105,6 +105,13 @@ class OwnServer:
             os.kill(int(pid), signal.SIGKILL)
         return len(found)
 
+    def use_up_log(self) -> None:
+        """Go on to the next file of the log until there is none: the postmaster ends."""
+        self._ended = self._state.pid
+        with suppress(psycopg.OperationalError):
+            while True:
+                self.fetch("SELECT pg_switch_wal(), pg_logical_emit_message(true, 'asyncjobs', 'text')")
+
     def end(self, how: End) -> None:
         """Tell the postmaster to end, and return at once. It comes back by itself."""
         self._ended = self._state.pid
