@@ -95,7 +95,7 @@ class Shop:
             await admin.explain(job.id)
         await admin.keys()
         await admin.line("k")
-        for letter in await admin.dead_letters():
+        for letter in (await admin.dead_letters()).letters:
             await admin.dead_letter(letter.id)
         for look in (admin.summary, admin.stats, admin.sample, admin.metrics, admin.largest, admin.leases, admin.runners,
                      admin.schedules, admin.breakers, admin.pauses, admin.doctor):  # fmt: skip
@@ -124,7 +124,7 @@ async def test_runner_runs_and_its_operators_steer_without_any_ddl(roles: Roles)
         await shop.enqueue_in_every_way()
         dead = await (await shop.email.enqueue(0)).wait(timeout=10)
         assert dead.status == "dead"
-        [letter] = await shop.jobs.admin.dead_letters()
+        [letter] = (await shop.jobs.admin.dead_letters()).letters
         requeued = await shop.jobs.admin.requeue(letter.id, by="me")
         await shop.jobs.admin.acknowledge(letter.id, by="me")
         await shop.email.handle(requeued.new_id or 0).wait(timeout=10)

@@ -107,7 +107,7 @@ async def jobs(dsn: str, statements: list[str]) -> AsyncGenerator[Any]:
     async with made:
         made.known = (await email.enqueue("known")).id
         await made.admin.kill((await email.enqueue("letter")).id)
-        made.letter = (await made.admin.dead_letters())[0].id
+        made.letter = (await made.admin.dead_letters()).letters[0].id
         yield made
 
 
