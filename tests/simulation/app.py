@@ -4,7 +4,7 @@ import asyncio
 
 from asyncjobs import AsyncJobs, Backoff, Dead, DutyContext, JobContext, Queue, Snooze
 from tests.simulation.course import Course
-from tests.simulation.world import Process
+from tests.simulation.process import Process
 
 
 class HandlerError(Exception):

@@ -11,8 +11,8 @@ from asyncjobs.testing.attempts import Attempt, Place, out_of_order, overlapping
 from asyncjobs.testing.history import History
 from tests.simulation.app import Pass
 from tests.simulation.client import Client
+from tests.simulation.process import Process
 from tests.simulation.server import Server
-from tests.simulation.world import Process
 
 #: Within which time a job starts that can.
 _PROMPT_SECONDS: Final = 1.5

@@ -10,7 +10,7 @@ from asyncjobs import AsyncJobs
 from asyncjobs.errors import AsyncJobsError
 from asyncjobs.store.failures import DATABASE_ERRORS
 from tests.simulation.course import Course
-from tests.simulation.world import Process
+from tests.simulation.process import Process
 
 _ERRORS = (AsyncJobsError, *DATABASE_ERRORS)
 

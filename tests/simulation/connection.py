@@ -16,7 +16,8 @@ import asyncpg
 from asyncjobs.store.database import Database
 
 if TYPE_CHECKING:
-    from tests.simulation.world import Process, World
+    from tests.simulation.process import Process
+    from tests.simulation.world import World
 
 Work = Callable[[Any], Awaitable[Any]]
 

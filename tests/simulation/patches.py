@@ -18,7 +18,8 @@ import asyncpg
 from asyncjobs import runner
 from asyncjobs.runtime.heartbeat import BeatThread, Heartbeat
 from tests.simulation.loop import SimLoop
-from tests.simulation.world import Process, World
+from tests.simulation.process import Process
+from tests.simulation.world import World
 
 
 @contextmanager

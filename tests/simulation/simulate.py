@@ -23,9 +23,10 @@ from tests.simulation.app import HandlerError, Pass, make_app
 from tests.simulation.checks import untimely, violations
 from tests.simulation.client import Client
 from tests.simulation.patches import simulated
+from tests.simulation.process import Process
 from tests.simulation.server import Server
 from tests.simulation.strikes import Strikes
-from tests.simulation.world import Process, World
+from tests.simulation.world import World
 
 _PEACE_SECONDS: Final = 240.0
 _PROBES: Final = 3
