@@ -54,7 +54,9 @@ async def main() -> None:
         page = (await client.get(f"{url}/jobs/{reminder.id}", auth=("grace", "hopper"))).text
         print("grace reads:", *re.findall(r"it is due at", page)[:1], "… and may act:", 'formaction="' in page)
 
-    async with httpx.AsyncClient(timeout=30, auth=("ada", "lovelace"), headers={"origin": url.removesuffix("/ops/jobs")}) as client:
+    async with httpx.AsyncClient(
+        timeout=30, auth=("ada", "lovelace"), headers={"origin": url.removesuffix("/ops/jobs")}
+    ) as client:
         page = (await client.get(f"{url}/jobs/{reminder.id}")).text
         found = re.search(r'name="csrf" value="(\w+)"', page)
         form = {"csrf": found[1] if found else "", "id": reminder.id, "message": "Kim called", "sure": "yes"}

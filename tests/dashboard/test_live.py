@@ -30,7 +30,9 @@ def events(text: str) -> list[tuple[str, str]]:
         lines = [line.split(": ", 1) for line in block.splitlines() if not line.startswith(":")]
         fields = [name for name, _ in lines]
         if "event" in fields:
-            found.append((next(text for name, text in lines if name == "event"), "\n".join(t for name, t in lines if name == "data")))
+            found.append(
+                (next(text for name, text in lines if name == "event"), "\n".join(t for name, t in lines if name == "data"))
+            )
     return found
 
 
@@ -81,12 +83,14 @@ async def test_a_database_that_is_away_is_news(served: Served, monkeypatch: pyte
     async with served.browser() as browser:
         stream = await browser.http.get("/live/queues")
     assert stream.status_code == 200
-    assert events(stream.text) == [("trouble", "The database does not answer. Jobs that run go on; this page works again when it does.")]
+    assert events(stream.text) == [
+        ("trouble", "The database does not answer. Jobs that run go on; this page works again when it does.")
+    ]
 
 
 async def test_lines_of_hostile_data_do_not_make_events(browser: Browser, rows: Connection) -> None:
     await rows.execute(
-        "UPDATE asyncjobs.serialized_jobs SET halt_reason = E'x\\n\\nevent: evil\\ndata: y\\r\\rdata: z' WHERE halted_at IS NOT NULL"
+        "UPDATE asyncjobs.serialized_jobs SET halt_reason = E'x\\n\\nevent: evil\\ndata: y\\r\\rz' WHERE halted_at IS NOT NULL"
     )
     stream = await browser.http.get("/live/key?key=dest_1")
     assert [name for name, _ in events(stream.text)] == ["fragment"]

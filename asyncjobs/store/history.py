@@ -1,0 +1,44 @@
+"""The roll-ups over time, for charts."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from asyncjobs.store.database import Link
+from asyncjobs.store.metrics import FAILED, Counts, Percentiles, add, percentiles
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What attempts did in one step of time."""
+
+    at: datetime  # where the step begins
+    by_status: dict[str, int]  # what they made of their jobs: completed, failed, scheduled (snoozed), dead, cancelled
+    queue_time: Percentiles
+    run_time: Percentiles
+
+    @property
+    def attempts(self) -> int:
+        """All of them."""
+        return sum(self.by_status.values())
+
+    @property
+    def failed(self) -> int:
+        """Those that raised, timed out, were lost with their runner, or gave up."""
+        return sum(self.by_status.get(status, 0) for status in FAILED)
+
+
+async def read(link: Link, type: str | None, *, step_seconds: float, window_seconds: float) -> list[Step]:
+    """The steps of the window, the oldest first, empty ones too. The last one is under way."""
+    (clock,) = await link.fetch("clock_read")
+    found: dict[datetime, Counts] = {}
+    for row in await link.fetch("read_history", type, step_seconds, window_seconds):
+        add(found.setdefault(row["at"], {}), row)
+    now: datetime = clock["now"]
+    last = now - timedelta(seconds=now.timestamp() % step_seconds)
+    steps = [last - timedelta(seconds=step_seconds * back) for back in reversed(range(round(window_seconds / step_seconds)))]
+    return [_step(at, found.get(at, {})) for at in steps]
+
+
+def _step(at: datetime, counts: Counts) -> Step:
+    queue_time, run_time = percentiles(counts, "queue"), percentiles(counts, "run")
+    return Step(at=at, by_status=counts.get("status", {}), queue_time=queue_time, run_time=run_time)
