@@ -13,6 +13,8 @@
   };
   tellTimes(document);
 
+  document.querySelector(".menu [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+
   const box = document.querySelector("[data-tick-all]");
   if (box) {
     const boxes = () => [...document.querySelectorAll(`input[type=checkbox][name="${box.dataset.tickAll}"]`)].filter((one) => one.form === box.form);
