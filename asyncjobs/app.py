@@ -176,11 +176,15 @@ class AsyncJobs(JobRouter):
         """All migrations as one SQL script for a new schema; asks no database."""
         return self.lifecycle.migration_script()
 
-    def health(self) -> Health:
-        """How the app and its runners are in this process, without asking the database. Also when it is closed."""
+    def health(self, *, runs: bool = False) -> Health:
+        """How the app and its runners are in this process, without asking the database. Also when it is closed.
+
+        With `runs=True` a process in which no runner has started yet, or whose runner has ended, is not ready: for workers.
+        """
         opened = self.lifecycle.opened
         is_open = opened is not None and opened.pid == os.getpid()
-        return Health(is_open=is_open, runners=[runner.health() for runner in self.runners] if is_open else [])
+        runners = [runner.health() for runner in self.runners] if is_open else []
+        return Health(is_open=is_open, runners=runners, needs_runner=runs)
 
     @property
     def opened_in(self) -> int | None:

@@ -8,11 +8,11 @@ from asyncjobs.errors import UsageError
 from asyncjobs.model.finding import JobFilter
 from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.opened import not_found
-from asyncjobs.store import history, jobs, listing, overview
+from asyncjobs.store import jobs, listing, overview, series
 from asyncjobs.store.database import Link
-from asyncjobs.store.history import Step
 from asyncjobs.store.listing import JobRow, Listed
 from asyncjobs.store.overview import Glance
+from asyncjobs.store.series import Step
 
 _MOST_STEPS = 1_000
 
@@ -24,7 +24,7 @@ class Listing(Desk):
         """`summary` and `stats` from one reading, and how many keys are halted."""
         return await self._do("glance", overview.glance)
 
-    async def history(self, *, type: str | None = None, window: Duration = 3600.0, step: Duration = 60.0) -> list[Step]:
+    async def series(self, *, type: str | None = None, window: Duration = 3600.0, step: Duration = 60.0) -> list[Step]:
         """How attempts fared in the last `window`, step by step: the oldest first, empty steps too, the last one under way.
 
         Steps are whole minutes, hours or days since the epoch, at most 1,000. What is older than two hours is kept by the hour,
@@ -33,8 +33,8 @@ class Listing(Desk):
         seconds = config_seconds(window, name="window", positive=True)
         each = config_seconds(step, name="step", positive=True)
         if not 1 <= seconds / each <= _MOST_STEPS:
-            raise UsageError(f"admin.history: a window of {seconds:g} s has no 1 to {_MOST_STEPS} steps of {each:g} s.")
-        return await self._do("history", lambda link: history.read(link, type, step_seconds=each, window_seconds=seconds))
+            raise UsageError(f"admin.series: a window of {seconds:g} s has no 1 to {_MOST_STEPS} steps of {each:g} s.")
+        return await self._do("series", lambda link: series.read(link, type, step_seconds=each, window_seconds=seconds))
 
     async def rows(self, *, before: int | None = None, limit: int = 100, **which: Unpack[JobFilter]) -> Listed:
         """`find` for lists: of each job what a row shows, whatever the size of its payload."""

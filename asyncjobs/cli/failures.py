@@ -57,9 +57,11 @@ def _code(error: BaseException) -> int:
         return BAD_INPUT
     if isinstance(error, (NothingFound, *_NOT_FOUND)):
         return NOT_FOUND
-    if isinstance(error, (SchemaError, DatabaseUnavailable, *DATABASE_ERRORS)):
+    if isinstance(error, (SchemaError, DatabaseUnavailable)):
         return NO_DATABASE
-    return NOT_DONE if isinstance(error, AsyncJobsError) else BUG
+    if isinstance(error, AsyncJobsError):  # some are time-outs, too
+        return NOT_DONE
+    return NO_DATABASE if isinstance(error, DATABASE_ERRORS) else BUG
 
 
 def _flat(error: BaseException) -> str:

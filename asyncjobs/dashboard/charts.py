@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from asyncjobs.dashboard import shown
-from asyncjobs.store.history import Step
+from asyncjobs.store.series import Step
 
 WIDTH: Final = 600.0
 HEIGHT: Final = 120.0

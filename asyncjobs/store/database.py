@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import asyncpg
 
 from asyncjobs.store.failures import DATABASE_ERRORS, said_plainly, spoils_connection
+from asyncjobs.store.hosts import Hosts
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Record: TypeAlias = asyncpg.Record
@@ -76,6 +77,7 @@ class Database:
             "server_settings": {"default_transaction_isolation": "read committed"},
             **(connect_kwargs or {}),
         }
+        self._hosts: Hosts[Connection] = Hosts(dsn)
         #: NOTIFY's channel for this schema: a fixed 42 bytes, whatever the schema is called.
         self.channel = "asyncjobs_" + sha256(schema.encode()).hexdigest()[:32]
 
@@ -92,12 +94,14 @@ class Database:
         given = self._connect_kwargs
         settings = {"application_name": f"asyncjobs {role}", **given["server_settings"]}
         options: dict[str, Any] = {**given, "server_settings": settings}
-        return await asyncpg.connect(
-            self.dsn,
-            timeout=self.connect_timeout,
-            command_timeout=command_timeout or self.command_timeout,
-            **options,
-        )
+
+        async def attempt(dsn: str) -> Connection:
+            return await asyncpg.connect(
+                dsn, timeout=self.connect_timeout, command_timeout=command_timeout or self.command_timeout, **options
+            )
+
+        async with asyncio.timeout(self.connect_timeout):
+            return await self._hosts.connect(attempt)
 
     def plain(self) -> "Database":
         """The same, reached in a way that every pooler lets through: no statement outlives its call, no parameter is sent."""

@@ -62,9 +62,13 @@ def _is_broken(error: BaseException) -> bool:
 
 
 def said_plainly(error: BaseException) -> BaseException:
-    """The error, or one that says the same in words: asyncpg's for a connection that is ending names its own states only."""
-    if isinstance(error, asyncpg.InternalClientError):
+    """The error, or one that says the same in words: asyncpg's time-outs say nothing, and while a connection is ending it names
+    its own states only.
+    """
+    if type(error) is asyncpg.InternalClientError:
         return ConnectionResetError("the connection was closed by the server")
+    if type(error) is TimeoutError and not str(error):
+        return TimeoutError("the server did not answer in time")
     return error
 
 

@@ -11,6 +11,7 @@ import msgspec
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.store import plain
 from asyncjobs.store.database import Link, Record
 
 #: What is written of a row besides its type and queue, and what it usually is: a column that is so in every row is left out.
@@ -20,6 +21,8 @@ _DEFAULTS: Final = {
     "dedup_for_seconds": None, "on_duplicate": "return", "serialization_key": None, "on_dead": "advance", "trace_context": None,
 }  # fmt: skip
 _COLUMNS: Final = [(attrgetter(name), default) for name, default in _DEFAULTS.items()]
+_DEDUP_KEY: Final = list(_DEFAULTS).index("dedup_key")
+_SERIALIZATION_KEY: Final = list(_DEFAULTS).index("serialization_key")
 _MANY: Final = 2_000
 
 
@@ -41,7 +44,9 @@ class EnqueueAnswer(msgspec.Struct, frozen=True):
 
 async def reserve_ids(link: Link, count: int) -> list[int]:
     """Fresh ids, for the rows of an enqueue that can be made again."""
-    return [row["id"] for row in await link.fetch("reserve_ids", count)]
+    (row,) = await link.fetch("reserve_ids", count)
+    ids: list[int] = row["ids"]
+    return ids
 
 
 def fresh_tokens(count: int) -> list[int]:
@@ -61,18 +66,30 @@ async def enqueue(
     timeout: float | None = None,
 ) -> EnqueueAnswer:
     """Write the rows in one transaction; `tokens` identify them if the call has to be made `again` with the same ids."""
+    if len(rows) == 1 and not again and _is_plain(rows[0]):
+        return _written(ids, await plain.enqueue_one(link, rows[0], ids[0], tokens[0], timeout=timeout))
     columns: list[list[Any] | None] = []
     for of, default in _COLUMNS:
         values = list(map(of, rows))
         columns.append(None if values.count(default) == len(values) else values)
         if len(rows) > _MANY:
             await asyncio.sleep(0)  # others want the loop, too
+    if not again and columns[_DEDUP_KEY] is columns[_SERIALIZATION_KEY] is None:
+        return _written(ids, await plain.enqueue_many(link, rows, ids, tokens, columns, reserve=reserve, timeout=timeout))
     record = await link.fetch_row(
         "enqueue", ids, tokens, [row.type for row in rows], [row.queue for row in rows],
         *columns, again, reserve, lock_timeout, timeout=timeout,
     )  # fmt: skip
     assert record is not None  # noqa: S101 - a function with OUT parameters returns exactly one row
     return enqueue_answer(dict(record))
+
+
+def _is_plain(row: NewRow) -> bool:
+    return row.dedup_key is None and row.serialization_key is None
+
+
+def _written(ids: Sequence[int], reserved: list[int]) -> EnqueueAnswer:
+    return EnqueueAnswer([Enqueued(job_id, created=True) for job_id in ids], [], [], reserved)
 
 
 def enqueue_answer(record: Mapping[str, Any]) -> EnqueueAnswer:

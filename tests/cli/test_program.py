@@ -2,16 +2,16 @@
 
 import asyncio
 import json
+import os
 import sys
 import tomllib
 from pathlib import Path
 
 import asyncpg
+import pytest
 
-from asyncjobs.store.database import Connection
 from tests.support.cli import cli
 from tests.support.eventually import eventually
-from tests.support.factories import insert_job
 from tests.support.program import ROOT, Program
 
 SHOP = """
@@ -77,15 +77,31 @@ async def test_a_new_user_runs_kills_inspects_and_retries(tmp_path: Path, empty_
     assert "charged visa" in (await cli("jobs", "show", job_id, dsn=empty_dsn)).out
 
 
-async def test_a_pipe_that_is_closed_ends_it_quietly(dsn: str, connection: Connection) -> None:
-    for _ in range(99):
-        await insert_job(connection, error_message="x" * 2000)
-    command = f"{sys.executable} -m asyncjobs jobs list --dsn '{dsn}' | head -c 10"
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+async def test_a_pipe_that_is_closed_ends_it_quietly(unbuffered: str) -> None:
+    command = f"{sys.executable} -m asyncjobs migrate --sql | head -c 10"  # more than a pipe holds
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     shell = await asyncio.create_subprocess_exec(
-        "bash", "-o", "pipefail", "-c", command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *("bash", "-o", "pipefail", "-c", command),
+        cwd=ROOT,
+        env=env,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     out, err = await shell.communicate()
     assert (shell.returncode, len(out), err) == (0, 10, b"")
+
+
+async def test_a_pipe_that_was_closed_before_the_first_word_ends_it_quietly() -> None:
+    nobody, into = os.pipe()
+    os.close(nobody)
+    env = {**os.environ, "PYTHONUNBUFFERED": ""}
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "asyncjobs", "completion", "bash"), cwd=ROOT, env=env, stdout=into, stderr=asyncio.subprocess.PIPE
+    )
+    os.close(into)
+    _, err = await program.communicate()
+    assert (program.returncode, err) == (0, b"")
 
 
 async def test_shells_complete_verbs(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from asyncjobs.testing import Proxy
 from tests.support.costs import Calls, Memory, Meter
 
 FINISH = r"\.finish(_\w+)?\("
-ENQUEUE = r"\.enqueue\("
+ENQUEUE = r"\.enqueue\(|INSERT INTO \S*\.jobs"
 COUNT = 1_000
 
 

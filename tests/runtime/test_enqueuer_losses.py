@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import asyncpg
 import pytest
@@ -286,6 +287,7 @@ async def test_ids_are_used_only_while_they_are_fresh_and_from_the_same_connecti
     now = 100.0
     ids = Ids(link, monotonic=lambda: now)
     first = await ids.take(3)
+    assert ids.missing(1) == 0, "no other has come within a second"
     ids.put(await jobs.reserve_ids(link, 4))
     now += 0.9
     second = await ids.take(2)
@@ -298,4 +300,29 @@ async def test_ids_are_used_only_while_they_are_fresh_and_from_the_same_connecti
     link.abort()
     await link.connection()
     assert min(await ids.take(1)) > third[-1] + 4, "they came from a connection that is gone"
+    await link.close()
+
+
+async def test_ids_that_become_stale_while_more_are_reserved_are_replaced(database: Database) -> None:
+    link = database.link("ids")
+    now = 100.0
+    ids = Ids(link, monotonic=lambda: now)
+    ids.put(await jobs.reserve_ids(link, 2))
+
+    async def slowly(name: str, *args: Any) -> list[Any]:
+        nonlocal now
+        now += 2.0 if args == (3,) else 0.0
+        return await fetch(name, *args)
+
+    fetch, link.fetch = link.fetch, slowly  # type: ignore[method-assign,assignment]
+    assert len(set(await ids.take(5))) == 5
+    await link.close()
+
+
+async def test_ids_of_a_connection_that_is_replaced_while_more_are_reserved_are_replaced(database: Database) -> None:
+    link = database.link("ids")
+    ids = Ids(link)
+    ids.put(await jobs.reserve_ids(link, 1))
+    link.abort()  # it is opened again by the call that reserves the second
+    assert len(set(await ids.take(2))) == 2
     await link.close()

@@ -331,3 +331,14 @@ async def test_registration_beats_and_leaving_round_trip(database: Database) -> 
     await runners.leave(link, runner_id)
     assert (await runners.look(link)).beats == {}
     await link.close()
+
+
+async def test_beats_notify_nobody(database: Database, runner: int, connection: Connection) -> None:
+    heard: list[object] = []
+    await connection.add_listener(database.channel, lambda *args: heard.append(args[3]))
+    watched = Watched(database)
+    async with watched.following(runner) as heartbeat:
+        await eventually(lambda: heartbeat.beats >= 5, description="five beats")
+    await connection.execute("SELECT pg_notify($1, 'last')", database.channel)
+    await eventually(lambda: heard, description="a notification")
+    assert heard == ["last"]

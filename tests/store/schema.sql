@@ -329,7 +329,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e93eab2bf9eba286
+-- body: 99edc4e7a3c9ea9c
 
 CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
     RETURNS TABLE(letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -401,7 +401,7 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3241b0c1888edcd9
+-- body: e305218b2de60a3d
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -550,7 +550,7 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 428c4a4f219917cd
+-- body: e569254907ea8a1a
 
 CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -586,7 +586,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0192ccdd0ec1960e
+-- body: 238116d6ff03d6c4
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
@@ -652,6 +652,12 @@ CREATE FUNCTION asyncjobs.in_flight(_runner bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 60995a122e181159
+
+CREATE FUNCTION asyncjobs.instant(_at timestamp with time zone)
+    RETURNS timestamp with time zone
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: f70772369231e389
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -795,7 +801,7 @@ CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _max_errors integer, OUT 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 718c6966de3618bb
+-- body: 2f35a52fd356f0c9
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
@@ -1043,6 +1049,12 @@ CREATE FUNCTION asyncjobs.settle_orphan(_id bigint)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f7b8dee938eadc25
 
+CREATE FUNCTION asyncjobs.span(_duration interval)
+    RETURNS interval
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: 68d51bbb4cbd294f
+
 CREATE FUNCTION asyncjobs.status_and_key(_id bigint)
     RETURNS TABLE(status text, serialization_key text)
     LANGUAGE sql
@@ -1084,6 +1096,12 @@ CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
 
+CREATE FUNCTION asyncjobs.with_error(_errors jsonb, _entry jsonb, _most integer)
+    RETURNS jsonb
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: f572b66bcdd82f8e
+
 CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, _max_errors integer)
     RETURNS void
     LANGUAGE plpgsql
@@ -1092,6 +1110,6 @@ CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c72cb26d6724e48f
+-- body: 5ab33bb80cc341b0
 
 CREATE AGGREGATE asyncjobs.sum_histograms(jsonb) (SFUNC = asyncjobs.add_histograms, STYPE = jsonb, INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);

@@ -16,14 +16,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 import psycopg
 
 from asyncjobs.embedded.client import Server, start_sync
 from asyncjobs.embedded.layout import DATABASE, Layout, State
+from asyncjobs.embedded.leftovers import processes_on
 from asyncjobs.embedded.locks import wait_for
 from asyncjobs.testing.server import FAST
-from tests.support.embedded import answers, fetch
+from tests.support.embedded import answers, copy_cluster, fetch
 from tests.support.eventually import eventually
 
 #: As the tests' server, but what was committed outlives the death of the server's processes.
@@ -53,6 +55,10 @@ class OwnServer:
         self._databases += 1
         self._database = f"fresh_{self._databases}"
         fetch(self.server.dsn_of("postgres"), f"CREATE DATABASE {self._database} TEMPLATE {DATABASE} STRATEGY FILE_COPY")
+
+    def use(self, other: "OwnServer") -> None:
+        """The database of the same name as the other's."""
+        self._database = other._database
 
     def tidy(self) -> None:
         """Take back every change of settings."""
@@ -99,6 +105,13 @@ class OwnServer:
             os.kill(int(pid), signal.SIGKILL)
         return len(found)
 
+    def use_up_log(self) -> None:
+        """Go on to the next file of the log until there is none: the postmaster ends."""
+        self._ended = self._state.pid
+        with suppress(psycopg.OperationalError):
+            while True:
+                self.fetch("SELECT pg_switch_wal(), pg_logical_emit_message(true, 'asyncjobs', 'text')")
+
     def end(self, how: End) -> None:
         """Tell the postmaster to end, and return at once. It comes back by itself."""
         self._ended = self._state.pid
@@ -115,11 +128,12 @@ class OwnServer:
 
     @contextmanager
     def away(self, how: End) -> Generator[None]:
-        """End the server; for as long as the block nobody starts it."""
+        """End the server; for as long as the block it is down, and nobody starts it."""
         supervisor = self._state.supervisor_pid
         os.kill(supervisor, signal.SIGSTOP)
         try:
             self.end(how)
+            assert wait_for(lambda: not processes_on(self.layout.data), 20), "it does not end"
             yield
         finally:
             os.kill(supervisor, signal.SIGCONT)
@@ -149,3 +163,24 @@ def started(folder: Path, settings: Mapping[str, str] | None = None) -> Generato
     finally:
         server.close()
         server.wait_stopped()
+
+
+@contextmanager
+def standby_of(primary: OwnServer, folder: Path) -> Generator[OwnServer]:
+    """A server that streams from this one, which waits for it at every commit."""
+    with primary.away("fast"):
+        copy_cluster(primary.layout.folder, folder)
+    _follow(Layout(folder), primary)
+    with started(folder) as standby:
+        primary.set(synchronous_standby_names="standby")
+        in_step = "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')"
+        assert wait_for(lambda: bool(primary.fetch(in_step)), 20), "the standby does not follow"
+        yield standby
+
+
+def _follow(layout: Layout, primary: OwnServer) -> None:
+    parts = urlsplit(primary.dsn)
+    conninfo = f"host={parts.hostname} port={parts.port} user={parts.username} password={parts.password}"
+    with (layout.data / "postgresql.auto.conf").open("a") as configuration:
+        configuration.write(f"primary_conninfo = '{conninfo} application_name=standby'\n")
+    (layout.data / "standby.signal").touch()

@@ -50,8 +50,9 @@ def test_server_that_became_read_only_is_left() -> None:
     assert spoils_connection(error)
 
 
-def test_states_of_the_driver_are_told_in_words() -> None:
+def test_what_the_driver_leaves_unsaid_is_told_in_words() -> None:
     error = asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")
     assert str(said_plainly(error)) == "the connection was closed by the server"
+    assert str(said_plainly(TimeoutError())) == "the server did not answer in time"
     other = OSError("no route to host")
     assert said_plainly(other) is other

@@ -10,7 +10,7 @@ from asyncjobs.dashboard import charts
 from asyncjobs.dashboard.forms import Fields
 from asyncjobs.dashboard.live import Topic
 from asyncjobs.dashboard.news import News
-from asyncjobs.store.history import Step
+from asyncjobs.store.series import Step
 
 #: How far back charts go, and their steps: seconds.
 WINDOWS: Final[Mapping[str, tuple[str, float, float]]] = {
@@ -34,7 +34,7 @@ async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
 
 async def _drawn(admin: Admin, window: str, type: str | None) -> dict[str, Any]:
     _, seconds, step = WINDOWS[window]
-    return {"charts": _charts(await admin.history(type=type, window=seconds, step=step))}
+    return {"charts": _charts(await admin.series(type=type, window=seconds, step=step))}
 
 
 async def _types(admin: Admin, window: str) -> dict[str, Any]:

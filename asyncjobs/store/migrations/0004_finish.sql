@@ -1,5 +1,12 @@
 -- finish: the acks of attempts that ended, the next heads of their keys, and new claims, in one round trip and one commit.
 
+-- A job's history with one more entry, and without its oldest when it is full. What is no history (a stranger's hand) begins anew: a row
+-- that no outcome could be written to would keep those beside it from being written, too. Inlined, so it carries no SET.
+CREATE FUNCTION asyncjobs.with_error(_errors jsonb, _entry jsonb, _most integer) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$ SELECT CASE WHEN pg_catalog.jsonb_typeof(_errors) <> 'array' THEN '[]'::jsonb || _entry
+                  WHEN pg_catalog.jsonb_array_length(_errors) >= _most THEN (_errors - 0) || _entry
+                  ELSE _errors || _entry END $$;
+
 -- Write outcomes. Each names its job and the token of its claim: an attempt whose claim is lost touches no row. Arrays are sorted
 -- by id, so that rows are locked in that order. Returns the tokens that were written (two attempts of one job may end together, and
 -- only one has the claim), and the jobs that may be claimed now: those given back, and the next heads of the keys that were let go.
@@ -31,9 +38,7 @@ BEGIN
             result = o.result::jsonb, result_dropped = o.dropped, error_message = o.message,
             last_error = coalesce(o.error::jsonb ->> 'message', j.last_error),
             last_error_at = CASE WHEN o.error IS NULL THEN j.last_error_at ELSE _now END,
-            errors = CASE WHEN o.error IS NULL THEN j.errors
-                          WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || e.entry
-                          ELSE j.errors || e.entry END,
+            errors = CASE WHEN o.error IS NULL THEN j.errors ELSE asyncjobs.with_error(j.errors, e.entry, _max_errors) END,
             runner_id = NULL, updated_at = _now
         FROM unnest(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors)
             AS o(id, token, status, delay, refund, snooze, result, dropped, message, error)
@@ -163,7 +168,7 @@ BEGIN
     END IF;
     RETURN QUERY
     UPDATE asyncjobs.jobs AS j
-    SET status = 'processing', attempts = j.attempts + 1, started_at = asyncjobs.clock(), runner_id = _runner, error_message = NULL,
+    SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, started_at = asyncjobs.clock(), runner_id = _runner, error_message = NULL,
         claim_token = (_token_base << 32) | ((_token_seq + picked.number) & 4294967295), updated_at = asyncjobs.clock()
     FROM unnest(_ids) WITH ORDINALITY AS picked(id, number)
     WHERE j.id = ANY (ARRAY[picked.id])

@@ -111,9 +111,7 @@ DECLARE
 BEGIN
     UPDATE asyncjobs.jobs AS j
     SET status = _status, completed_at = _now, error_message = _message, updated_at = _now, runner_id = NULL,
-        errors = CASE WHEN _status <> 'dead' THEN j.errors
-                      WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || e.entry
-                      ELSE j.errors || e.entry END
+        errors = CASE WHEN _status <> 'dead' THEN j.errors ELSE asyncjobs.with_error(j.errors, e.entry, _max_errors) END
     FROM unnest(_ids) AS o(id) CROSS JOIN LATERAL (
         SELECT _killed || jsonb_build_object('attempt', x.attempts) AS entry FROM asyncjobs.jobs AS x WHERE x.id = ANY (ARRAY[o.id])) AS e
     WHERE j.id = ANY (ARRAY[o.id]);
@@ -151,9 +149,7 @@ BEGIN
             error_message = coalesce(j.request_message, j.error_message),
             last_error = CASE WHEN a.is_charged THEN j.request_message ELSE j.last_error END,
             last_error_at = CASE WHEN a.is_charged THEN _now ELSE j.last_error_at END,
-            errors = CASE WHEN a.entry IS NULL THEN j.errors
-                          WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || a.entry
-                          ELSE j.errors || a.entry END,
+            errors = CASE WHEN a.entry IS NULL THEN j.errors ELSE asyncjobs.with_error(j.errors, a.entry, _max_errors) END,
             requested_outcome = CASE WHEN a.status <> 'failed' THEN j.requested_outcome END,
             request_message = CASE WHEN a.status <> 'failed' THEN j.request_message END,
             cancel_requested_at = CASE WHEN a.status <> 'failed' THEN j.cancel_requested_at END

@@ -72,7 +72,7 @@ BEGIN
             IF cardinality(_picked) > 0 THEN
                 RETURN QUERY
                 UPDATE asyncjobs.jobs AS j
-                SET status = 'processing', attempts = j.attempts + 1, started_at = _now, runner_id = _runner, error_message = NULL,
+                SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, started_at = _now, runner_id = _runner, error_message = NULL,
                     claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
                 FROM unnest(_picked) WITH ORDINALITY AS p(id, number)
                 WHERE j.id = ANY (ARRAY[p.id])

@@ -1,5 +1,6 @@
 -- What stands between a job and a slot: who serves it, what is paused, how many come before it. At most $2 jobs are counted.
-SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, j.run_at, j.runner_id, j.started_at, j.completed_at,
+SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, asyncjobs.instant(j.run_at) AS run_at, j.runner_id,
+    asyncjobs.instant(j.started_at) AS started_at, asyncjobs.instant(j.completed_at) AS completed_at,
     j.error_message, asyncjobs.clock() AS now, s.*,
     (SELECT f.is_ahead FROM asyncjobs.in_flight(j.runner_id) AS f WHERE j.status = 'processing' AND f.id = $1::bigint) AS is_ahead,
     (SELECT pg_catalog.count(1) FROM (

@@ -31,7 +31,7 @@ async def read(link: Link, type: str | None, *, step_seconds: float, window_seco
     """The steps of the window, the oldest first, empty ones too. The last one is under way."""
     (clock,) = await link.fetch("clock_read")
     found: dict[datetime, Counts] = {}
-    for row in await link.fetch("read_history", type, step_seconds, window_seconds):
+    for row in await link.fetch("read_series", type, step_seconds, window_seconds):
         add(found.setdefault(row["at"], {}), row)
     now: datetime = clock["now"]
     last = now - timedelta(seconds=now.timestamp() % step_seconds)
