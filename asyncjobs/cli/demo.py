@@ -126,6 +126,6 @@ class _Bank:
         ), table
 
     async def _table(self) -> str:
-        letters = await self._jobs.admin.dead_letters(limit=5)
+        letters = (await self._jobs.admin.dead_letters(limit=5)).letters
         rows = [(one.job_id, one.type, one.attempts, one.error_message) for one in letters]
         return "the last of the dead letters:\n" + screen.table(("job", "type", "attempts", "error"), rows)

@@ -82,6 +82,11 @@ def group(name: str, help: str, *, parent: Group | None = None) -> Group:
     return made
 
 
+def version(program: Group) -> None:
+    """Let `--version` say which one this is."""
+    click.version_option(package_name="asyncjobs", message="%(package)s %(version)s", help="Say which version this is.")(program)
+
+
 def option(*names: str, help: str, **settings: Any) -> click.Parameter:
     """An option of a verb."""
     return click.Option(names, help=help, **settings)

@@ -19,7 +19,7 @@ from asyncjobs.cli import (
     stats,
     top,
 )
-from asyncjobs.cli.kit import SHELLS, Asked, Choice, argument, completion, group, run_program, verb
+from asyncjobs.cli.kit import SHELLS, Asked, Choice, argument, completion, group, run_program, verb, version
 
 program = group(
     "asyncjobs",
@@ -32,6 +32,7 @@ program = group(
     """,
 )
 
+version(program)
 for part in (
     running,
     migrating,
