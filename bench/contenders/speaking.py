@@ -20,8 +20,8 @@ standard output, `{"error": "…"}` when it could not. The first line, unasked, 
 a call; only here `delay` counts). Before the time begins it enqueues `warm` jobs in the same way: nobody's connects, first
 statements and caches are in it.
 
-`report` says when the first handler started, when each `every`-th and the last one ended, how many seconds passed from each enqueue
-to the start, and how many jobs of a key started before an earlier one of it had ended.
+`report` says when the first handler started, when each `every`-th and the last one ended, how many seconds passed from each
+enqueue to the start, and how many jobs of a key started before an earlier one of it had ended.
 
 Instants are readings of CLOCK_MONOTONIC, which all processes of a machine share. The end of its input ends the program.
 """
