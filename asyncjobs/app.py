@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
-from weakref import ref
 
 from asyncjobs.admin import Admin
 from asyncjobs.app_settings import MoreSettings, make_settings
@@ -22,11 +21,12 @@ from asyncjobs.hooks import Hook, check_hooks, enqueue_through
 from asyncjobs.in_memory import keeper_of, refuse_in_memory
 from asyncjobs.lifecycle import Lifecycle
 from asyncjobs.model.job import Job
+from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.options import Options
 from asyncjobs.router import JobRouter
-from asyncjobs.rows import admit, check_placed
+from asyncjobs.rows import admit, admit_all, check_placed
 from asyncjobs.runner import Runner
 from asyncjobs.running import lifespan, run_until_signal, running
 from asyncjobs.runtime.breakers import Breakers
@@ -80,12 +80,12 @@ class AsyncJobs(JobRouter):
         self.events = Events()
         self.hooks = check_hooks(hooks)
         self.stand_ins: Mapping[object, object] = {}  # for what `ctx.use` is given, in tests
-        self.declarations.app = ref(self)
+        self.declarations.belong_to(self)
         self._handlers: dict[str, Handler] | None = None
         self.schedules: list[Schedule] = []  # since the first open
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
-        self.admin = Admin(self._here, self._breaker_of)
+        self.admin = Admin(self._here, self._breaker_of, self.lifecycle.ground)
         self.runners: list[Runner] = []  # that run now, in this process
         if isinstance(routers, JobRouter):
             raise ConfigurationError("routers= is one router: write routers=[router].")
@@ -176,11 +176,15 @@ class AsyncJobs(JobRouter):
         """All migrations as one SQL script for a new schema; asks no database."""
         return self.lifecycle.migration_script()
 
-    def health(self) -> Health:
-        """How the app and its runners are in this process, without asking the database. Also when it is closed."""
+    def health(self, *, runs: bool = False) -> Health:
+        """How the app and its runners are in this process, without asking the database. Also when it is closed.
+
+        With `runs=True` a process in which no runner has started yet, or whose runner has ended, is not ready: for workers.
+        """
         opened = self.lifecycle.opened
         is_open = opened is not None and opened.pid == os.getpid()
-        return Health(is_open=is_open, runners=[runner.health() for runner in self.runners] if is_open else [])
+        runners = [runner.health() for runner in self.runners] if is_open else []
+        return Health(is_open=is_open, runners=runners, needs_runner=runs)
 
     @property
     def opened_in(self) -> int | None:
@@ -232,6 +236,9 @@ class AsyncJobs(JobRouter):
         UnknownType that no job of that name is declared.
         """
         new = named(job, payload, options, self.handlers, self.settings) if isinstance(job, str) else only(job, payload, options)
+        if new.connection is None and not options and not self.hooks.enqueue and keeper_of(self) is None:
+            check_jobs([new], self.handlers)
+            return await self.enqueue_alone(new)
         return (await self.enqueue_many([new], connection=options.get("connection")))[0]
 
     async def enqueue_many(self, jobs: Iterable[NewJob[N]], /, *, connection: Connection | None = None) -> list[JobHandle[N]]:
@@ -243,8 +250,16 @@ class AsyncJobs(JobRouter):
             self.hooks.enqueue, news, lambda through: self._write(through, connection), events=self.events
         )
 
+    async def enqueue_alone(self, new: NewJob[N], /) -> JobHandle[N]:
+        """`enqueue` where nothing but the job matters: there are no hooks, it is of this app, and to be written on its own."""
+        row = admit(new.row, new.handler, self.queues, self.settings)
+        one = await self._here(f'"{row.type}" was enqueued').enqueue_alone(row)
+        return JobHandle(one.id, self._itself, created=one.created, decode=new.handler.decode_result)
+
     async def _write(self, news: list[NewJob[Any]], connection: Connection | None) -> list[JobHandle[Any]]:
-        rows = [admit(new.row, new.handler, self.queues, self.settings) async for new in in_slices(news)]
+        rows: list[NewRow] = []
+        async for some in in_slices(news):
+            rows += admit_all(some, self.queues, self.settings)
         on = one_connection(news, connection)
         keeper = keeper_of(self)
         if keeper is not None:
@@ -252,11 +267,12 @@ class AsyncJobs(JobRouter):
         else:
             opened = self._here(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called")
             enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
-        pairs = zip(enqueued, news, strict=True)
-        return [
-            JobHandle(one.id, self._itself, created=one.created, decode=new.handler.decode_result)
-            async for one, new in in_slices(pairs)
-        ]
+        handles: list[JobHandle[Any]] = []
+        async for pairs in in_slices(list(zip(enqueued, news, strict=True))):
+            handles += [
+                JobHandle(one.id, self._itself, created=one.created, decode=new.handler.decode_result) for one, new in pairs
+            ]
+        return handles
 
     async def get(self, job_id: int, /) -> Job | None:
         """The job as it is now, also while it waits behind others of its key; None when there is none (yet, or any more)."""

@@ -30,6 +30,8 @@ def named(
 
 def only(job: NewJob[N], payload: object, options: Mapping[str, Any]) -> NewJob[N]:
     """The job itself; InvalidOption when more was given than belongs to it."""
+    if payload is None and not options:
+        return job
     others = sorted(options.keys() - {"connection"})
     if payload is not None or others:
         what = f"{others[0]}=" if others else "a payload"
@@ -41,26 +43,27 @@ def check_jobs(jobs: object, handlers: Mapping[str, Handler]) -> list[NewJob[Any
     """The jobs as a list. EnqueueError for anything that is none; UnknownType for a type that the app does not include."""
     if not isinstance(jobs, Iterable):
         raise EnqueueError(f"{jobs!r} is not a list of jobs: write enqueue_many([job_type.new(...), ...]).")
-    return [_checked(new, handlers) for new in jobs]
-
-
-def _checked(new: object, handlers: Mapping[str, Handler]) -> NewJob[Any]:
-    if not isinstance(new, NewJob):
-        raise EnqueueError(f"{new!r} is no job: write {getattr(new, 'name', 'job_type')}.new(...).")
-    if new.type not in handlers:
-        raise UnknownType(new.type, handlers)
-    return new
+    news = list(jobs)
+    for new in news:
+        if not isinstance(new, NewJob):
+            raise EnqueueError(f"{new!r} is no job: write {getattr(new, 'name', 'job_type')}.new(...).")
+        if new.row.type not in handlers:
+            raise UnknownType(new.row.type, handlers)
+    return news
 
 
 def one_connection(jobs: Sequence[NewJob[Any]], connection: Any) -> Any:
     """The connection that all of them are enqueued on, None for asyncjobs' own. InvalidOption when they differ."""
     if connection is not None:
         check_options({"connection": connection})
-    given = {id(one): one for one in (connection, *(job.connection for job in jobs)) if one is not None}
-    if len(given) > 1:
+    of_jobs = [job.connection for job in jobs if job.connection is not None]
+    given = of_jobs if connection is None else [connection, *of_jobs]
+    if not given:
+        return None
+    used = given[0]
+    if any(one is not used for one in given):
         raise InvalidOption("two connections were given: jobs that are enqueued together share one.", option="connection")
-    used = next(iter(given.values()), None)
-    if used is not None and connection is None and any(job.connection is None for job in jobs):
+    if connection is None and len(of_jobs) < len(jobs):
         raise InvalidOption(
             "some of the jobs have a connection and some have none: give it to enqueue_many(..., connection=...).",
             option="connection",
@@ -68,12 +71,12 @@ def one_connection(jobs: Sequence[NewJob[Any]], connection: Any) -> Any:
     return used
 
 
-async def in_slices(items: Iterable[T], *, size: int = 1_000) -> AsyncGenerator[T]:
-    """The items, with a turn of the event loop for others after so many: a call with 100,000 jobs would stop it for a second."""
-    for number, item in enumerate(items, start=1):
-        yield item
-        if number % size == 0:
+async def in_slices(items: Sequence[T], *, size: int = 1_000) -> AsyncGenerator[Sequence[T]]:
+    """So many items at a time, with a turn of the event loop for others between: 100,000 would stop it for a second."""
+    for start in range(0, len(items), size):
+        if start:
             await asyncio.sleep(0)
+        yield items[start : start + size]
 
 
 def check_job_id(job_id: object) -> int:

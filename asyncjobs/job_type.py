@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, fina
 from asyncjobs.enqueueing import check_job_id
 from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.handles import JobHandle
+from asyncjobs.model.new_row import NewRow
 from asyncjobs.options import NONE_GIVEN, Checked, Options, check_options
-from asyncjobs.rows import make_row
+from asyncjobs.rows import empty_row, fill_row
 from asyncjobs.which_app import app_for, check_may_block
 
 if TYPE_CHECKING:
@@ -27,12 +28,13 @@ class JobType(Generic[P, R_co]):
     NotOpen, NotIncluded and AmbiguousApp say what to write otherwise.
     """
 
-    __slots__ = ("_handler", "_options", "_router")
+    __slots__ = ("_empty", "_handler", "_options", "_router")
 
     def __init__(self, handler: Handler, router: "JobRouter", options: Checked = NONE_GIVEN) -> None:
         self._handler = handler
         self._router = router
         self._options = options
+        self._empty: NewRow | None = None  # what its rows have in common, since the first
 
     def __repr__(self) -> str:
         return f"<JobType {self.name!r} declared at {self._handler.declared_at}>"
@@ -59,7 +61,9 @@ class JobType(Generic[P, R_co]):
 
     def new(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R_co]:
         """A job that is not enqueued yet. InvalidPayload, PayloadTooLarge or InvalidOption when it cannot be."""
-        row = make_row(self._handler, args, kwargs, self._options, self._router.limits())
+        if self._empty is None:
+            self._empty = empty_row(self._handler, self._options)
+        row = fill_row(self._empty, self._handler, args, kwargs, self._router.limits())
         return NewJob(self._handler, row, self._options.connection)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
@@ -67,7 +71,8 @@ class JobType(Generic[P, R_co]):
 
         An EnqueueError says that nothing was written.
         """
-        return await self._app().enqueue(self.new(*args, **kwargs))
+        new = self.new(*args, **kwargs)
+        return await self._app().enqueue(new)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
         """`enqueue` for a plain `def` in another thread than the event loop's; WouldBlock in the loop's own."""

@@ -6,11 +6,13 @@ that meet wait for each other. After a failed open, and after a fork, the next `
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import current_thread
 from typing import TYPE_CHECKING, Any
 
+from asyncjobs.admin.desk import Ground
 from asyncjobs.dsn import Dsn, resolve_dsn
 from asyncjobs.errors import NotOpen
 from asyncjobs.runtime.opened import Opened
@@ -129,23 +131,31 @@ class Lifecycle:
 
     async def migrate(self) -> list[str]:
         """Bring the schema up to date; what was applied."""
-        if self.opened is not None and self.opened.pid == os.getpid():
-            return await migrate.migrate(self.opened.database)
-        dsn = resolve_dsn(self._app.dsn)
-        try:
-            return await migrate.migrate(self._database(dsn, await self._text_of(dsn)))
-        finally:
-            self._let_go()
+        async with self.reached() as database:
+            return await migrate.migrate(database)
 
     async def migrations(self) -> "Status":
         """What is applied and what is not."""
+        async with self.reached() as database:
+            return await migrate.status(database)
+
+    @asynccontextmanager
+    async def reached(self) -> AsyncGenerator[Database]:
+        """Where the jobs are, open or not and whatever state the schema is in; a private PostgreSQL is started for so long."""
         if self.opened is not None and self.opened.pid == os.getpid():
-            return await migrate.status(self.opened.database)
+            yield self.opened.database
+            return
         dsn = resolve_dsn(self._app.dsn)
         try:
-            return await migrate.status(self._database(dsn, await self._text_of(dsn)))
+            yield self._database(dsn, await self._text_of(dsn))
         finally:
             self._let_go()
+
+    @asynccontextmanager
+    async def ground(self) -> AsyncGenerator[Ground]:
+        """What the doctor stands on, whether the app is open or not."""
+        async with self.reached() as database:
+            yield Ground(database, self.listening_database(database), self._app.settings.runner_timeout)
 
     def migration_script(self) -> str:
         """All migrations as SQL."""
@@ -160,10 +170,10 @@ class Lifecycle:
             raise NotOpen("where embedded:// is, is not known before AsyncJobs is opened: open it first.")
         return self._database(dsn)
 
-    def listening_database(self, running: Opened) -> Database:
+    def listening_database(self, database: Database) -> Database:
         """Where to LISTEN: around the pooler when there is a way."""
         given = self._app.settings.listen_dsn
-        return running.database if given is None else self._database(resolve_dsn(given))
+        return database if given is None else self._database(resolve_dsn(given))
 
 
 def _nothing() -> None:

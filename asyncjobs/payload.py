@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from asyncjobs import pydantic_types
 from asyncjobs.errors import InvalidHandler, InvalidPayload, UndecodablePayload, UnstorableResult, did_you_mean
-from asyncjobs.model.json_value import ENCODE_ERRORS, find_changed, find_unencodable, find_unstorable, is_deeper
+from asyncjobs.model.json_value import ENCODE_ERRORS, find_changed, find_unencodable, find_unstorable, is_deeper, is_suspicious
 from asyncjobs.model.names import kind_of, shown
 from asyncjobs.signature import Parameter, show_hint
 
@@ -69,11 +69,12 @@ def to_json(value: Any, *, max_depth: int = DEFAULT_DEPTH) -> str:
     except ENCODE_ERRORS as error:
         path, part = find_unencodable(value, _encoder.encode)
         raise Problem(_encode_problem(error, part), path) from None
-    if is_deeper(text, max_depth):
+    if len(text) > max_depth and is_deeper(text, max_depth):
         raise Problem(f"nested deeper than {max_depth} levels (max_depth)")
-    found = find_unstorable(text, lambda: msgspec.to_builtins(value, enc_hook=enc_hook, str_keys=True))
-    if found:
-        raise Problem(found[1], found[0])
+    if is_suspicious(text):
+        found = find_unstorable(msgspec.to_builtins(value, enc_hook=enc_hook, str_keys=True))
+        if found:
+            raise Problem(found[1], found[0])
     return text
 
 
@@ -106,6 +107,8 @@ class PayloadCodec:
     def __init__(self, name: str, parameters: Sequence[Parameter]) -> None:
         self.name = name
         self.fields = tuple(parameter.name for parameter in parameters)
+        self._known = frozenset(self.fields)
+        self._all_required = all(parameter.is_required for parameter in parameters)
         self._positional = tuple(parameter.name for parameter in parameters if not parameter.keyword_only)
         fields = [_struct_field(parameter) for parameter in parameters]
         items = {parameter.name: _as_item(parameter) for parameter in parameters}
@@ -118,6 +121,8 @@ class PayloadCodec:
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """A call's arguments by name. InvalidPayload for too many, and for one given twice."""
+        if not kwargs and len(args) == len(self._positional):
+            return dict(zip(self._positional, args, strict=True))
         if len(args) > len(self._positional):
             problem = f"takes at most {len(self._positional)} positional arguments, got {len(args)}"
             raise InvalidPayload(self.name, problem)
@@ -129,7 +134,8 @@ class PayloadCodec:
 
     def encode(self, arguments: Mapping[str, Any], *, max_depth: int = DEFAULT_DEPTH) -> Encoded:
         """The payload, checked by encoding it, decoding it, and comparing. InvalidPayload says what and where."""
-        self._refuse_unknown(arguments)
+        if not self._known.issuperset(arguments):
+            self._refuse_unknown(arguments)
         try:
             text = to_json(arguments, max_depth=max_depth)
             return Encoded(text, self._arriving(arguments, text))
@@ -138,7 +144,9 @@ class PayloadCodec:
 
     def _arriving(self, arguments: Mapping[str, Any], text: str) -> dict[str, Any]:
         try:
-            decoded = self._given(self._strict.decode(text))
+            decoded: dict[str, Any]
+            struct = self._strict.decode(text)
+            decoded = msgspec.structs.asdict(struct) if self._all_required else self._given(struct)
         except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
             raise _told(error) from None
         changed = None if arguments == decoded else find_changed(arguments, decoded)

@@ -1,7 +1,7 @@
 """What was declared, over a tree of routers: each name once, and nothing more after an app was opened."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakSet, ref
 
 from asyncjobs.errors import AlreadyOpen, ConfigurationError, DuplicateName
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 class Declarations:
     """One router's declarations, and its place in the tree. Parents are held weakly: a router may outlive its apps."""
+
+    #: How often what includes what has changed, of all there are: whoever remembers something of a tree looks again after that.
+    changes: ClassVar[int] = 0
 
     def __init__(self, declared_at: str) -> None:
         self.declared_at = declared_at
@@ -59,6 +62,12 @@ class Declarations:
             self._refuse_planned_twice(planned)
         self.children.append(child)
         child.parents.add(self)
+        _count_change()
+
+    def belong_to(self, app: "AsyncJobs") -> None:
+        """Take note that these are the declarations of an app itself."""
+        self.app = ref(app, _count_change)
+        _count_change()
 
     def refuse_when_open(self, what: str) -> None:
         """AlreadyOpen when an app that includes this router was opened."""
@@ -109,6 +118,10 @@ class Declarations:
     def _known_anywhere(self, name: str) -> Handler | None:
         found = (one.handlers.get(name) for root in self.ancestors() for one in root.tree())
         return next((handler for handler in found if handler is not None), None)
+
+
+def _count_change(_gone: object = None) -> None:
+    Declarations.changes += 1
 
 
 def _duplicate(name: str, first: Handler, second: Handler) -> DuplicateName:

@@ -43,6 +43,8 @@ class JobRouter:
         if timeout is not None:
             config_seconds(timeout, name="JobRouter(timeout)", positive=True)
         self.declarations = Declarations(callers_place())
+        self._limits = _DEFAULT_SETTINGS
+        self._limits_at = -1
         self._defaults: dict[str, Any] = {
             "queue": queue,
             "lane": lane,
@@ -211,10 +213,12 @@ class JobRouter:
 
     def limits(self) -> Settings:
         """The settings of the app that includes this router, the defaults when none does (yet)."""
-        apps = self.declarations.apps()
-        if not apps:
-            return _DEFAULT_SETTINGS
-        return max((app.settings for app in apps), key=lambda settings: settings.max_payload_bytes)
+        if self._limits_at != Declarations.changes:  # each job that is made asks
+            self._limits_at = Declarations.changes
+            apps = self.declarations.apps()
+            known = [app.settings for app in apps] or [_DEFAULT_SETTINGS]
+            self._limits = max(known, key=lambda settings: settings.max_payload_bytes)
+        return self._limits
 
     @property
     def variable(self) -> str | None:

@@ -1,14 +1,14 @@
 """From a call to a row: a checked payload and options, made into what an enqueue sends."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from asyncjobs.config import Queue, Settings
-from asyncjobs.context import current
+from asyncjobs.context import JobContext, current
 from asyncjobs.errors import InvalidPayload, PayloadTooLarge, UnknownLane, UnknownQueue
-from asyncjobs.handlers import Handler
+from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.model.json_value import is_deeper
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.options import Checked, check_together
@@ -16,15 +16,26 @@ from asyncjobs.options import Checked, check_together
 
 def make_row(handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Checked, settings: Settings) -> NewRow:
     """The row of a call. An EnqueueError says what does not fit."""
-    check_together(options)
+    return fill_row(empty_row(handler, options), handler, args, kwargs, settings)
+
+
+def fill_row(row: NewRow, handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any], settings: Settings) -> NewRow:
+    """The row with what a call gives: its payload and its key. An EnqueueError says what does not fit."""
     encoded = handler.encode(args, kwargs, max_depth=settings.max_depth)
-    check_size(handler.name, encoded.text, settings)
+    if len(encoded.text) > settings.max_payload_bytes >> 2:  # a character has four bytes at most
+        check_size(handler.name, encoded.text, settings)
+    return row.with_payload(encoded.text, row.serialization_key or handler.key_for(encoded.arguments))
+
+
+def empty_row(handler: Handler, options: Checked) -> NewRow:
+    """What the rows of all calls with these options have in common. InvalidOption for what is not complete."""
+    check_together(options)
     return NewRow(
         type=handler.name,
         queue=options.queue or handler.queue,
         lane=options.lane or handler.lane,
         version=handler.version,
-        payload=encoded.text,
+        payload="{}",
         priority=handler.priority if options.priority is None else options.priority,
         max_attempts=options.max_attempts or handler.max_attempts,
         timeout_seconds=options.timeout or handler.timeout_seconds,
@@ -36,7 +47,7 @@ def make_row(handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any],
         dedup_key=options.dedup_key,
         dedup_for_seconds=options.dedup_for,
         on_duplicate=options.on_duplicate or "return",
-        serialization_key=options.serialization_key or handler.key_for(encoded.arguments),
+        serialization_key=options.serialization_key,
         on_dead=handler.on_dead,
         notify=options.notify is not False,
     )
@@ -54,12 +65,20 @@ def admit(row: NewRow, handler: Handler, queues: Mapping[str, Queue], settings: 
 
     A stub's queue is another service's: it is taken as it is.
     """
-    check_size(row.type, row.payload, settings)
-    if is_deeper(row.payload, settings.max_depth):
+    length = len(row.payload)
+    if length > settings.max_payload_bytes >> 2:  # a character has four bytes at most
+        check_size(row.type, row.payload, settings)
+    if length > settings.max_depth and is_deeper(row.payload, settings.max_depth):
         raise InvalidPayload(row.type, f"nested deeper than {settings.max_depth} levels (max_depth)")
-    if not handler.is_stub:
+    if not handler.is_stub and (row.lane is not None or row.queue not in queues):
         row = in_queue(row, handler, queues)
-    return _from_attempt(row)
+    context = current.get()
+    return row if context is None else _of_attempt(row, context)
+
+
+def admit_all(jobs: Iterable[NewJob[Any]], queues: Mapping[str, Queue], settings: Settings) -> list[NewRow]:
+    """The rows of jobs, as `admit` takes them."""
+    return [admit(job.row, job.handler, queues, settings) for job in jobs]
 
 
 def in_queue(row: NewRow, handler: Handler, queues: Mapping[str, Queue]) -> NewRow:
@@ -91,9 +110,8 @@ def check_placed(handler: Handler, queues: Mapping[str, Queue]) -> None:
         raise UnknownLane(handler.lane, handler.queue, lanes, of=of)
 
 
-def _from_attempt(row: NewRow) -> NewRow:
-    context = current.get()
-    if context is None or (row.correlation_id is not None and row.parent_job_id is not None):
+def _of_attempt(row: NewRow, context: JobContext) -> NewRow:
+    if row.correlation_id is not None and row.parent_job_id is not None:
         return row
     return msgspec.structs.replace(
         row,

@@ -35,7 +35,7 @@ from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.giving_back import GivingBack
-from asyncjobs.runtime.health import RunnerHealth
+from asyncjobs.runtime.health import STANDSTILL_SECONDS, RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.host import Tokens
 from asyncjobs.runtime.listening import Listening
@@ -82,8 +82,8 @@ class Runner:
         settings = opened.settings
         self.id = 0
         self.started_at: float | None = None
-        self._opened, self._events = opened, opened.events
-        self._grace, self._types, self._queues = grace, sorted(handlers), [queue.name for queue in queues]
+        self._opened, self._events, self._grace, self._queues = opened, opened.events, grace, [queue.name for queue in queues]
+        self._types, self._versions = sorted(handlers), {name: one.version for name, one in handlers.items() if one.version > 1}
         self._tasks: list[asyncio.Task[None]] = []
         self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
@@ -205,6 +205,7 @@ class Runner:
 
     def health(self) -> RunnerHealth:
         """How this runner is, without asking the database."""
+        turn_age = time.monotonic() - self.acker.turned_at
         return RunnerHealth(
             id=self.id,
             queues=self._queues,
@@ -216,9 +217,10 @@ class Runner:
             free_slots=sum(coordinator.slots.concurrency - coordinator.slots.taken for coordinator in self.coordinators),
             unwritten=self.acker.unwritten,
             answered_age_seconds=time.monotonic() - self.acker.answered_at,
+            turn_age_seconds=turn_age,
             beat_age_seconds=self.heartbeat.turn_age_seconds,
             loop_stalled_seconds=self.heartbeat.loop_stalled_seconds,
-            is_alive=self.heartbeat.loop_stalled_seconds < self.heartbeat.stall_limit_seconds,
+            is_alive=self.heartbeat.loop_stalled_seconds < self.heartbeat.stall_limit_seconds and turn_age < STANDSTILL_SECONDS,
             leases=self.duties.leader.held(),
             schedules_age_seconds=self.scheduler.turn_age_seconds,
             is_confirmed=self.heartbeat.is_confirmed,
@@ -295,6 +297,7 @@ class Runner:
                 version=version("asyncjobs"),
                 queues=self._queues,
                 types=self._types,
+                versions=self._versions,
                 duties=self.duties.names,
                 slots={coordinator.queue: coordinator.slots.sizes for coordinator in self.coordinators},
                 prefetch={coordinator.queue: coordinator.prefetch for coordinator in self.coordinators if coordinator.prefetch},

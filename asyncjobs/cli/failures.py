@@ -30,6 +30,7 @@ ALARMED: Final = 6
 BUG: Final = 70
 INTERRUPTED: Final = 130
 
+_POOLER: Final = "unsupported startup parameter"  # PgBouncer's words
 _NOT_FOUND: Final = (JobNotFound, KeyNotFound, ScheduleNotFound, BreakerNotFound, DeadLetterNotFound)
 
 
@@ -56,15 +57,22 @@ def _code(error: BaseException) -> int:
         return BAD_INPUT
     if isinstance(error, (NothingFound, *_NOT_FOUND)):
         return NOT_FOUND
-    if isinstance(error, (SchemaError, DatabaseUnavailable, *DATABASE_ERRORS)):
+    if isinstance(error, (SchemaError, DatabaseUnavailable)):
         return NO_DATABASE
-    return NOT_DONE if isinstance(error, AsyncJobsError) else BUG
+    if isinstance(error, AsyncJobsError):  # some are time-outs, too
+        return NOT_DONE
+    return NO_DATABASE if isinstance(error, DATABASE_ERRORS) else BUG
 
 
 def _flat(error: BaseException) -> str:
     text = " ".join(str(error).split())
+    if isinstance(error, DatabaseUnavailable) and _POOLER in text:
+        options = '{"statement_cache_size": 0, "server_settings": {}}'
+        return f"{text} That is a pooler: name an app with connect_kwargs={options}, or the server's own --dsn."
     if isinstance(error, AsyncJobsError):
         return text
+    if isinstance(error, OSError | TimeoutError):
+        return f"the database cannot be reached: {text or type(error).__name__}. Is it up, and the DSN right?"
     if isinstance(error, DATABASE_ERRORS):
         return f"the database refused: {text or type(error).__name__}"
     return f"{type(error).__name__}: {text} (--debug shows where)"

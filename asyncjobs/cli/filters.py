@@ -78,13 +78,17 @@ async def all_that_fit(
     if not would.outcomes:
         raise NothingFound("nothing fits the filter: nothing was done.")
     if dry_run:
-        asked.answer(would, lambda: f"would {what} {would.changed:,}: {outcomes(would)}")
+        asked.answer(_data(would), lambda: f"would {what} {would.changed:,}: {outcomes(would)}")
         return None
     asked.sure(f"this would {what} {would.changed:,} ({outcomes(would)})")
     with screen.progress(what) as told:
         done = await do(False, told)
-    asked.answer(done, lambda: outcomes(done))
+    asked.answer(_data(done), lambda: outcomes(done))
     return None if done.changed else NOT_DONE
+
+
+def _data(done: Done) -> Mapping[str, object]:
+    return {"changed": done.changed, "outcomes": done.outcomes}
 
 
 def outcomes(done: Done) -> str:

@@ -1,6 +1,7 @@
 """`asyncjobs keys`: serialization keys, their lines, and what blocks them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -11,13 +12,6 @@ from asyncjobs.store.serialized import KeyState, Place
 
 _KEY = argument("key")
 _REASON = option("--reason", metavar="TEXT", help="Why, for the record.")
-
-
-class Line(msgspec.Struct, frozen=True):
-    """A key with the first jobs of its line."""
-
-    state: KeyState
-    line: list[Place]
 
 
 def add_to(program: Group) -> None:
@@ -38,13 +32,13 @@ async def list_keys(asked: Asked, after: str, limit: int) -> int | None:
     keys = await asked.jobs.admin.keys(after=after, limit=limit)
     if len(keys) == limit:
         asked.note(f"there may be more: --after {keys[-1].key}")
-    return found(asked, "key", keys, lambda: _table(keys), filtered=False)
+    return found(asked, "key", list(map(_data, keys)), lambda: _table(keys), filtered=False)
 
 
 async def show(asked: Asked, key: str, limit: int) -> None:
     """Show a key and the line behind it."""
-    shown = Line(await asked.jobs.admin.key(key), await asked.jobs.admin.line(key, limit=limit))
-    asked.answer(shown, lambda: f"{_state(shown.state)}\n\n{_line(shown.line)}")
+    state, line = await asked.jobs.admin.key(key), await asked.jobs.admin.line(key, limit=limit)
+    asked.answer({"state": _data(state), "line": line}, lambda: f"{screen.record(_data(state))}\n\n{_line(line)}")
 
 
 async def release(asked: Asked, key: str) -> None:
@@ -83,8 +77,8 @@ def _table(keys: Sequence[KeyState]) -> str:
     return screen.table(("key", "jobs", "head", "type", "status", "oldest", "blocked"), rows)
 
 
-def _state(state: KeyState) -> str:
-    return screen.record(msgspec.structs.asdict(state) | {"blocked": state.blocked})
+def _data(state: KeyState) -> dict[str, Any]:
+    return msgspec.structs.asdict(state) | {"blocked": state.blocked}
 
 
 def _line(line: Sequence[Place]) -> str:

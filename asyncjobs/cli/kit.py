@@ -82,6 +82,11 @@ def group(name: str, help: str, *, parent: Group | None = None) -> Group:
     return made
 
 
+def version(program: Group) -> None:
+    """Let `--version` say which one this is."""
+    click.version_option(package_name="asyncjobs", message="%(package)s %(version)s", help="Say which version this is.")(program)
+
+
 def option(*names: str, help: str, **settings: Any) -> click.Parameter:
     """An option of a verb."""
     return click.Option(names, help=help, **settings)
@@ -96,21 +101,28 @@ YES: Final = option("--yes", "-y", is_flag=True, help="Do it without asking.")
 DRY_RUN: Final = option("--dry-run", is_flag=True, help="Only say what would be done.")
 BY: Final = option("--by", default=getpass.getuser, show_default="you", help="Who does it, for the record.")
 
-_COMMON: Final[Sequence[click.Parameter]] = (
+_WHERE: Final[Sequence[click.Parameter]] = (
     option("--app", envvar="ASYNCJOBS_APP", metavar="MODULE:ATTR", help="The app whose jobs are meant.  [env: ASYNCJOBS_APP]"),
     option("--dsn", metavar="DSN", help="The database, instead of the app's.  [env: ASYNCJOBS_DSN]"),
     option("--schema", metavar="NAME", help="The schema, instead of the app's."),
+)
+_HOW: Final[Sequence[click.Parameter]] = (
     option("--json", "as_json", is_flag=True, help="Answer as one JSON document."),
     option("--debug", is_flag=True, help="Show where an error comes from."),
 )
 
 
 def verb(
-    parent: Group, name: str, *parameters: click.Parameter, opens: bool = True, settings: Sequence[str] = ()
+    parent: Group,
+    name: str,
+    *parameters: click.Parameter,
+    opens: bool = True,
+    is_alone: bool = False,
+    settings: Sequence[str] = (),
 ) -> Callable[[V], V]:
     """Declare a verb. Parameters named in `settings` are the app's. With `opens=False` the app is handed over closed.
 
-    A parameter `named` is the app, as an argument beside the option.
+    A parameter `named` is the app, as an argument beside the option. One that `is_alone` has nothing to do with any app.
     """
 
     def declare(do: V) -> V:
@@ -119,7 +131,9 @@ def verb(
 
         text = "\n\n".join(" ".join(part.split()) for part in (do.__doc__ or "").split("\n\n"))
         short = re.split(r"[.:;](?:\s|$)", text, maxsplit=1)[0]
-        command = click.Command(name, params=[*parameters, *_COMMON], callback=callback, help=text, short_help=short)
+        command = click.Command(
+            name, params=[*parameters, *(() if is_alone else _WHERE), *_HOW], callback=callback, help=text, short_help=short
+        )
         command.context_settings = _CONTEXT
         parent.add_command(command)
         return do
@@ -131,9 +145,9 @@ def _ended(do: Callable[..., Awaitable[int | None]], given: dict[str, Any], *, o
     debug, as_json = given.pop("debug"), given.pop("as_json")
     yes = given.pop("yes", False)
     chosen = {name: given.pop(name) for name in settings}
-    named, app = given.pop("named", None), given.pop("app")
+    named, app = given.pop("named", None), given.pop("app", None)
     try:
-        jobs = target(named or app, given.pop("dsn"), given.pop("schema"), **chosen)
+        jobs = target(named or app, given.pop("dsn", None), given.pop("schema", None), **chosen)
         code = asyncio.run(_called(do, Asked(jobs, as_json=as_json, yes=yes, debug=debug), given, opens=opens))
         sys.stdout.flush()
     except BrokenPipeError:

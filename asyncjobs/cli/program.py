@@ -2,8 +2,24 @@
 
 from collections.abc import Sequence
 
-from asyncjobs.cli import breakers, dead, doctor, jobs, keys, leases, migrating, prune, queues, running, schedules, stats, top
-from asyncjobs.cli.kit import SHELLS, Asked, Choice, argument, completion, group, run_program, verb
+from asyncjobs.cli import (
+    breakers,
+    dashboard,
+    dead,
+    demo,
+    doctor,
+    jobs,
+    keys,
+    leases,
+    migrating,
+    prune,
+    queues,
+    running,
+    schedules,
+    stats,
+    top,
+)
+from asyncjobs.cli.kit import SHELLS, Asked, Choice, argument, completion, group, run_program, verb, version
 
 program = group(
     "asyncjobs",
@@ -16,7 +32,24 @@ program = group(
     """,
 )
 
-for part in (running, migrating, stats, jobs, dead, keys, queues, schedules, leases, breakers, prune, doctor, top):
+version(program)
+for part in (
+    running,
+    migrating,
+    stats,
+    jobs,
+    dead,
+    keys,
+    queues,
+    schedules,
+    leases,
+    breakers,
+    prune,
+    doctor,
+    top,
+    dashboard,
+    demo,
+):
     part.add_to(program)
 
 

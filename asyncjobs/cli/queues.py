@@ -1,10 +1,12 @@
 """`asyncjobs queues`, `runners`, `pause`, `resume`, `drain`: who does what, and holding it back."""
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import timedelta
 
 import msgspec
 
+from asyncjobs.admin import Admin
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE, BadInput
 from asyncjobs.cli.kit import BY, Asked, Group, found, option, verb
@@ -41,7 +43,12 @@ def add_to(program: Group) -> None:
 
 async def queues(asked: Asked) -> int | None:
     """Show queues: the unfinished jobs, the slots of all runners, and whether they are paused."""
-    admin = asked.jobs.admin
+    states = await queue_states(asked.jobs.admin)
+    return found(asked, "queue", states, lambda: queue_table(states), filtered=False)
+
+
+async def queue_states(admin: Admin) -> list[QueueState]:
+    """Every queue that has jobs, slots or a pause, by name."""
     held = {one.name: one.reason or "yes" for one in await admin.pauses() if one.kind == "queue"}
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for one in await admin.stats():
@@ -52,13 +59,17 @@ async def queues(asked: Asked) -> int | None:
         slots[lane.queue] += lane.slots
         in_use[lane.queue] += lane.in_use
     names = sorted({*counts, *slots, *held})
-    states = [QueueState(name, counts[name], slots[name], in_use[name], held.get(name)) for name in names]
+    return [QueueState(name, counts[name], slots[name], in_use[name], held.get(name)) for name in names]
+
+
+def queue_table(states: Sequence[QueueState], *, chosen: str | None = None) -> str:
+    """The queues, with a mark at the one that is chosen."""
     rows = [
-        (one.queue, *(one.jobs.get(status, 0) for status in _STATUSES), one.slots, one.in_use, one.paused)
+        (f"> {one.queue}" if one.queue == chosen else one.queue, *(one.jobs.get(status, 0) for status in _STATUSES), one.slots,
+         one.in_use, one.paused)
         for one in states
     ]  # fmt: skip
-    columns = ("queue", *_STATUSES, "slots", "in use", "held")
-    return found(asked, "queue", states, lambda: screen.table(columns, rows), filtered=False)
+    return screen.table(("queue", *_STATUSES, "slots", "in use", "held"), rows)
 
 
 async def runners(asked: Asked, former: int) -> int | None:

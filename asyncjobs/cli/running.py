@@ -3,13 +3,16 @@
 import logging
 import os
 import sys
+from typing import Final, get_args
 
 from asyncjobs.cli.failures import BadInput
 from asyncjobs.cli.kit import Asked, Choice, Group, argument, option, verb
 from asyncjobs.cli.queue_words import queues_of
 from asyncjobs.cli.reload import run_reloading
+from asyncjobs.telemetry.logs import Level, Style, configure_logs
 
-_LEVELS = ("debug", "info", "warning", "error")
+_LEVELS: Final = get_args(Level)
+_FORMATS: Final = get_args(Style)
 
 
 def add_to(program: Group) -> None:
@@ -29,28 +32,38 @@ def add_to(program: Group) -> None:
             "--grace", type=float, metavar="SECONDS", help="For how long jobs may end by themselves at a stop.  [default: 25]"
         ),
         option("--log-level", type=Choice(_LEVELS), default="info", show_default=True, help="What the log tells."),
+        option("--log-format", type=Choice(_FORMATS), help="Lines as JSON objects or for eyes.  [default: as the app has it]"),
         option("--reload", is_flag=True, help="Start anew when a Python file below this folder changes."),
         opens=False,
         settings=("grace",),
     )(run)
 
 
-async def run(asked: Asked, queues: str | None, types: str | None, log_level: str, *, reload: bool) -> int | None:
-    """Run the jobs of an app until SIGTERM or SIGINT; a second signal cuts the grace short."""
+async def run(
+    asked: Asked, queues: str | None, types: str | None, log_level: Level, log_format: Style | None, *, reload: bool
+) -> int | None:
+    """Run the jobs of an app until SIGTERM or SIGINT; a second signal cuts the grace short.
+
+    The log goes to standard error. With --log-format every line of it, also what other libraries log, has that format.
+    """
     if not asked.jobs.handlers:
         raise BadInput("there is nothing to run: name an app that declares jobs, as in `asyncjobs run myapp:jobs`.")
     chosen = queues_of(queues, asked.jobs.queues)
     names = None if types is None else [name.strip() for name in types.split(",") if name.strip()]
     if reload:
         return await run_reloading([word for word in sys.argv[1:] if word != "--reload"])
-    log(log_level)
-    asked.note(f"process {os.getpid()} runs jobs; stop it with SIGTERM or Ctrl-C.")
+    log(log_level, log_format)
+    if log_format != "json":  # whatever reads that expects nothing else
+        asked.note(f"process {os.getpid()} runs jobs; stop it with SIGTERM or Ctrl-C.")
     await asked.jobs.run(queues=chosen, types=names)
     return None
 
 
-def log(level: str) -> None:
-    """Lines of the log go to standard error, unless the app has taken care of logging itself."""
+def log(level: Level, style: Style | None) -> None:
+    """Lines of the log go to standard error, unless no format is asked for and the app has taken care of logging itself."""
+    if style is not None:
+        configure_logs(style, level=level, file=sys.stderr, of_logging=True)
+        return
     if not logging.getLogger().handlers:
         logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s")
     logging.getLogger("asyncjobs").setLevel(level.upper())

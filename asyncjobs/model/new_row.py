@@ -1,14 +1,15 @@
 """What an enqueue sends: a checked job that has no id yet."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, Self, cast
 
 import msgspec
+from msgspec.structs import force_setattr
 
 OnDuplicate = Literal["return", "replace", "raise"]
 
 
-class NewRow(msgspec.Struct, frozen=True, kw_only=True):
+class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The columns of one job to be. Everything in it was checked: a row that gets here fits its table."""
 
     type: str
@@ -32,8 +33,16 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True):
     trace_context: str | None = None
     notify: bool = True
 
+    def with_payload(self, payload: str, serialization_key: str | None) -> Self:
+        """Another row that is like this one but for its payload and its key. (A copy takes half the time of a new one.)"""
+        row: Self = cast("Any", self).__copy__()
+        force_setattr(row, "payload", payload)
+        if serialization_key != self.serialization_key:
+            force_setattr(row, "serialization_key", serialization_key)
+        return row
 
-class Enqueued(msgspec.Struct, frozen=True):
+
+class Enqueued(msgspec.Struct, frozen=True, gc=False):
     """What became of one row: its id, and whether this call made it (False: a live job had the dedup key)."""
 
     id: int

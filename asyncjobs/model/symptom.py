@@ -1,7 +1,7 @@
 """What a doctor looks at, and what it makes of it: findings with severity, evidence and remedy."""
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -13,11 +13,14 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
 #: Seconds, and shares.
 LONG_TRANSACTION: Final = 300.0
 VERY_LONG_TRANSACTION: Final = 3_600.0
+LONG_BLOCKED: Final = 3_600.0
+RECENT: Final = timedelta(hours=1)
 _SKEW: Final = 2.0
 _SILENT: Final = 60.0
 _HUNG: Final = 300.0
 _FULL: Final = 0.8
 _MANY_DEAD: Final = 10_000
+_CONNECTIONS: Final = 9  # that a runner opens at most
 
 
 class Symptom(msgspec.Struct, frozen=True):
@@ -57,19 +60,58 @@ class LeaseAge(msgspec.Struct, frozen=True):
     last_run: float | None
 
 
-class Signs(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to see."""
+#: Why the jobs behind a key's head wait: it is dead; to run later (a retry, a snooze); held by an operator; claimed by a runner
+#: that is gone or silent.
+BlockedBy: TypeAlias = Literal["dead", "later", "paused", "owner"]
 
+
+class BlockedKeys(msgspec.Struct, frozen=True):
+    """Keys whose line has not moved for long, for one reason."""
+
+    by: BlockedBy
+    count: int
+    key: str  # that waits longest
+    head_id: int | None
+    age_seconds: float
+
+
+class SchemaState(msgspec.Struct, frozen=True):
+    """The migrations of the schema, and those of this program."""
+
+    name: str = "asyncjobs"
+    applied: Sequence[str] = ()
+    pending: Sequence[str] = ()
+    unknown_breaking: Sequence[str] = ()
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this program's statements can be expected to work."""
+        return not self.pending and not self.unknown_breaking
+
+
+class Death(msgspec.Struct, frozen=True):
+    """A runner that was declared dead."""
+
+    runner_id: int
+    host: str
+    pid: int
+    died_at: datetime
+
+
+class Signs(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to see. With a schema that is not this program's, only what does not depend on it."""
+
+    schema: SchemaState | None = None
     missing_indexes: Sequence[str] = ()
     invalid_indexes: Sequence[str] = ()
-    pending_migrations: Sequence[str] = ()
     tables: Sequence[TableUse] = ()
     transactions: Sequence[Transaction] = ()
     leases: Sequence[LeaseAge] = ()
     silent_runners: Sequence[tuple[int, str, int, float]] = ()  # id, host, pid, seconds since the last beat
     live_runners: int = 0
     unserved: Sequence[tuple[str, str, int]] = ()  # queue, type, jobs
-    halted_keys: int = 0
+    blocked_keys: Sequence[BlockedKeys] = ()
+    deaths: Sequence[Death] = ()  # lately, the last first
     skew_seconds: float = 0.0
     pooled: bool = False
     connections: int = 0
@@ -79,27 +121,45 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
 
 def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
     """The findings, the worst first; empty when nothing is wrong."""
-    rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (_schema, _vacuum, _transactions, _leases, _waiting, _server)
+    rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (
+        _schema, _vacuum, _transactions, _leases, _waiting, _keys, _deaths, _server,
+    )  # fmt: skip
     found = [symptom for rule in rules for symptom in rule(signs)]
-    found += [
-        Symptom(
-            "warning", "a runner is silent", f"runner {id} ({host}, pid {pid}) last beat {age:.0f} s ago",
-            "is its process alive? Another runner rescues its jobs; start one if there is none (asyncjobs run)",
-        )
-        for id, host, pid, age in signs.silent_runners
-        if age > silent_after
-    ]  # fmt: skip
+    found += _silent(signs, silent_after)
     return sorted(found, key=lambda symptom: -SEVERITIES.index(symptom.severity))
 
 
+def _silent(signs: Signs, silent_after: float) -> Iterator[Symptom]:
+    for id, host, pid, age in signs.silent_runners:
+        if age > silent_after:
+            evidence = f"runner {id} ({host}, pid {pid}) last beat {age:.0f} s ago"
+            remedy = "is its process alive? Another runner rescues its jobs; start one if there is none (asyncjobs run)"
+            yield Symptom("warning", "a runner is silent", evidence, remedy)
+
+
 def _schema(signs: Signs) -> Iterator[Symptom]:
-    if signs.pending_migrations:
-        names = ", ".join(signs.pending_migrations)
-        yield Symptom("critical", "the schema is not up to date", f"pending: {names}", "asyncjobs migrate")
+    schema = signs.schema
+    if schema is not None and schema.unknown_breaking:
+        evidence = f'schema "{schema.name}" has {", ".join(schema.unknown_breaking)}'
+        yield Symptom("critical", "the schema is newer than this program", evidence, "update asyncjobs here; runners, too")
+    elif schema is not None and schema.pending and not schema.applied:
+        evidence = f'schema "{schema.name}" has no tables of asyncjobs'
+        yield Symptom("critical", "there is no schema", evidence, "make it: asyncjobs migrate; or is --schema or --dsn another?")
+    elif schema is not None and schema.pending:
+        evidence = (
+            f"schema {_number(schema.applied)}, wants {_number([*schema.applied, *schema.pending])}: "
+            f"without {', '.join(schema.pending)}"
+        )
+        yield Symptom("critical", "the schema is outdated", evidence, "run asyncjobs migrate, then the doctor again")
     for name in signs.missing_indexes:
         yield Symptom("critical", "an index is missing", name, f"make it anew, as in `asyncjobs migrate --sql`: {name}")
     for name in signs.invalid_indexes:
         yield Symptom("critical", "an index is invalid", name, f"REINDEX INDEX CONCURRENTLY {name}")
+
+
+def _number(migrations: Sequence[str]) -> int:
+    """The highest of the migrations' numbers, which begin their names."""
+    return max(int(name.partition("_")[0]) for name in migrations)
 
 
 def _vacuum(signs: Signs) -> Iterator[Symptom]:
@@ -146,9 +206,36 @@ def _waiting(signs: Signs) -> Iterator[Symptom]:
         for queue, type, count in signs.unserved:
             remedy = "start a runner that serves this queue and has a handler for this type, or cancel them"
             yield Symptom("warning", "jobs that nobody would run wait", f"{count:,} of {type} in {queue}", remedy)
-    if signs.halted_keys:
-        remedy = "asyncjobs keys list; retry the dead job, or release the key"
-        yield Symptom("warning", "keys are halted by dead jobs", f"{signs.halted_keys:,} keys", remedy)
+
+
+_BLOCKED: Final[Mapping[BlockedBy, tuple[str, str]]] = {
+    "dead": (
+        "keys are halted by dead jobs",
+        "repair the cause and retry the job (asyncjobs jobs retry), or asyncjobs keys release",
+    ),
+    "later": ("keys wait for a job that is to run later", "run it now (asyncjobs jobs retry), or cancel it: the line goes on"),
+    "paused": ("keys are paused for long", "is it still meant? asyncjobs pauses says by whom and why; asyncjobs resume"),
+    "owner": ("keys are held by a runner that is gone", "a living runner takes the job back within seconds: start one"),
+}
+
+
+def _keys(signs: Signs) -> Iterator[Symptom]:
+    for one in signs.blocked_keys:
+        what, remedy = _BLOCKED[one.by]
+        head = "" if one.head_id is None else f" by job {one.head_id}"
+        evidence = f"{one.count:,}; longest {one.key}{head}, for {timedelta(seconds=round(one.age_seconds))}"
+        yield Symptom("critical" if one.by == "owner" else "warning", what, evidence, remedy)
+
+
+def _deaths(signs: Signs) -> Iterator[Symptom]:
+    if signs.deaths:
+        last = signs.deaths[0]
+        evidence = (
+            f"{len(signs.deaths)} within an hour; the last: runner {last.runner_id} ({last.host}, pid {last.pid}) "
+            f"at {last.died_at:%Y-%m-%d %H:%M:%S}"
+        )
+        remedy = "what ended it? See its host's log (memory, a kill without SIGTERM, a loop that stood still)"
+        yield Symptom("warning", "runners died", evidence, remedy)
 
 
 def _server(signs: Signs) -> Iterator[Symptom]:
@@ -156,10 +243,15 @@ def _server(signs: Signs) -> Iterator[Symptom]:
         evidence = f"this host is {signs.skew_seconds:+.1f} s off the database's clock"
         yield Symptom("warning", "clocks differ", evidence, "run NTP on both: what is due goes by the database's clock")
     if signs.pooled:
+        evidence = "the server's process is not the one that was reached, and a notification did not arrive"
         remedy = "give runners listen_dsn= that goes around it; until then they poll each second"
-        yield Symptom(
-            "warning", "a pooler is in the way of LISTEN", "the server's process is not the one that was reached", remedy
-        )
+        yield Symptom("warning", "a pooler is in the way of LISTEN", evidence, remedy)
     if signs.connections > _FULL * signs.max_connections:
         evidence = f"{signs.connections} of {signs.max_connections} connections are in use"
-        yield Symptom("warning", "connections run out", evidence, "a runner needs up to 9: raise max_connections, or run fewer")
+        remedy = f"a runner needs up to {_CONNECTIONS}: raise max_connections, or run fewer"
+        yield Symptom("warning", "connections run out", evidence, remedy)
+    elif _CONNECTIONS * signs.live_runners > signs.max_connections:
+        need = _CONNECTIONS * signs.live_runners
+        evidence = f"{signs.live_runners} runners may need {need}, max_connections is {signs.max_connections}"
+        remedy = "raise max_connections, or run fewer runners with more slots"
+        yield Symptom("warning", "connections may run out", evidence, remedy)

@@ -114,7 +114,7 @@ class Acker:
         self._ahead = [coordinator for coordinator in coordinators if coordinator.prefetch]
         self._most_unwritten = sum(_MOST_UNWRITTEN * one.slots.concurrency + one.prefetch for one in coordinators)
         self.failures = 0
-        self.answered_at = time.monotonic()
+        self.answered_at = self.turned_at = time.monotonic()
         self.error: BaseException | None = None
 
     def put(self, ack: Ack) -> None:
@@ -173,7 +173,7 @@ class Acker:
     async def _wait_for_work(self) -> None:
         has_yielded = False
         while True:
-            now = time.monotonic()
+            now = self.turned_at = time.monotonic()
             if now >= self._poll_at:
                 self._poll_at = now + self._poll_seconds()
                 for coordinator in self._coordinators.values():
@@ -270,7 +270,7 @@ class Acker:
                 self._in_doubt = True
                 self._twice.update((ack.id, ack.token) for ack in acks)
             raise
-        self.answered_at = time.monotonic()
+        self.answered_at = self.turned_at = time.monotonic()
         if acks and self._events.wants(AcksWritten):
             tokens, seconds = [ack.token for ack in acks if ack.token not in finished.lost], self.answered_at - began_at
             self._events.emit(

@@ -23,7 +23,7 @@ from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.runtime.batcher import Batcher, BatcherEnded
 from asyncjobs.runtime.sender import Sender, lock_of
 from asyncjobs.runtime.wakes import Wakes
-from asyncjobs.store.database import Database
+from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import is_lock_timeout, is_unsendable
 from asyncjobs.store.pool import Pool
 
@@ -60,6 +60,7 @@ class Enqueuer:
         self._spawn = spawn
         self._retry_seconds = retry_seconds
         self._lines: dict[str, _Line] = {}
+        self._many: dict[Link, Sender] = {}
         self._lonely = asyncio.Semaphore(_LONELY)
         self._lonely_senders: set[Sender] = set()
         self._held: dict[tuple[str, str | None, str | None], asyncio.Event] = {}
@@ -68,7 +69,10 @@ class Enqueuer:
     async def enqueue(self, row: NewRow) -> Enqueued:
         """Write one row, together with those of other callers. Raises EnqueueError or DatabaseUnavailable."""
         try:
-            enqueued = await self._enqueue(row)
+            if row.dedup_key is None and row.serialization_key is None:  # it waits for nobody
+                enqueued = await self._line(row).batcher.submit(row)
+            else:
+                enqueued = await self._enqueue(row)
         except Exception as error:
             raise _told(error) from error
         self._announce([row], [enqueued])
@@ -111,11 +115,18 @@ class Enqueuer:
     async def _enqueue_many(self, rows: Sequence[NewRow]) -> list[Enqueued]:
         async with self._pool.take() as link:
             try:
-                return await Sender(link, retry_seconds=self._retry_seconds, lock_timeout=_LOCK_TIMEOUT).send_all(rows)
+                return await self._sender_on(link).send_all(rows)
             except Exception as error:
                 if not is_lock_timeout(error):
                     raise
         return await self._alone(lambda sender: sender.send_all(rows))
+
+    def _sender_on(self, link: Link) -> Sender:
+        """The pool's links are few and stay, and so do the ids that were reserved on one."""
+        sender = self._many.get(link)
+        if sender is None:
+            sender = self._many[link] = Sender(link, retry_seconds=self._retry_seconds, lock_timeout=_LOCK_TIMEOUT)
+        return sender
 
     async def _alone(self, call: Callable[[Sender], Awaitable[T]]) -> T:
         """Call until no lock is in the way, with a connection for this call."""
@@ -137,6 +148,10 @@ class Enqueuer:
 
     def _announce(self, rows: Sequence[NewRow], enqueued: Sequence[Enqueued]) -> None:
         """Wake whoever runs such jobs, after the commit."""
+        if len(rows) == 1 and rows[0].delay_seconds is None and rows[0].run_at is None and enqueued[0].created:
+            row = rows[0]
+            self._wakes.pending(row.queue, front=row.priority < _ORDINARY, here_only=not row.notify)
+            return
         queues: dict[str, bool] = {}
         soonest = _SOON_SECONDS
         here_only = not any(row.notify for row in rows)

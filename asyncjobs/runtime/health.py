@@ -1,8 +1,11 @@
 """How an app and its runners are, without asking the database: what a health endpoint answers with."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
+
+#: A turn of the loop that claims ends or fails within 20 s, whatever the database does: after this long it never will.
+STANDSTILL_SECONDS: Final = 60.0
 
 
 class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,9 +21,10 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     free_slots: int
     unwritten: int  # outcomes that wait to be written
     answered_age_seconds: float  # since the database answered a claim or an ack; at rest up to the poll interval
+    turn_age_seconds: float  # since the loop that claims and acks turned; a call of a silent database ends after 20 s
     beat_age_seconds: float | None
     loop_stalled_seconds: float  # for how long the event loop has not turned although it was asked to
-    is_alive: bool  # it turned within stall_limit: otherwise nothing but a new process helps
+    is_alive: bool  # it turned within stall_limit, and claims within a minute: otherwise nothing but a new process helps
     leases: list[str]  # the duties that it does for all, under leases
     schedules_age_seconds: float | None  # since it looked at its schedules; at rest up to schedule_interval
     is_confirmed: bool  # nobody can have declared this runner dead
@@ -36,6 +40,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
             "its listener is not connected": self.notify == "listen" and not self.is_listening,
             "it may have been declared dead: no beat was confirmed for too long": not self.is_confirmed,
             "the last call of the database failed": self.error is not None,
+            "the loop that claims jobs and writes outcomes stands still": self.turn_age_seconds >= STANDSTILL_SECONDS,
         }
         return [problem for problem, is_so in wrong.items() if is_so]
 
@@ -45,10 +50,14 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     is_open: bool
     runners: list[RunnerHealth]
+    needs_runner: bool = False  # it was asked about as a process that runs jobs: without a runner it is not ready
 
     @property
     def is_alive(self) -> bool:
-        """Liveness: every runner's event loop has turned within `stall_limit`. A database that is away changes nothing."""
+        """Liveness: every runner's event loop has turned within `stall_limit`, the loop that claims within a minute.
+
+        A database that is away changes nothing.
+        """
         return all(runner.is_alive for runner in self.runners)
 
     @property
@@ -56,9 +65,14 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         """Why it is not ready, in words."""
         if not self.is_open:
             return ["the app is not open"]
+        if self.needs_runner and not self.runners:
+            return ["no runner has started"]
         return [f"runner {runner.id}: {problem}" for runner in self.runners for problem in runner.problems]
 
     @property
     def is_ready(self) -> bool:
-        """Readiness: the app is open, and every runner has the database, its listener (if it listens), and is not stopping."""
+        """Readiness: the app is open, and every runner has the database, its listener (if it listens), and is not stopping.
+
+        An app that is open and runs nothing is ready to enqueue. Where that is not enough, ask `health(runs=True)`.
+        """
         return not self.problems

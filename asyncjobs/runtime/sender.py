@@ -17,6 +17,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from math import inf
 from typing import Any, Final, TypeVar
 
 from asyncjobs.errors import DatabaseUnavailable, DuplicateJob, EnqueueError, InvalidOption
@@ -47,31 +48,43 @@ class Ids:
         self._monotonic = monotonic or time.monotonic
         self._ids: deque[tuple[float, int]] = deque()
         self._opened = -1
+        self._taken_at = -inf
+        self._is_busy = False
 
-    async def take(self, count: int) -> list[int]:
-        """So many ids; reserved now if there are not enough that can be trusted."""
-        self._drop_stale()
-        if len(self._ids) < count:
+    def take(self, count: int) -> list[int] | None:
+        """So many ids, if there are enough that can be trusted. To be asked once before each insert."""
+        now = self._drop_stale()
+        self._is_busy, self._taken_at = now - self._taken_at < _FRESH_SECONDS, now
+        return self._first(count) if len(self._ids) >= count else None
+
+    async def reserve(self, count: int) -> list[int]:
+        """So many ids, of which those that are missing are reserved now."""
+        while len(self._ids) < count:  # those that were there may become stale meanwhile
             self.put(await jobs.reserve_ids(self._link, count - len(self._ids)))
+        return self._first(count)
+
+    def _first(self, count: int) -> list[int]:
         return [self._ids.popleft()[1] for _ in range(count)]
 
     def put(self, ids: Iterable[int]) -> None:
         """Keep ids that the link's connection has just reserved."""
-        self._drop_stale()
-        now = self._monotonic()
-        self._ids.extend((now, number) for number in ids)
+        now = self._drop_stale()
+        self._ids.extend([(now, number) for number in ids])
 
     def missing(self, count: int) -> int:
-        """How many to reserve along with an insert of so many rows, so that the next one finds enough."""
+        """How many to reserve along with an insert of so many rows, for the next one; none if none is to be expected soon."""
+        if not self._is_busy:
+            return 0
         return max(min(max(2 * count, _LEAST_RESERVE), _MOST_RESERVE) - len(self._ids), 0)
 
-    def _drop_stale(self) -> None:
+    def _drop_stale(self) -> float:
         if self._opened != self._link.opened:
             self._ids.clear()
             self._opened = self._link.opened
-        oldest = self._monotonic() - _FRESH_SECONDS
-        while self._ids and self._ids[0][0] < oldest:
+        now = self._monotonic()
+        while self._ids and self._ids[0][0] < now - _FRESH_SECONDS:
             self._ids.popleft()
+        return now
 
 
 class Sender:
@@ -148,14 +161,17 @@ class Sender:
         return [answers[at] for at in range(len(rows))]
 
     async def _write(self, rows: Sequence[NewRow]) -> jobs.EnqueueAnswer:
-        ids = await self._retried(lambda: self._ids.take(len(rows)))
-        tokens = [secrets.randbits(62) for _ in rows]
-        size = sum(len(row.payload) for row in rows)
+        ids = self._ids.take(len(rows))
+        if ids is None:
+            ids = await self._retried(lambda: self._ids.reserve(len(rows)))
+        tokens = [jobs.fresh_token()] * len(rows)
+        size = sum([len(row.payload) for row in rows])
         timeout = self.link.timeout_seconds + len(rows) / _ROWS_PER_SECOND + size / _BYTES_PER_SECOND
         reserve = self._ids.missing(len(rows))
 
         async def once() -> jobs.EnqueueAnswer:
-            await self.link.connection()
+            if not self.link.is_open:
+                await self.link.connection()
             if self._given_up:
                 raise BatcherEnded(was_sent=self._was_sent)
             again, self._was_sent = self._was_sent, True

@@ -16,7 +16,6 @@ Health: `turned_at` is when the loop last ended a pass, well or badly; `failures
 """
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -58,7 +57,7 @@ class Service:
         self._version = 0
         self._wake_at = float("inf")
         self._changed = asyncio.Event()
-        self._turned = asyncio.Event()
+        self._turned: asyncio.Event | None = None  # while somebody waits for the end of a pass
         self._stopped = False
 
     async def pass_(self) -> float | None:
@@ -94,6 +93,8 @@ class Service:
         """Wait until a pass that started after this call has ended. What tests await instead of sleeping."""
         wanted = self.started_passes + 1
         while self.passes < wanted:
+            if self._turned is None:
+                self._turned = asyncio.Event()
             await self._turned.wait()
 
     async def run(self) -> None:
@@ -123,11 +124,13 @@ class Service:
     def _end_turn(self) -> None:
         self.passes += 1
         self.turned_at = self._monotonic()
-        turned, self._turned = self._turned, asyncio.Event()
-        turned.set()
+        if self._turned is not None:
+            self._turned.set()
+            self._turned = None
 
     async def _wait(self, at: float, seen: int) -> None:
         backing_off = self.failures > 0
+        has_waited = False
         while not self._stopped:
             if self._version != seen and not backing_off:
                 break
@@ -135,8 +138,11 @@ class Service:
             if remaining <= 0:
                 break
             self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(remaining):
-                    await self._changed.wait()
-        # A pass that never really waits and a loop that never pauses would starve the other tasks.
-        await asyncio.sleep(0)
+            timer = asyncio.get_running_loop().call_later(remaining, self._changed.set)
+            try:
+                await self._changed.wait()
+            finally:
+                timer.cancel()
+            has_waited = True
+        if not has_waited:  # a pass that never really waits and a loop that never pauses would starve the other tasks
+            await asyncio.sleep(0)

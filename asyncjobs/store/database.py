@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
-from asyncjobs.store.failures import DATABASE_ERRORS, spoils_connection
+from asyncjobs.store.failures import DATABASE_ERRORS, said_plainly, spoils_connection
+from asyncjobs.store.hosts import Hosts
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Record: TypeAlias = asyncpg.Record
@@ -70,18 +71,23 @@ class Database:
         self.dsn = dsn
         self.place = place  # for messages: never the DSN, which may hold a password
         self.schema = schema
+        self._sql: dict[str, str] = {}
         self.connect_timeout = connect_timeout
         self.command_timeout = command_timeout
         self._connect_kwargs: dict[str, Any] = {
             "server_settings": {"default_transaction_isolation": "read committed"},
             **(connect_kwargs or {}),
         }
+        self._hosts: Hosts[Connection] = Hosts(dsn)
         #: NOTIFY's channel for this schema: a fixed 42 bytes, whatever the schema is called.
         self.channel = "asyncjobs_" + sha256(schema.encode()).hexdigest()[:32]
 
     def sql(self, name: str) -> str:
         """The text of `store/sql/<name>.sql` for this schema."""
-        return in_schema(_read("sql", name + ".sql"), self.schema)
+        text = self._sql.get(name)
+        if text is None:
+            text = self._sql[name] = in_schema(_read("sql", name + ".sql"), self.schema)
+        return text
 
     def migration(self, name: str) -> str:
         """The text of `store/migrations/<name>` for this schema."""
@@ -92,11 +98,25 @@ class Database:
         given = self._connect_kwargs
         settings = {"application_name": f"asyncjobs {role}", **given["server_settings"]}
         options: dict[str, Any] = {**given, "server_settings": settings}
-        return await asyncpg.connect(
+
+        async def attempt(dsn: str) -> Connection:
+            return await asyncpg.connect(
+                dsn, timeout=self.connect_timeout, command_timeout=command_timeout or self.command_timeout, **options
+            )
+
+        async with asyncio.timeout(self.connect_timeout):
+            return await self._hosts.connect(attempt)
+
+    def plain(self) -> "Database":
+        """The same, reached in a way that every pooler lets through: no statement outlives its call, no parameter is sent."""
+        options = {**self._connect_kwargs, "statement_cache_size": 0, "server_settings": {}}
+        return Database(
             self.dsn,
-            timeout=self.connect_timeout,
-            command_timeout=command_timeout or self.command_timeout,
-            **options,
+            schema=self.schema,
+            place=self.place,
+            connect_timeout=self.connect_timeout,
+            command_timeout=self.command_timeout,
+            connect_kwargs=options,
         )
 
     def link(self, role: str, *, command_timeout: float | None = None) -> "Link":
@@ -137,11 +157,12 @@ class Link:
         """The rows of the named statement. After an error that may have broken the connection, it is aborted."""
         async with self._turn:
             try:
-                connection = await self.connection()
+                connection = self._connection
+                if connection is None or connection.is_closed():
+                    connection = await self.connection()
                 return await connection.fetch(self.database.sql(name), *args, timeout=timeout)
             except BaseException as error:
-                if spoils_connection(error):
-                    self.abort()
+                self._after(error)
                 raise
 
     async def fetch_behind(
@@ -156,9 +177,15 @@ class Link:
                         return False, []
                     return True, await connection.fetch(self.database.sql(name), *args, timeout=timeout)
             except BaseException as error:
-                if spoils_connection(error):
-                    self.abort()
+                self._after(error)
                 raise
+
+    def _after(self, error: BaseException) -> None:
+        if spoils_connection(error):
+            self.abort()
+        plain = said_plainly(error)
+        if plain is not error:
+            raise plain from error
 
     async def fetch_row(self, name: str, *args: Any, timeout: float | None = None) -> Record | None:
         """The first row of the named statement, or None."""

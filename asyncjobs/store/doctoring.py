@@ -1,13 +1,36 @@
-"""What the doctor looks at in the database."""
+"""What the doctor looks at in the database.
 
+It may be in any state, and behind any pooler, so the connections are plain ones (`Database.plain`): no statement outlives its
+call, no start-up parameter is sent. What needs the tables is looked at only when they are this program's. A notification is sent,
+and waited for, only where the server's process is not the one that was reached: a pooler that hands over sessions delivers it.
+"""
+
+import asyncio
 import re
 from datetime import UTC, datetime
+from typing import Any, Final
 
-from asyncjobs.model.symptom import LONG_TRANSACTION, LeaseAge, Signs, TableUse, Transaction
+from asyncjobs.model.symptom import (
+    LONG_BLOCKED,
+    LONG_TRANSACTION,
+    RECENT,
+    BlockedKeys,
+    Death,
+    LeaseAge,
+    SchemaState,
+    Signs,
+    TableUse,
+    Transaction,
+)
 from asyncjobs.store import leases, migrate, overview, runners
 from asyncjobs.store.database import Database, Link
+from asyncjobs.store.failures import DATABASE_ERRORS
+from asyncjobs.store.listener import Listener
 
 _MADE = re.compile(r"^CREATE (?:UNIQUE )?INDEX (\w+) ON|^DROP INDEX (?:IF EXISTS )?\S*?(\w+);", re.MULTILINE)
+_HEAR_SECONDS: Final = 2.0
+_PROBE: Final = "t:doctor"  # a probe's payload: runners do nothing about it
+_FORMER: Final = 100  # runners that have ended: whether one died is looked for among so many
 
 
 def expected_indexes(database: Database) -> set[str]:
@@ -19,37 +42,83 @@ def expected_indexes(database: Database) -> set[str]:
     return names
 
 
-async def signs(link: Link) -> Signs:
-    """What there is to see. Reads statistics and small tables, no finished jobs."""
-    database = link.database
-    indexes = {row["name"]: row["valid"] for row in await link.fetch("doctor_indexes", database.schema)}
+async def signs(database: Database, *, listening: Database | None = None, silent_after: float) -> Signs:
+    """What there is to see. Reads statistics and small tables, no finished jobs. `listening`: where runners LISTEN."""
+    link = database.plain().link("doctor")
+    try:
+        found = await migrate.status(link.database)
+        schema = SchemaState(database.schema, found.applied, found.pending, found.unknown_breaking)
+        seen = await _of_server(link)
+        if schema.is_readable:
+            seen |= await _of_tables(link, seen.pop("now"), silent_after)
+        else:
+            del seen["now"]
+        return Signs(schema=schema, pooled=not await _hears((listening or database).plain()), **seen)
+    finally:
+        await link.close()
+
+
+async def _of_server(link: Link) -> dict[str, Any]:
     asked_at = datetime.now(UTC)
     (server,) = await link.fetch("doctor_server")
     answered_at = datetime.now(UTC)
-    reached = (await link.connection()).get_server_pid()
-    now: datetime = server["now"]
-    (halted,) = await link.fetch("halted_keys")
-    living = [(one, (now - one.beat_at).total_seconds()) for one in await runners.everybody(link, 0) if one.beat_at is not None]
-    return Signs(
-        missing_indexes=sorted(expected_indexes(database) - indexes.keys()),
-        invalid_indexes=[name for name, valid in indexes.items() if not valid],
-        pending_migrations=(await migrate.status(database)).pending,
-        tables=[TableUse(*row) for row in await link.fetch("doctor_tables", database.schema)],
-        transactions=[Transaction(*row) for row in await link.fetch("doctor_transactions", LONG_TRANSACTION)],
-        leases=[
+    return {
+        "now": server["now"],
+        "tables": [TableUse(*row) for row in await link.fetch("doctor_tables", link.database.schema)],
+        "transactions": [Transaction(*row) for row in await link.fetch("doctor_transactions", LONG_TRANSACTION)],
+        "skew_seconds": (asked_at + (answered_at - asked_at) / 2 - server["now"]).total_seconds(),
+        "connections": server["connections"],
+        "max_connections": server["max_connections"],
+        "autovacuum": server["autovacuum"],
+    }
+
+
+async def _of_tables(link: Link, now: datetime, silent_after: float) -> dict[str, Any]:
+    indexes = {row["name"]: row["valid"] for row in await link.fetch("doctor_indexes", link.database.schema)}
+    everybody = await runners.everybody(link, _FORMER)
+    living = [(one, one.beat_at) for one in everybody if one.beat_at is not None]
+    return {
+        "missing_indexes": sorted(expected_indexes(link.database) - indexes.keys()),
+        "invalid_indexes": [name for name, valid in indexes.items() if not valid],
+        "leases": [
             LeaseAge(one.duty, one.runner_id, _age(now, one.renewed_at), _age(now, one.last_run_at))
             for one in await leases.leases(link)
         ],
-        silent_runners=[(one.id, one.host, one.pid, age) for one, age in living],
-        live_runners=len(living),
-        unserved=[(one.queue, one.type, one.count) for one in await overview.stats(link) if not one.served],
-        halted_keys=halted["count"],
-        skew_seconds=(asked_at + (answered_at - asked_at) / 2 - now).total_seconds(),
-        pooled=reached != server["backend_pid"],
-        connections=server["connections"],
-        max_connections=server["max_connections"],
-        autovacuum=server["autovacuum"],
-    )
+        "silent_runners": [(one.id, one.host, one.pid, (now - beat_at).total_seconds()) for one, beat_at in living],
+        "live_runners": len(living),
+        "deaths": sorted(
+            (Death(one.id, one.host, one.pid, one.died_at) for one in everybody if one.died_at and now - one.died_at < RECENT),
+            key=lambda death: death.died_at,
+            reverse=True,
+        ),
+        "unserved": [(one.queue, one.type, one.count) for one in await overview.stats(link) if not one.served],
+        "blocked_keys": [BlockedKeys(*row) for row in await link.fetch("doctor_keys", LONG_BLOCKED, silent_after)],
+    }
+
+
+async def _hears(database: Database) -> bool:
+    """Whether notifications arrive, as far as one can see; with a process of the server's own they do."""
+    link = database.link("doctor")
+    try:
+        reached = (await link.connection()).get_server_pid()
+        (server,) = await link.fetch("doctor_server")
+        return reached == server["backend_pid"] or await _is_told(database, link)
+    finally:
+        await link.close()
+
+
+async def _is_told(database: Database, link: Link) -> bool:
+    heard = asyncio.Event()
+    listener = Listener(database, on_notification=lambda *_: heard.set(), on_lost=lambda: None)
+    try:
+        await listener.listen()
+        await link.fetch("send_notifications", database.channel, [_PROBE])
+        await asyncio.wait_for(heard.wait(), _HEAR_SECONDS)
+    except (TimeoutError, *DATABASE_ERRORS):
+        return False
+    finally:
+        await listener.close()
+    return True
 
 
 def _age(now: datetime, since: datetime | None) -> float | None:

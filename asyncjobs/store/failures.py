@@ -3,9 +3,13 @@
 import asyncpg
 
 #: SQLSTATEs after which the same statement may succeed: serialization failure, deadlock, lock timeout, read-only primary
-#: (during a fail-over), shutdown, crash and start-up of the server, too many connections, out of resources, query cancelled.
+#: (during a fail-over), sessions that the server ended for their idleness or length, shutdown, crash and start-up of the server,
+#: too many connections, out of resources, query cancelled.
 _PASSING = frozenset(
-    {"40001", "40P01", "55P03", "25006", "57P01", "57P02", "57P03", "53000", "53100", "53200", "53300", "53400", "57014"}
+    {
+        *("40001", "40P01", "55P03", "25006", "25P03", "25P04", "57P05", "57P01", "57P02", "57P03", "57014"),
+        *("53000", "53100", "53200", "53300", "53400"),
+    }
 )
 
 #: Of those, the ones that the server reports after it rolled the statement back.
@@ -55,6 +59,17 @@ def is_lock_timeout(error: BaseException) -> bool:
 def _is_broken(error: BaseException) -> bool:
     # asyncpg's own complaints about an argument are InterfaceErrors, too, but ValueErrors as well.
     return isinstance(error, _BROKEN) and not isinstance(error, ValueError)
+
+
+def said_plainly(error: BaseException) -> BaseException:
+    """The error, or one that says the same in words: asyncpg's time-outs say nothing, and while a connection is ending it names
+    its own states only.
+    """
+    if type(error) is asyncpg.InternalClientError:
+        return ConnectionResetError("the connection was closed by the server")
+    if type(error) is TimeoutError and not str(error):
+        return TimeoutError("the server did not answer in time")
+    return error
 
 
 def is_unsendable(error: BaseException) -> bool:

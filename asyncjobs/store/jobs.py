@@ -1,6 +1,7 @@
 """The statements of a job's life: enqueue, finish (ack, advance, claim), read back, give back, read."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
@@ -10,16 +11,20 @@ import msgspec
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.store import plain
 from asyncjobs.store.database import Link, Record
 
-_COLUMNS: Final = (
-    "lane", "version", "payload", "priority", "max_attempts", "timeout_seconds", "run_at", "delay_seconds", "correlation_id",
-    "parent_job_id", "created_by", "dedup_key", "dedup_for_seconds", "on_duplicate", "serialization_key", "on_dead",
-    "trace_context",
-)  # fmt: skip
+#: What is written of a row besides its type and queue, and what it usually is: a column that is so in every row is left out.
+_DEFAULTS: Final = {
+    "lane": None, "version": 1, "payload": None, "priority": 100, "max_attempts": 3, "timeout_seconds": None, "run_at": None,
+    "delay_seconds": None, "correlation_id": None, "parent_job_id": None, "created_by": None, "dedup_key": None,
+    "dedup_for_seconds": None, "on_duplicate": "return", "serialization_key": None, "on_dead": "advance", "trace_context": None,
+}  # fmt: skip
+_COLUMNS: Final = [(attrgetter(name), default) for name, default in _DEFAULTS.items()]
+_DEDUP_KEY: Final = list(_DEFAULTS).index("dedup_key")
+_SERIALIZATION_KEY: Final = list(_DEFAULTS).index("serialization_key")
 _MANY: Final = 2_000
 _by_id: Final = attrgetter("id")
-_DEFAULTS: Final = {"version": 1, "priority": 100, "max_attempts": 3, "on_duplicate": "return", "on_dead": "advance"}
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -40,7 +45,14 @@ class EnqueueAnswer(msgspec.Struct, frozen=True):
 
 async def reserve_ids(link: Link, count: int) -> list[int]:
     """Fresh ids, for the rows of an enqueue that can be made again."""
-    return [row["id"] for row in await link.fetch("reserve_ids", count)]
+    (row,) = await link.fetch("reserve_ids", count)
+    ids: list[int] = row["ids"]
+    return ids
+
+
+def fresh_token() -> int:
+    """A random number, by which the rows of an enqueue are known as its own."""
+    return int.from_bytes(os.urandom(8), signed=True)
 
 
 async def enqueue(
@@ -55,11 +67,16 @@ async def enqueue(
     timeout: float | None = None,
 ) -> EnqueueAnswer:
     """Write the rows in one transaction; `tokens` identify them if the call has to be made `again` with the same ids."""
+    if len(rows) == 1 and not again and _is_plain(rows[0]):
+        return _written(ids, await plain.enqueue_one(link, rows[0], ids[0], tokens[0], timeout=timeout))
     columns: list[list[Any] | None] = []
-    for name in _COLUMNS:
-        columns.append(_column(rows, name))
+    for of, default in _COLUMNS:
+        values = list(map(of, rows))
+        columns.append(None if values.count(default) == len(values) else values)
         if len(rows) > _MANY:
             await asyncio.sleep(0)  # others want the loop, too
+    if not again and columns[_DEDUP_KEY] is columns[_SERIALIZATION_KEY] is None:
+        return _written(ids, await plain.enqueue_many(link, rows, ids, tokens, columns, reserve=reserve, timeout=timeout))
     record = await link.fetch_row(
         "enqueue", ids, tokens, [row.type for row in rows], [row.queue for row in rows],
         *columns, again, reserve, lock_timeout, timeout=timeout,
@@ -68,21 +85,23 @@ async def enqueue(
     return enqueue_answer(dict(record))
 
 
+def _is_plain(row: NewRow) -> bool:
+    return row.dedup_key is None and row.serialization_key is None
+
+
+def _written(ids: Sequence[int], reserved: list[int]) -> EnqueueAnswer:
+    return EnqueueAnswer([Enqueued(job_id, created=True) for job_id in ids], [], [], reserved)
+
+
 def enqueue_answer(record: Mapping[str, Any]) -> EnqueueAnswer:
     """The answer from what the server's function returned; its ordinals begin with 1."""
     existing: frozenset[int] = frozenset(record["existing"] or ())
     return EnqueueAnswer(
-        enqueued=[Enqueued(job_id, at not in existing) for at, job_id in enumerate(record["ids"], start=1)],
+        enqueued=[Enqueued(job_id, not existing or at not in existing) for at, job_id in enumerate(record["ids"], start=1)],
         refused=[Refused(at - 1, status) for at, status in zip(record["refused"] or (), record["statuses"] or (), strict=True)],
         taken=[at - 1 for at in record["taken"] or ()],
         reserved=record["reserved"] or [],
     )
-
-
-def _column(rows: Sequence[NewRow], name: str) -> list[Any] | None:
-    values = [getattr(row, name) for row in rows]
-    default = _DEFAULTS.get(name)
-    return None if all(value == default for value in values) else values
 
 
 async def finish(

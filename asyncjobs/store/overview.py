@@ -1,5 +1,6 @@
 """What operators look at first: how much of what is there, and whether anybody serves it."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -78,6 +79,14 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     halted_keys: int
 
 
+class Glance(msgspec.Struct, frozen=True, kw_only=True):
+    """What a first page shows, from one reading of each."""
+
+    summary: Summary
+    counts: list[Count]
+    halted_keys: int
+
+
 class Sized(msgspec.Struct, frozen=True):
     """A job and how many bytes its payload has as JSON."""
 
@@ -106,9 +115,19 @@ async def sample(link: Link) -> Sample:
     )
 
 
+async def glance(link: Link) -> Glance:
+    """How things are, with the counts that say so."""
+    counts = await stats(link)
+    (keys,) = await link.fetch("halted_keys")
+    return Glance(summary=await _summed(link, counts), counts=counts, halted_keys=keys["count"])
+
+
 async def summary(link: Link) -> Summary:
     """How things are."""
-    counts = await stats(link)
+    return await _summed(link, await stats(link))
+
+
+async def _summed(link: Link, counts: Sequence[Count]) -> Summary:
     (letters,) = await link.fetch("open_letters")
     number = {status: sum(one.count for one in counts if one.status == status) for status in _UNFINISHED}
     oldest = min((one.oldest_at for one in counts if one.status == "pending"), default=None)

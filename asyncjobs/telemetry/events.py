@@ -280,6 +280,13 @@ class BreakerMoved(Event, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class VerbUsed(Event, frozen=True, kw_only=True):
+    verb: str  # of an operator, as `jobs.cancel`
+    by: str
+    target: str
+    outcome: str  # what came of it, or the kind of error
+
+
 class EmbeddedStarted(Event, frozen=True, kw_only=True):
     folder: str
     port: int

@@ -17,6 +17,7 @@ from asyncjobs.errors import LeaseLost, UndecodablePayload
 from asyncjobs.telemetry import events as e
 
 Level = Literal["debug", "info", "warning", "error"]
+Style = Literal["json", "console"]
 
 _LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error")
 _NUMBERS: Final[Mapping[Level, int]] = {
@@ -63,6 +64,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.BreakerHalfOpened: ("info", "asyncjobs.breaker.half_opened"),
     e.BreakerClosed: ("info", "asyncjobs.breaker.closed"),
     e.BreakerMoved: ("warning", "asyncjobs.breaker.moved"),
+    e.VerbUsed: ("info", "asyncjobs.verb.used"),
     e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),
     e.HookRaised: ("error", "asyncjobs.hook.raised"),
     e.ResourceNotClosed: ("error", "asyncjobs.resource.not_closed"),
@@ -112,24 +114,33 @@ def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -
     return end
 
 
-def configure_logs(style: Literal["json", "console"] = "json", *, level: Level = "info", file: TextIO | None = None) -> None:
+def configure_logs(style: Style = "json", *, level: Level = "info", file: TextIO | None = None, of_logging: bool = False) -> None:
     """Let structlog write every line, asyncjobs' and the application's: a JSON object each, or for eyes; to stdout if not told.
 
     For programs that have not configured structlog. Lines of handlers carry `job_id` and `job_type`, those of `ctx.log` the
-    attempt and the correlation id, too. Local variables are in no traceback: they may hold payloads.
+    attempt and the correlation id, too. Local variables are in no traceback: they may hold payloads. With `of_logging` what is
+    logged through the standard library gets the same form, from warnings on (asyncjobs' own from `level` on).
     """
+    out = file or sys.stdout
     for_people = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     errors = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+    made: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[Any] = [errors, structlog.processors.JSONRenderer()] if style == "json" else [for_people]
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *((errors, structlog.processors.JSONRenderer()) if style == "json" else (for_people,)),
-        ],
+        processors=[*made, *last],
         wrapper_class=structlog.make_filtering_bound_logger(_NUMBERS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=file or sys.stdout),
+        logger_factory=structlog.WriteLoggerFactory(file=out),
     )
+    if of_logging:
+        handler = logging.StreamHandler(out)
+        without_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+        handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=[without_meta, *last], foreign_pre_chain=made))
+        logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+        logging.getLogger("asyncjobs").setLevel(_NUMBERS[level])
 
 
 def line(event: e.Event) -> tuple[Level, str, dict[str, Any]]:

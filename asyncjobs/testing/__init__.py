@@ -6,6 +6,7 @@ run_until_idle      run what is due in a database, until nothing is
 assert_enqueued, refute_enqueued    what was enqueued, in a database or a captured block
 override            point an app at a test's database
 server, databases   a PostgreSQL for tests, and a fresh database for each
+Proxy               break, silence and slow down the connections to a database, by what they are for
 MovableClock        move the clock that decides what is due
 Recorder, Auditor, History          what happened, and whether the promises held
 """
@@ -20,6 +21,7 @@ from asyncjobs.testing.history import Applied, History, Joined, Written
 from asyncjobs.testing.idle import run_until_idle
 from asyncjobs.testing.overriding import override
 from asyncjobs.testing.perform import perform
+from asyncjobs.testing.proxy import Proxy
 from asyncjobs.testing.recorder import Recorder
 from asyncjobs.testing.server import server
 
@@ -33,6 +35,7 @@ __all__ = [
     "Joined",
     "MovableClock",
     "PromiseBroken",
+    "Proxy",
     "Recorded",
     "Recorder",
     "Violation",

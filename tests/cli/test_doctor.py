@@ -1,44 +1,49 @@
-"""`asyncjobs doctor` on real databases: healthy, and with something broken."""
+"""`asyncjobs doctor`: what it prints, and how it ends."""
 
 import pytest
 
 from asyncjobs.cli import failures
-from asyncjobs.store.database import Connection, Database
-from asyncjobs.store.doctoring import expected_indexes
+from asyncjobs.model.symptom import Symptom
+from asyncjobs.store.database import Connection
 from tests.support.cli import cli
 from tests.support.factories import insert_job, insert_runner
 
-#: What depends on the machine that runs the tests, and not on the database of the test.
-_OF_THE_MACHINE = {"clocks differ", "connections run out"}
+
+async def test_the_exit_code_is_that_of_the_worst(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    warning, critical, info = (Symptom(severity, "it", "seen", "do") for severity in ("warning", "critical", "info"))
+    for found, code in (([], 0), ([info], 0), ([info, warning], failures.WARNED), ([critical, warning], failures.ALARMED)):
+        monkeypatch.setattr("asyncjobs.admin.doctor.diagnose", lambda *_, found=found, **__: found)
+        said = await cli("doctor", "--json", dsn=dsn)
+        assert (said.code, [one["what"] for one in said.data]) == (code, ["it"] * len(found))
 
 
-async def found(dsn: str) -> dict[str, str]:
-    said = await cli("doctor", "--json", dsn=dsn)
-    worst = {one["severity"] for one in said.data}
-    assert said.code == (failures.ALARMED if "critical" in worst else failures.WARNED if "warning" in worst else 0)
-    return {one["what"]: one["severity"] for one in said.data if one["what"] not in _OF_THE_MACHINE}
-
-
-async def test_a_new_schema_is_healthy(dsn: str) -> None:
-    assert {what: severity for what, severity in (await found(dsn)).items() if what != "autovacuum is off"} == {}
-
-
-@pytest.mark.unaudited("an index is missing, and runners do not exist")
-async def test_a_broken_one_is_told_with_evidence(dsn: str, connection: Connection) -> None:
+async def test_findings_are_a_table_with_evidence_and_remedy(dsn: str, connection: Connection) -> None:
     await connection.execute("DROP INDEX asyncjobs.jobs_due")
+    await insert_runner(connection)
     await insert_job(connection, type="nobodys")
-    symptoms = await found(dsn)
-    assert symptoms["an index is missing"] == "critical"
-    assert symptoms["no runner lives"] == "critical"
-    long_ago = await connection.fetchval("SELECT now() - interval '1 hour'")
-    await insert_runner(connection, beat_at=long_ago)
-    symptoms = await found(dsn)
-    assert symptoms["a runner is silent"] == "warning"
-    assert symptoms["jobs that nobody would run wait"] == "warning"
     said = await cli("doctor", dsn=dsn)
-    assert said.out.splitlines()[0].split() == ["severity", "what", "evidence", "remedy"]
-    assert "jobs_due" in said.out
+    assert said.code == failures.ALARMED
+    head, _, first, *others = said.out.splitlines()
+    assert head.split() == ["severity", "what", "evidence", "remedy"]
+    assert first.startswith("critical")
+    assert "jobs_due" in first
+    assert "`asyncjobs migrate --sql`" in first
+    (unserved,) = [line for line in others if "1 of nobodys in default" in line]
+    assert "start a runner that serves this queue" in unserved
 
 
-async def test_every_index_of_the_migrations_is_known(database: Database) -> None:
-    assert {"jobs_claim", "serialized_jobs_head", "jobs_ended"} <= expected_indexes(database)
+async def test_where_nothing_is_wrong_it_says_so(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asyncjobs.admin.doctor.diagnose", lambda *_, **__: [])
+    assert (await cli("doctor", dsn=dsn)).out == "nothing is wrong\n"
+
+
+async def test_a_schema_that_no_other_verb_opens_is_diagnosed(empty_dsn: str) -> None:
+    said = await cli("doctor", dsn=empty_dsn)
+    assert (said.code, "there is no schema" in said.out) == (failures.ALARMED, True)
+
+
+async def test_a_database_that_is_away_is_one_line() -> None:
+    said = await cli("doctor", dsn="postgresql://nobody:secret@127.0.0.1:1/x")
+    assert said.code == failures.NO_DATABASE
+    assert said.err.startswith("asyncjobs: the database cannot be reached: ")
+    assert (len(said.err.splitlines()), "secret" in said.err) == (1, False)

@@ -10,7 +10,7 @@ from asyncjobs.cli import failures, kit
 from asyncjobs.cli.failures import BadInput, one_line
 from asyncjobs.cli.queue_words import queues_of
 from asyncjobs.cli.target import load
-from asyncjobs.errors import ConfigurationError, UnknownQueue
+from asyncjobs.errors import ConfigurationError, DatabaseUnavailable, UnknownQueue
 from tests.support.cli import call, cli
 
 QUEUES = {"default": Queue("default"), "mail": Queue("mail", concurrency=8, lanes={"fast": 3})}
@@ -101,6 +101,18 @@ def test_unknown_errors_are_code_70_and_say_how_to_see_more() -> None:
         "ZeroDivisionError: division by zero (--debug shows where)",
         failures.BUG,
     )
+
+
+def test_a_pooler_that_refuses_parameters_is_told_with_the_way_through() -> None:
+    refused = (
+        "db:6432 did not answer within 10 s (connect_timeout): unsupported startup parameter: default_transaction_isolation."
+    )
+    message, code = one_line(DatabaseUnavailable(refused))
+    assert message == (
+        f'{refused} That is a pooler: name an app with connect_kwargs={{"statement_cache_size": 0, "server_settings": {{}}}}, '
+        "or the server's own --dsn."
+    )
+    assert code == failures.NO_DATABASE
 
 
 def queues(text: str) -> list[Queue]:

@@ -18,10 +18,9 @@ from asyncjobs import (
 from asyncjobs.runtime import breakers
 from asyncjobs.store.database import Link
 from asyncjobs.telemetry.events import BreakerOpened
-from asyncjobs.testing import Recorder, perform
+from asyncjobs.testing import Proxy, Recorder, perform
 from tests.support.breaker_app import App, DownError, enter, fail
 from tests.support.eventually import eventually
-from tests.support.proxy import Proxy
 
 
 @pytest.fixture(autouse=True)

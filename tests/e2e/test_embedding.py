@@ -14,9 +14,9 @@ import pytest
 
 from asyncjobs import AsyncJobs, Job, JobHandle
 from asyncjobs.store.database import Connection, quote_identifier
+from asyncjobs.testing import Proxy
 from tests.support.eventually import Stopwatch, eventually
 from tests.support.program import Program
-from tests.support.proxy import Proxy
 
 GRACE_SECONDS = 0.3
 

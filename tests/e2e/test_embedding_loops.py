@@ -9,8 +9,8 @@ import pytest
 
 from asyncjobs import AsyncJobs, DatabaseUnavailable, JobRouter, NotOpen, Queue, Runner, UsageError, WrongLoop
 from asyncjobs.store.database import Connection, quote_identifier
+from asyncjobs.testing import Proxy
 from tests.support.eventually import eventually, patience
-from tests.support.proxy import Proxy
 from tests.support.steps import cancelled_at
 
 

@@ -9,9 +9,9 @@ import pytest
 from asyncjobs import AsyncJobs, JobContext, Queue, Runner
 from asyncjobs.store.database import Connection, quote_identifier
 from asyncjobs.telemetry.events import Event, RunnerStopped
+from asyncjobs.testing import Proxy
 from tests.support.eventually import Stopwatch, eventually
 from tests.support.program import Program
-from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.hurried
 

@@ -1,10 +1,14 @@
 """Behind a pooler that shares connections between transactions: no LISTEN, no statement cache, all promises."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 
+import asyncpg
 import pytest
 
 from asyncjobs import AsyncJobs, ConfigurationError
+from asyncjobs.store.database import Database
+from asyncjobs.store.migrate import migrate
 from asyncjobs.telemetry.events import DutyPassed, ListenerFellBack
 from asyncjobs.testing import Recorder
 from tests.support.pgbouncer import pgbouncer
@@ -68,3 +72,24 @@ async def test_duties_are_done_under_leases_and_around_the_pooler_under_advisory
     async with jobs.runner():
         event = await recorder.wait_for(DutyPassed, lambda event: event.duty == "prune")
     assert not event.failed
+
+
+async def test_migrations_through_a_pooler_leave_no_lock(empty_dsn: str) -> None:
+    async with pgbouncer(empty_dsn) as through:
+        database = Database(through, connect_kwargs=TRANSACTION_POOLING)
+        done = await asyncio.gather(*(migrate(database) for _ in range(5)))
+        assert sum(map(bool, done)) == 1
+        connection = await asyncpg.connect(empty_dsn)
+        assert await connection.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+        await connection.close()
+
+
+async def test_the_doctor_sees_a_pooler_that_swallows_notifications_and_only_that(pooled_dsn: str, dsn: str, schema: str) -> None:
+    async def found(to: str, listen_dsn: str | None = None) -> list[str]:
+        symptoms = await AsyncJobs(to, schema=schema, listen_dsn=listen_dsn).admin.doctor()
+        return [one.what for one in symptoms if "pooler" in one.what or one.severity == "critical"]
+
+    assert await found(pooled_dsn) == ["a pooler is in the way of LISTEN"]
+    assert await found(pooled_dsn, listen_dsn=dsn) == []
+    async with pgbouncer(dsn, mode="session") as by_session:
+        assert await found(by_session) == []

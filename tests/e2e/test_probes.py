@@ -13,8 +13,8 @@ import pytest
 from asyncjobs import AsyncJobs
 from asyncjobs.integrations.probes import serve_probes
 from asyncjobs.runtime.health import Health, RunnerHealth
+from asyncjobs.testing import Proxy
 from tests.support.eventually import eventually
-from tests.support.proxy import Proxy
 
 
 def ask(port: int, path: str) -> tuple[int, str]:
@@ -81,6 +81,26 @@ async def test_app_that_only_enqueues_is_ready_when_it_is_open(dsn: str) -> None
             assert await probe(runs_port, "/ready") == (503, "no runner has started")
 
 
+async def test_process_that_is_to_run_jobs_is_ready_only_while_a_runner_runs(dsn: str) -> None:
+    jobs = AsyncJobs(dsn, notify="poll")
+    assert jobs.health(runs=True).problems == ["the app is not open"]
+    async with jobs:
+        assert jobs.health().is_ready, "it can enqueue"
+        assert jobs.health(runs=True).problems == ["no runner has started"]
+        async with jobs.runner():
+            assert jobs.health(runs=True).is_ready
+        assert jobs.health(runs=True).problems == ["no runner has started"]
+        assert jobs.health(runs=True).is_alive
+    seen: list[bool] = []
+
+    async def served() -> None:  # what answers requests, once the start-up of the lifespan is over
+        seen.append(jobs.health(runs=True).is_ready)
+
+    async with jobs.lifespan(None):
+        await served()
+    assert seen == [True]
+
+
 async def test_loop_that_stands_still_is_not_ready_at_once_and_dead_after_the_limit(dsn: str) -> None:
     jobs = AsyncJobs(dsn, heartbeat=0.1, runner_timeout=30, stall_after=0.2, stall_limit=2)
     with serve_probes(jobs, host="127.0.0.1", port=0) as port:
@@ -111,8 +131,9 @@ async def test_client_that_says_nothing_holds_up_nobody(dsn: str) -> None:
 def runner(**changes: object) -> RunnerHealth:
     fields = {
         "id": 7, "queues": ["default"], "notify": "listen", "is_listening": True, "running": 0, "waiting": 0, "stuck": 0,
-        "free_slots": 1, "unwritten": 0, "answered_age_seconds": 0.0, "beat_age_seconds": 0.0, "loop_stalled_seconds": 0.0,
-        "is_alive": True, "leases": [], "schedules_age_seconds": None, "is_confirmed": True, "is_stopping": False, "error": None,
+        "free_slots": 1, "unwritten": 0, "answered_age_seconds": 0.0, "turn_age_seconds": 0.0, "beat_age_seconds": 0.0,
+        "loop_stalled_seconds": 0.0, "is_alive": True, "leases": [], "schedules_age_seconds": None, "is_confirmed": True,
+        "is_stopping": False, "error": None,
     }  # fmt: skip
     return RunnerHealth(**{**fields, **changes})  # type: ignore[arg-type]
 
@@ -125,6 +146,7 @@ def runner(**changes: object) -> RunnerHealth:
         ({"is_listening": False}, "its listener is not connected"),
         ({"is_confirmed": False}, "it may have been declared dead: no beat was confirmed for too long"),
         ({"error": "ConnectionError"}, "the last call of the database failed"),
+        ({"turn_age_seconds": 61.0}, "the loop that claims jobs and writes outcomes stands still"),
     ],
 )
 def test_problems_say_why_it_is_not_ready(changes: dict[str, object], problem: str) -> None:

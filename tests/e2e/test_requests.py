@@ -14,11 +14,10 @@ from asyncjobs.runtime import attempts
 from asyncjobs.store import requests
 from asyncjobs.store.database import Connection, Link
 from asyncjobs.telemetry.events import AttemptStarted, HandlerStuck, OutcomeWritten
-from asyncjobs.testing import Recorder
+from asyncjobs.testing import Proxy, Recorder
 from tests.programs import worker
 from tests.support.eventually import Stopwatch, eventually
 from tests.support.program import Program
-from tests.support.proxy import Proxy
 
 POLL_SECONDS = 2.0
 

@@ -8,10 +8,10 @@ import pytest
 
 from asyncjobs.model.job import Job
 from asyncjobs.store.database import Connection
+from asyncjobs.testing import Proxy
 from tests.programs import worker
 from tests.support.eventually import Stopwatch, eventually
 from tests.support.program import Program
-from tests.support.proxy import Proxy
 
 #: runner_timeout, two looks of a rescuer that are up to 10 % late, and time for a slow machine.
 RESCUED_SECONDS = 1.2 + 2 * 0.22 + 1.5

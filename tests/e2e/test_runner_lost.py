@@ -9,9 +9,8 @@ import pytest
 from asyncjobs import AsyncJobs, JobContext
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, ClaimWasLost, RunnerLostItself, RunnerRegistered
-from asyncjobs.testing import Recorder
+from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import eventually
-from tests.support.proxy import Proxy
 
 SHORT = {"heartbeat": 0.1, "runner_timeout": 0.6, "rescue_interval": 0.1, "promote_interval": 0.2}
 

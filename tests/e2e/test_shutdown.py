@@ -12,9 +12,8 @@ import pytest
 from asyncjobs import AsyncJobs, JobContext, Queue
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptStarted, ClaimWasLost, DatabaseFailed, JobsClaimed, RunnerStopped
-from asyncjobs.testing import Recorder
+from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import Stopwatch, eventually, patience
-from tests.support.proxy import Proxy
 
 pytestmark = [pytest.mark.matrix("loop"), pytest.mark.hurried]
 

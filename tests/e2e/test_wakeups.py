@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from asyncjobs.store.database import Connection
+from asyncjobs.testing import Proxy
 from tests.programs import worker
 from tests.support.eventually import patience
 from tests.support.program import Program
-from tests.support.proxy import Proxy
 
 #: After a silent partition the listener is replaced within keepalive + 10 % + 2 s; then everybody is woken.
 KEEPALIVE = 1.0

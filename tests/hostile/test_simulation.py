@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.mutants import MUTANTS
 
-_SHORT = 2
+_SHORT = 3
 _PROOF = 2000
 _CHUNK = 100
 

@@ -13,9 +13,9 @@ from asyncjobs.runtime import points
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, JobsGivenBack, OutcomeWritten
+from asyncjobs.testing import Proxy
 from tests.support.acking import Acking, acking
 from tests.support.eventually import eventually
-from tests.support.proxy import Proxy
 
 
 @pytest.fixture

@@ -14,11 +14,10 @@ from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import DutyPassed, Events, LeaseAcquired, LeaseEnded, ServicePassFailed
-from asyncjobs.testing import Recorder
+from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import Stopwatch, eventually
 from tests.support.factories import insert_runner
 from tests.support.leasing import lease
-from tests.support.proxy import Proxy
 from tests.support.services import running
 
 Kind = Literal["lease", "advisory", "everyone", "share"]

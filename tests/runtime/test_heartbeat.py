@@ -15,10 +15,9 @@ from asyncjobs.runtime.heartbeat import Heartbeat, MainLoop
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, LoopStalled, RunnerLostItself, ServicePassFailed
-from asyncjobs.testing import Recorder
+from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import eventually, patience
 from tests.support.factories import insert_runner
-from tests.support.proxy import Proxy
 
 BEAT = 0.05
 WAITS = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'asyncjobs heartbeat' AND wait_event_type = 'Lock')"
@@ -332,3 +331,14 @@ async def test_registration_beats_and_leaving_round_trip(database: Database) -> 
     await runners.leave(link, runner_id)
     assert (await runners.look(link)).beats == {}
     await link.close()
+
+
+async def test_beats_notify_nobody(database: Database, runner: int, connection: Connection) -> None:
+    heard: list[object] = []
+    await connection.add_listener(database.channel, lambda *args: heard.append(args[3]))
+    watched = Watched(database)
+    async with watched.following(runner) as heartbeat:
+        await eventually(lambda: heartbeat.beats >= 5, description="five beats")
+    await connection.execute("SELECT pg_notify($1, 'last')", database.channel)
+    await eventually(lambda: heard, description="a notification")
+    assert heard == ["last"]

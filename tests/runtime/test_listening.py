@@ -15,9 +15,8 @@ from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.store.listener import Listener
 from asyncjobs.telemetry.events import Events, ListenerConnected, ListenerFellBack, ListenerLost, ServicePassFailed
-from asyncjobs.testing import Recorder
+from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import eventually, patience
-from tests.support.proxy import Proxy
 from tests.support.services import Woken, running
 
 

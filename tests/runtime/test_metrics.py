@@ -14,11 +14,10 @@ from asyncjobs.runtime.metrics import Metrics, Rollup
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import Events, JobsRescued, ServicePassFailed
-from asyncjobs.testing import Recorder
+from asyncjobs.testing import Proxy, Recorder
 from tests.support.claims import a_claimed, an_ack
 from tests.support.eventually import eventually
 from tests.support.factories import insert_job
-from tests.support.proxy import Proxy
 from tests.support.services import running
 
 ENDINGS = {"completed": None, "scheduled": Snooze(3600), "dead": Dead("no"), "cancelled": Cancel("no")}

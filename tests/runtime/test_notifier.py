@@ -6,9 +6,8 @@ import pytest
 from asyncjobs.runtime.notifier import Notifier
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, ServicePassFailed
-from asyncjobs.testing import Recorder
+from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import eventually, patience
-from tests.support.proxy import Proxy
 from tests.support.services import running
 
 

@@ -11,10 +11,9 @@ from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, JobsRescued, RunnerDied, ServicePassFailed
-from asyncjobs.testing import MovableClock, Recorder
+from asyncjobs.testing import MovableClock, Proxy, Recorder
 from tests.support.eventually import Stopwatch, eventually, patience
 from tests.support.factories import insert_job, insert_runner
-from tests.support.proxy import Proxy
 from tests.support.services import Woken, running
 
 

@@ -1,24 +1,24 @@
 """The application of a simulated process: jobs that do as their payload says, a duty, a schedule."""
 
 import asyncio
-from typing import Any
 
 from asyncjobs import AsyncJobs, Backoff, Dead, DutyContext, JobContext, Queue, Snooze
-from tests.simulation.world import Process
+from tests.simulation.course import Course
+from tests.simulation.process import Process
 
 
 class HandlerError(Exception):
     """What a handler raises that was told to."""
 
 
-def make_app(process: Process, passes: list["Pass"], **settings: Any) -> AsyncJobs:
+def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJobs:
     """The app of this process; `passes` is where its duty is noted."""
     jobs = AsyncJobs(
-        "postgresql://simulated/world", queues=[Queue("default", concurrency=3), Queue("side", concurrency=2)],
-        heartbeat=2, runner_timeout=12, metrics_interval=60, grace=3, **settings,
+        "postgresql://simulated/world", queues=[Queue("default", concurrency=course.concurrency), Queue("side", concurrency=2)],
+        heartbeat=3, runner_timeout=9, lease_expiry=6, lease_renew=2, lease_trust=4, lease_observe=5,
+        metrics_interval=60, grace=3, **course.settings,
     )  # fmt: skip
 
-    @jobs.job("act", backoff=Backoff(1, maximum=4), max_attempts=4)
     async def act(ctx: JobContext, plan: list[str], seconds: float, number: int) -> int:
         await asyncio.sleep(seconds)
         what = plan[min(ctx.attempt, len(plan)) - 1]
@@ -30,11 +30,16 @@ def make_app(process: Process, passes: list["Pass"], **settings: Any) -> AsyncJo
             return Snooze(0.5)  # type: ignore[return-value]
         return number
 
-    @jobs.job("tick")
-    async def tick() -> None:
-        await asyncio.sleep(0.1)
+    jobs.job("act", backoff=Backoff(0.5, maximum=1), max_attempts=3)(act)
+    jobs.job("halting", backoff=Backoff(0.5, maximum=1), max_attempts=2, on_dead="halt")(act)
 
-    jobs.schedule("ticks", tick.new(), every=7)
+    if course.has_schedule:
+
+        @jobs.job("tick")
+        async def tick() -> None:
+            await asyncio.sleep(0.1)
+
+        jobs.schedule("ticks", tick.new(), every=5)
 
     @jobs.duty("single", every=1.0)
     async def single(_ctx: DutyContext) -> None:

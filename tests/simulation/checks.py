@@ -1,24 +1,28 @@
 """What must be so when a simulated world has come to its end."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from asyncjobs.model.status import FINAL
 from asyncjobs.store.database import Database
-from asyncjobs.telemetry.events import OutcomeWritten
+from asyncjobs.telemetry.events import AttemptEnded, OutcomeWritten
 from asyncjobs.testing import Recorder
 from asyncjobs.testing.attempts import Attempt, Place, out_of_order, overlapping, uncounted
 from asyncjobs.testing.history import History
 from tests.simulation.app import Pass
 from tests.simulation.client import Client
+from tests.simulation.process import Process
 from tests.simulation.server import Server
-from tests.simulation.world import Process
+
+#: Within which time a job starts that can.
+_PROMPT_SECONDS: Final = 1.5
 
 
 def violations(server: Server, recorder: Recorder, client: Client, passes: list[Pass], home: Mapping[int, Process]) -> list[str]:
     """Everything that is wrong, in words."""
     return [
         *_tables(server), *_events(server, recorder), *_lost(server, client), *_twice(server), *_passes(passes),
-        *_beside(recorder, home), *_fenced(recorder),
+        *_beside(recorder, home), *_fenced(recorder), *_moves(server, client),
     ]  # fmt: skip
 
 
@@ -77,7 +81,7 @@ def _lost(server: Server, client: Client) -> list[str]:
 
 def _twice(server: Server) -> list[str]:
     numbers = server.fetch(
-        "SELECT payload->>'number' AS number, count(*) FROM asyncjobs.jobs WHERE type = 'act' AND (payload->>'number')::int > 0"
+        "SELECT payload->>'number' AS number, count(*) FROM asyncjobs.jobs WHERE type <> 'tick' AND (payload->>'number')::int > 0"
         " GROUP BY 1 HAVING count(*) > 1"
     )
     ticks = server.fetch(
@@ -102,3 +106,49 @@ def _passes(passes: list[Pass]) -> list[str]:
 
 def _was_unseen(*both: Pass) -> bool:
     return any(_is_unseen(one.process, one.began_at - 1.0, one.ended_at or one.began_at) for one in both)
+
+
+def _moves(server: Server, client: Client) -> list[str]:
+    """Changes of a job's status that no rule allows, by what the server noted of each."""
+    found: list[str] = []
+    for row in server.fetch("SELECT * FROM asyncjobs.simulated_moves ORDER BY number"):
+        what, counted = f"job {row['job_id']} went from {row['was']} to {row['is_now']}", row["attempts"] - row["attempts_were"]
+        if row["is_now"] == "processing":
+            if row["was"] != "pending" or row["token"] in {None, row["token_was"]}:
+                found.append(f"P2: {what} with token {row['token']} after {row['token_was']}")
+            if counted != 1:
+                found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")
+            if row["is_paused"]:
+                found.append(f"pause: {what} while it was paused")
+        elif row["was"] == "processing":
+            is_refund = row["is_now"] == "scheduled" or (row["is_now"] in {"pending", "paused"} and counted)
+            if counted != (-1 if is_refund else 0):
+                found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")
+        elif row["was"] in FINAL and row["is_now"] not in FINAL and row["job_id"] not in client.retried:
+            found.append(f"P1: {what}, and nobody started it over")
+    return found
+
+
+def untimely(server: Server, recorder: Recorder, client: Client) -> list[str]:
+    """Attempts that began later than they could, in a world where nothing fails and no slot is wanting."""
+    sql = Database(server.dsn).sql
+    line: dict[str, list[int]] = {}
+    for row in server.fetch(sql("audit_line")):
+        line.setdefault(row["serialization_key"], []).append(row["job_id"])
+    before: dict[int, list[int]] = {id: ids[:at] for ids in line.values() for at, id in enumerate(ids)}
+    delays = {event.token: event.delay_seconds for event in recorder.of(AttemptEnded)}
+    ends: dict[int, float] = {}
+    ready: dict[int, float] = dict(client.due)
+    attempts = recorder.attempts()
+    for attempt in attempts:
+        if attempt.ended_at is not None:
+            ends[attempt.job_id] = attempt.ended_at
+    found: list[str] = []
+    for attempt in attempts:
+        if attempt.job_id in ready:
+            may_start_at = max([ready[attempt.job_id], *(ends.get(id, 0.0) for id in before.get(attempt.job_id, ()))])
+            if attempt.started_at > may_start_at + _PROMPT_SECONDS:
+                late = attempt.started_at - may_start_at
+                found.append(f"P6: attempt {attempt.number} of job {attempt.job_id} began {late:.1f} s after it could")
+            ready[attempt.job_id] = (attempt.ended_at or 0.0) + delays.get(attempt.token, 0.0)
+    return found

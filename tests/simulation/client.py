@@ -9,69 +9,122 @@ from typing import Any
 from asyncjobs import AsyncJobs
 from asyncjobs.errors import AsyncJobsError
 from asyncjobs.store.failures import DATABASE_ERRORS
-from tests.simulation.world import Process
+from tests.simulation.course import Course
+from tests.simulation.process import Process
 
 _ERRORS = (AsyncJobsError, *DATABASE_ERRORS)
 
 
 class Client:
-    """Enqueues through an open app."""
+    """Enqueues through an open app, and acts as its operator."""
 
-    def __init__(self, process: Process, jobs: AsyncJobs, random: Random) -> None:
+    def __init__(self, process: Process, jobs: AsyncJobs, random: Random, course: Course) -> None:
         self.process = process
         self.jobs = jobs
         self.random = random
         self.accepted: dict[int, list[int]] = {}  # number -> ids that the enqueue said
+        self.due: dict[int, float] = {}  # id -> when it was accepted and due
+        self.retried: set[int] = set()  # ids that an operator started over, perhaps
         self.is_done = False
+        self._course = course
         self._number = 0
 
-    async def work(self, count: int, pause: float) -> None:
-        """So many enqueues, so many seconds apart."""
-        ways: list[Callable[[], Awaitable[None]]] = [self._plain, self._keyed, self._delayed, self._many, self._here, self._dedup]
-        ways += [self._plain, self._keyed, self._cancel]
-        for _ in range(count):
-            await asyncio.sleep(self.random.expovariate(1 / pause))
-            with contextlib.suppress(*_ERRORS):
-                await self.random.choice(ways)()
+    async def work(self) -> None:
+        """All of it, some of it at the same time."""
+        course = self._course
+        ways: list[Callable[[], Awaitable[None]]] = [getattr(self, "_" + way) for way in course.ways]
+        under_way: list[asyncio.Task[None]] = []
+        try:
+            while self._number < course.jobs:
+                await asyncio.sleep(self.random.expovariate(course.jobs / course.seconds))
+                way = self.random.choice(ways)
+                together = self.random.choice([1, 1, 1, 3])
+                under_way += [asyncio.create_task(self._go(way)) for _ in range(together)]
+            await asyncio.gather(*under_way)
+        finally:
+            for task in under_way:
+                task.cancel()
+        await self._clear_up()
+
+    async def _go(self, way: Callable[[], Awaitable[None]]) -> None:
+        with contextlib.suppress(*_ERRORS):
+            await way()
+
+    async def _clear_up(self) -> None:
+        """Nothing stays paused, or halted."""
         self.is_done = True
+        while True:
+            with contextlib.suppress(*_ERRORS):
+                for pause in await self.jobs.admin.pauses():
+                    await self.jobs.admin.resume(**{pause.kind: pause.name})
+                for key in await self.jobs.admin.keys() if "halt" in self._course.ways else ():
+                    if key.halted_at is not None:
+                        await self.jobs.admin.release_key(key.key)
+            await asyncio.sleep(4.0 if {"pause", "halt"} & set(self._course.ways) else 1000.0)
 
     def _new(self, **options: Any) -> Any:
         self._number += 1
-        plan = self.random.choice([["ok"]] * 6 + [["fail", "ok"], ["fail"], ["die"], ["snooze"], ["fail", "snooze"]])
-        seconds = self.random.choice([0.0, 0.01, 0.3, 2.0, 8.0])
-        payload = {"plan": plan, "seconds": seconds, "number": self._number}
+        plan = list(self.random.choice(self._course.plans))
+        payload = {"plan": plan, "seconds": self.random.choice(self._course.durations), "number": self._number}
         return self._number, "act", payload, {"queue": self.random.choice(["default", "default", "side"]), **options}
 
-    async def _enqueue(self, **options: Any) -> int:
-        number, type, payload, given = self._new(**options)
-        handle = await self.jobs.enqueue(type, payload, **given)
+    async def _enqueue(self, job_type: str = "act", **options: Any) -> int:
+        number, _, payload, given = self._new(**options)
+        handle = await self.jobs.enqueue(job_type, payload, **given)
         self.accepted.setdefault(number, []).append(handle.id)
+        self.due.setdefault(handle.id, self.process.world.now + (options.get("delay") or 0.0))
         return handle.id
+
+    def _key(self) -> str:
+        return self.random.choice(self._course.keys)
 
     async def _plain(self) -> None:
         await self._enqueue(priority=self.random.choice([100, 100, 1]))
 
     async def _keyed(self) -> None:
-        await self._enqueue(serialization_key=self.random.choice("abc"))
+        await self._enqueue(serialization_key=self._key())
 
     async def _delayed(self) -> None:
-        key = self.random.choice([None, "a", "b"])
-        await self._enqueue(delay=self.random.choice([0.2, 3.0, 11.0]), serialization_key=key)
+        key = self.random.choice([None, self._key(), self._key()])
+        await self._enqueue(delay=self.random.choice([0.2, 1.0, 3.0]), serialization_key=key)
 
     async def _many(self) -> None:
         await asyncio.gather(*(self._keyed() if self.random.random() < 0.5 else self._plain() for _ in range(4)))
 
     async def _dedup(self) -> None:
-        await self._enqueue(dedup_key=self.random.choice("xy"))
+        await self._enqueue(dedup_key=self.random.choice("xy"), serialization_key=self.random.choice([None, self._key()]))
 
     async def _cancel(self) -> None:
-        job_id = await self._enqueue(serialization_key=self.random.choice([None, "a"]), delay=self.random.choice([None, 1.0]))
+        job_id = await self._enqueue(
+            serialization_key=self.random.choice([None, self._key()]), delay=self.random.choice([None, 1.0])
+        )
         await asyncio.sleep(self.random.random())
         await self.jobs.admin.cancel(job_id)
 
+    async def _halt(self) -> None:
+        """A job of which the key halts when it dies; perhaps started over."""
+        job_id = await self._enqueue("halting", serialization_key=self._key())
+        if self.random.random() < 0.5:
+            await self._start_over(job_id)
+
+    async def _retry(self) -> None:
+        await self._start_over(await self._enqueue(serialization_key=self.random.choice([None, self._key()])))
+
+    async def _start_over(self, job_id: int) -> None:
+        await asyncio.sleep(self.random.choice([0.5, 3.0]))
+        self.retried.add(job_id)
+        await self.jobs.admin.retry(job_id)
+
+    async def _pause(self) -> None:
+        what = self.random.choice([{"key": self._key()}, {"type": "act"}, {"queue": "default"}])
+        await self.jobs.admin.pause(**what)
+        await self._enqueue(serialization_key=self.random.choice([None, self._key()]))
+        await asyncio.sleep(self.random.choice([0.1, 2.0]))
+        await self.jobs.admin.resume(**what)
+
     async def _here(self) -> None:
         """In a transaction of its own, which may be rolled back, and may take its time."""
-        number, type, payload, options = self._new(serialization_key=self.random.choice([None, "a", "c"]))
+        number, type, payload, options = self._new(serialization_key=self.random.choice([None, self._key(), self._key()]))
         connection = await self.process.world.connect(self.process, "application", 5.0)
         try:
             with contextlib.suppress(_RolledBack):
@@ -81,6 +134,7 @@ class Client:
                     if self.random.random() < 0.3:
                         raise _RolledBack
                 self.accepted.setdefault(number, []).append(handle.id)
+                self.due.setdefault(handle.id, self.process.world.now)
         finally:
             connection.terminate()
 

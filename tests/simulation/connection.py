@@ -16,7 +16,8 @@ import asyncpg
 from asyncjobs.store.database import Database
 
 if TYPE_CHECKING:
-    from tests.simulation.world import Process, World
+    from tests.simulation.process import Process
+    from tests.simulation.world import World
 
 Work = Callable[[Any], Awaitable[Any]]
 
@@ -34,6 +35,7 @@ class Call:
         self.task: asyncio.Task[Any] | None = None  # in the real loop, once it is carried out
         self.is_abandoned = False  # nobody waits for the answer
         self.is_dropped = False  # it never arrives at the server
+        self.at_answer: Callable[[], object] | None = None  # what happens when the server has done it
 
 
 class Connection:

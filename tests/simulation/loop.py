@@ -10,9 +10,11 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Any, TypeVarTuple, cast
+from typing import Any, Final, TypeVarTuple, cast
 
 Ts = TypeVarTuple("Ts")
+
+_NEVER: Final = float("inf")
 
 
 class SimTask(asyncio.Task[Any]):
@@ -46,15 +48,15 @@ class SimLoop(asyncio.AbstractEventLoop):
     @property
     def is_ready(self) -> bool:
         """Whether a callback is due now."""
-        self._ripen()
-        return bool(self._ready)
+        return bool(self._ready) or self.next_at <= self._clock()
 
     @property
     def next_at(self) -> float:
         """When the next timer is due."""
-        while self._timers and self._timers[0][2].cancelled():
-            heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else float("inf")
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+        return timers[0][0] if timers else _NEVER
 
     def step(self) -> None:
         """One turn: everything that is ready now."""
@@ -63,13 +65,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         try:
             for _ in range(len(self._ready)):
                 handle = self._ready.popleft()
-                if not handle.cancelled():
+                if not handle._cancelled:
                     handle._run()
         finally:
             asyncio._set_running_loop(None)
 
     def _ripen(self) -> None:
-        while self.next_at <= self.time():
+        now = self._clock()
+        while self.next_at <= now:
             self._ready.append(heapq.heappop(self._timers)[2])
 
     # What asyncio asks of a loop.

@@ -15,9 +15,11 @@ from unittest.mock import patch
 
 import asyncpg
 
+from asyncjobs import runner
 from asyncjobs.runtime.heartbeat import BeatThread, Heartbeat
 from tests.simulation.loop import SimLoop
-from tests.simulation.world import Process, World
+from tests.simulation.process import Process
+from tests.simulation.world import World
 
 
 @contextmanager
@@ -52,5 +54,6 @@ def simulated(world: World) -> Generator[None]:
         patch.object(secrets, "token_hex", lambda length=16: f"{chance.getrandbits(8 * length):x}"),
         patch.object(asyncpg, "connect", connect),
         patch.object(Heartbeat, "thread_class", Thread),
+        patch.object(runner, "version", lambda _name: "simulated"),
     ):
         yield

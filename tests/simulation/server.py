@@ -1,52 +1,45 @@
 """The real PostgreSQL behind a simulated world: sessions, one statement at a time, its clock, and what it notifies.
 
-Everything happens in a real event loop that runs only while a statement is carried out.
+What costs is left out: a world begins with the tables emptied row by row, since a TRUNCATE makes every session plan everything
+anew (a seed took 3.1 s of both processes' time so, 1.3 of it the server's); sessions are used again in the same role, with their
+plans; the clock is a setting that travels with the statement; whether a statement waits for a lock is told by its process.
 """
 
 import asyncio
-import re
-import time
+from collections import defaultdict
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
 
 from asyncjobs.store.database import Database
+from tests.simulation.schema import ADDED, FUNCTIONS, name_of, simulated
+from tests.simulation.wire import Wire, make_real_loop
 
 #: What the server would do by itself after a real time, it does at once; what depends on statistics does not change on the way.
 _SETTINGS: Final = {
     "deadlock_timeout": "1ms",
     "plan_cache_mode": "force_generic_plan",
     "default_transaction_isolation": "read committed",
+    **dict.fromkeys(("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_hashagg"), "off"),
 }
-_LOCK_TIMEOUT: Final = re.compile(r"(lock_timeout'?(?:,| TO| =) ')[0-9]+m?s(')")
-_FUNCTIONS: Final = """
-SELECT pg_get_functiondef(p.oid) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'asyncjobs'
-WHERE p.prokind = 'f'
-"""
-_CLOCK: Final = """
-CREATE TABLE asyncjobs.simulated_clock (at timestamptz NOT NULL);
-INSERT INTO asyncjobs.simulated_clock VALUES ('2026-01-01 00:00:00+00');
-CREATE OR REPLACE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
-RETURN (SELECT c.at FROM asyncjobs.simulated_clock AS c)
-"""
-#: Beginnings of the names of statements that may notify.
-_NOTIFYING: Final = ("send_", "commit", "finish", "enqueue", "advance", "promote_", "end_", "re", "settle")
-_SET_CLOCK: Final = "UPDATE asyncjobs.simulated_clock SET at = timestamptz '2026-01-01 00:00Z' + $1 * interval '1 microsecond'"
+_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _TABLES: Final = """
-SELECT string_agg(format('%I.%I', t.schemaname, t.tablename), ', ' ORDER BY t.tablename) FROM pg_tables AS t
-WHERE t.schemaname = 'asyncjobs' AND t.tablename NOT IN ('simulated_clock', 'migrations')
+SELECT format('DELETE FROM %I.%I', t.schemaname, t.tablename) FROM pg_tables AS t
+WHERE t.schemaname = 'asyncjobs' AND t.tablename <> 'migrations' ORDER BY t.tablename
 """
 _SEQUENCES: Final = """
-SELECT format('ALTER SEQUENCE %I.%I RESTART', s.schemaname, s.sequencename) FROM pg_sequences s WHERE s.schemaname = 'asyncjobs'
+SELECT format('SELECT setval(%L, %s, false)', format('%I.%I', s.schemaname, s.sequencename), s.start_value)
+FROM pg_sequences s WHERE s.schemaname = 'asyncjobs' ORDER BY s.sequencename
 """
-
-
-class _RealLoop(asyncio.SelectorEventLoop):
-    """Goes by the real clock, whatever `time.monotonic` is made to say."""
-
-    def time(self) -> float:
-        return time.perf_counter()
+#: How long a session may sleep in silence before it is asked whether it waits for a lock, and until its time-outs have struck.
+_SILENT_SECONDS: Final = 0.002
+#: The same where its process cannot be seen.
+_UNSEEN_SECONDS: Final = 0.03
+#: Worlds between two cleanings of the tables.
+_VACUUM_EVERY: Final = 25
 
 
 class Server:
@@ -54,115 +47,178 @@ class Server:
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
-        self.loop = _RealLoop()
+        self.loop = make_real_loop()
         self.connect: Callable[..., Any] = asyncpg.connect
-        self._free: list[Any] = []
-        self._clock = -1.0
+        self._free: defaultdict[str, list[Any]] = defaultdict(list)
+        self._at = str(_START)
+        self._worlds = 0
+        self._definitions: dict[str, str] = {}  # of the schema's functions, as they are
+        self._gated: set[Any] = set()  # sessions that were told of a gate
+        self._asleep: dict[int, str] = {}  # by process: how often it had run when it went to sleep
         self._heard: list[tuple[int, str, str]] = []
+        self._notified: set[int] = set()  # sessions whose transactions did
         self._session_of: dict[int, Any] = {}
-        self._monitor: Any = self.do(self._open())
-        self.do(self._prepare())
+        self._monitor: Any = self._open()
+        self._prepare()
 
-    def do(self, coroutine: Any) -> Any:
-        """The coroutine's result."""
-        return self.loop.run_until_complete(coroutine)
+    def do(self, session: Any, coroutine: Any) -> Any:
+        """The coroutine's result, which comes from this session (None: from one that it opens)."""
+        task = self.loop.create_task(coroutine)
+        self.loop.run_on(_wire(session), task)
+        return task.result()
 
-    async def _open(self) -> Any:
-        settings = {**_SETTINGS, "application_name": "simulation"}
-        session = await self.connect(self.dsn, server_settings=settings, command_timeout=60)
+    def _open(self) -> Any:
+        settings = {**_SETTINGS, "application_name": "simulation", "simulated.at": str(_START), "simulated.gate": ""}
+        session = self.do(None, self.connect(self.dsn, server_settings=settings, ssl=False))
         self._session_of[session.get_server_pid()] = session
+        session.add_log_listener(self._note)
         return session
 
-    async def _prepare(self) -> None:
-        monitor = self._monitor
-        await monitor.execute(_CLOCK)
-        for (definition,) in await monitor.fetch(_FUNCTIONS):
-            changed = _LOCK_TIMEOUT.sub(r"\g<1>1ms\2", definition).replace("clock_timestamp()", "asyncjobs.clock()")
+    def _note(self, session: Any, notice: Any) -> None:
+        if notice.message == "notified":
+            self._notified.add(session.get_server_pid())
+
+    def _prepare(self) -> None:
+        self.run(ADDED)
+        for (found,) in self.fetch(FUNCTIONS):
+            definition = found.replace('"asyncjobs".', "asyncjobs.")
+            self._definitions[name_of(definition)] = definition
+            changed = simulated(definition)
             if changed != definition:
-                await monitor.execute(changed)
-        tables = await monitor.fetchval(_TABLES)
-        restarts = [row[0] for row in await monitor.fetch(_SEQUENCES)]
-        self._empty = ";".join([f"TRUNCATE {tables}", *restarts])
-        await monitor.add_listener(Database(self.dsn).channel, self._hear)
+                self.run(changed)
+        self._tables = ";".join(row[0] for row in self.fetch(_TABLES))
+        self._sequences = ";".join(row[0] for row in self.fetch(_SEQUENCES))
+        self.do(self._monitor, self._monitor.add_listener(Database(self.dsn).channel, self._hear))
 
     def _hear(self, _connection: Any, pid: int, channel: str, payload: object) -> None:
         self._heard.append((pid, str(payload), channel))
 
     def empty(self) -> None:
         """A world begins: nothing is in there."""
-        self.do(self._monitor.execute(self._empty))
+        self.run(f"SET session_replication_role = replica; {self._tables}; {self._sequences}; RESET session_replication_role")
+        if self._worlds % _VACUUM_EVERY == 0:
+            self.run("VACUUM (TRUNCATE false, PROCESS_TOAST false)")
+        self._worlds += 1
         self._heard.clear()
+        self._notified.clear()
 
-    def take(self) -> Any:
-        """A session for a new connection."""
-        return self._free.pop() if self._free else self.do(self._open())
+    def take(self, role: str) -> Any:
+        """A session for a new connection of this role."""
+        free = self._free[role]
+        return free.pop() if free else self._open()
 
-    def give_back(self, session: Any, *, in_transaction: bool) -> None:
+    def give_back(self, session: Any, role: str, *, in_transaction: bool) -> None:
         """Its connection has ended."""
         if in_transaction:
-            self.do(session.execute("ROLLBACK"))
-        self._free.append(session)
+            self.do(session, session.execute("ROLLBACK"))
+            self._notified.discard(session.get_server_pid())
+        self._free[role].append(session)
 
     def set_clock(self, seconds: float) -> None:
-        """What `asyncjobs.clock()` says from now on."""
-        if seconds != self._clock:
-            self._clock = seconds
-            self.do(self._monitor.execute(_SET_CLOCK, round(seconds * 1_000_000)))
+        """What `asyncjobs.clock()` says in the statements that begin from now on."""
+        self._at = str(_START + timedelta(microseconds=round(seconds * 1_000_000)))
 
-    def begin(self, session: Any, work: Any) -> "asyncio.Task[Any]":
-        """Let the session carry it out."""
-        return self.loop.create_task(work(session))
+    def begin(self, session: Any, work: Any, *, gate: str = "") -> "asyncio.Task[Any]":
+        """Let the session carry it out; `gate`: where it is to wait, by the number of gates before it and its own."""
+        settings = [("simulated.at", self._at)]
+        if gate or session in self._gated:
+            settings.append(("simulated.gate", gate))
+            (self._gated.add if gate else self._gated.discard)(session)
+        _wire(session).settings = tuple(settings)
+        task: asyncio.Task[Any] = self.loop.create_task(work(session))
+        return task
 
-    def drive(self, session: Any, task: "asyncio.Task[Any]") -> bool:
-        """Wait until it is done, or waits for a lock: then False."""
-        return bool(self.do(self._drive(session, task)))
+    def close_gate(self, number: int) -> None:
+        """Whoever is told of this gate waits there."""
+        self.run(f"SELECT pg_advisory_lock(7357, {number})")
 
-    async def _drive(self, session: Any, task: "asyncio.Task[Any]") -> bool:
-        while True:
-            done, _ = await asyncio.wait([task], timeout=0.03)
-            if done:
-                return True
-            pid = session.get_server_pid()
-            if await self._monitor.fetchval("SELECT cardinality(pg_blocking_pids($1)) > 0", pid):
-                # Once more: a lock time-out, or the end of a deadlock, may be just under way.
-                done, _ = await asyncio.wait([task], timeout=0.03)
-                if not done and await self._monitor.fetchval("SELECT cardinality(pg_blocking_pids($1)) > 0", pid):
+    def open_gate(self, number: int) -> None:
+        """It waits no longer."""
+        self.run(f"SELECT pg_advisory_unlock(7357, {number})")
+
+    def drive(self, session: Any, task: "asyncio.Task[Any]", *, was_parked: bool = False) -> bool:
+        """Wait until it is done, or waits for a lock: then False.
+
+        A session that waits sleeps. Whoever lets it go on wakes it before it answers itself; so one that sleeps, and has had no
+        turn since it was parked, waits still. One that has just gone to sleep has its time-outs before it, all of a millisecond.
+        """
+        pid = session.get_server_pid()
+        if was_parked and not _is_awake(pid) and (turns := _turns(pid)) and turns == self._asleep[pid]:
+            return False
+        patience = _SILENT_SECONDS if _turns(pid) else _UNSEEN_SECONDS
+        while not self.loop.run_on(_wire(session), task, _SILENT_SECONDS):
+            if not _is_awake(pid) and self._waits_for_lock(pid):
+                if self.loop.run_on(_wire(session), task, patience):
+                    return True
+                if not _is_awake(pid) and self._waits_for_lock(pid):
+                    self._asleep[pid] = _turns(pid)
                     return False
+        return True
+
+    def _waits_for_lock(self, pid: int) -> bool:
+        found = self.do(
+            self._monitor, self._monitor.fetch("SELECT 1 FROM pg_stat_get_activity($1) WHERE wait_event_type = 'Lock'", pid)
+        )
+        return bool(found)
 
     def cancel(self, session: Any, task: "asyncio.Task[Any]") -> None:
         """Cancel the session's statement."""
-        self.do(self._cancel(session, task))
+        self.do(self._monitor, self._monitor.fetchval("SELECT pg_cancel_backend($1)", session.get_server_pid()))
+        self.loop.run_on(_wire(session), task)
 
-    async def _cancel(self, session: Any, task: "asyncio.Task[Any]") -> None:
-        await self._monitor.fetchval("SELECT pg_cancel_backend($1)", session.get_server_pid())
-        await asyncio.wait([task])
-
-    def heard(self, name: str) -> list[tuple[Any, str, str]]:
-        """What was notified since, if the statement of this name may have done so: session, payload, channel."""
-        if not name.startswith(_NOTIFYING):
+    def heard(self, session: Any, name: str, *, in_transaction: bool) -> list[tuple[Any, str, str]]:
+        """What this statement of the session notified with its commit: session, payload, channel."""
+        pid = session.get_server_pid()
+        if in_transaction or (pid not in self._notified and not name.startswith("send_notifications")):
             return []
-        self.do(self._monitor.execute("SELECT 1"))  # with its answer come the notifications of what committed before it
+        self._notified.discard(pid)
+        self.run("SELECT 1")  # with its answer come the notifications of what committed before it
         heard, self._heard = self._heard, []
         return [(self._session_of.get(pid), payload, channel) for pid, payload, channel in heard]
 
     def fetch(self, sql: str, *args: Any) -> list[Any]:
         """For the checks."""
-        return list(self.do(self._monitor.fetch(sql, *args)))
+        return list(self.do(self._monitor, self._monitor.fetch(sql, *args)))
 
     def change(self, function: str, old: str, new: str) -> str:
         """Change a function of the schema; returns what undoes it."""
-        [[definition]] = self.fetch(_FUNCTIONS + " AND p.proname = $1", function)
+        definition = self._definitions[function]
         if old not in definition:
             raise LookupError(f"{function} has changed: say again what is to be taken out for {new!r}")
-        self.run(definition.replace(old, new))
-        return str(definition)
+        self._definitions[function] = definition.replace(old, new)
+        self.run(simulated(self._definitions[function]))
+        return definition
+
+    def change_back(self, definition: str) -> None:
+        """Undo a change."""
+        self._definitions[name_of(definition)] = definition
+        self.run(simulated(definition))
 
     def run(self, sql: str) -> None:
         """Execute it."""
-        self.do(self._monitor.execute(sql))
+        self.do(self._monitor, self._monitor.execute(sql))
 
     def close(self) -> None:
         """End all sessions."""
         for session in self._session_of.values():
             session.terminate()
         self.loop.close()
+
+
+def _wire(session: Any) -> Any:
+    wire: Wire | None = None if session is None else session._transport
+    return wire
+
+
+def _is_awake(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split(None, 1)[0] != "S"
+    except OSError:
+        return False
+
+
+def _turns(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/schedstat").read_text().rsplit(None, 1)[1]
+    except OSError:
+        return ""

@@ -20,14 +20,16 @@ from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.telemetry.events import AttemptStarted, ClaimWasLost, Event, Events, ServicePassFailed
 from asyncjobs.testing import Recorder
 from tests.simulation.app import HandlerError, Pass, make_app
-from tests.simulation.checks import violations
+from tests.simulation.checks import untimely, violations
 from tests.simulation.client import Client
 from tests.simulation.patches import simulated
+from tests.simulation.process import Process
 from tests.simulation.server import Server
-from tests.simulation.world import Process, World
+from tests.simulation.strikes import Strikes
+from tests.simulation.world import World
 
-_FAULTY_SECONDS: Final = 45.0
 _PEACE_SECONDS: Final = 240.0
+_PROBES: Final = 3
 _PROMPT_SECONDS: Final = 1.5
 _STOP_SECONDS: Final = 4.2
 
@@ -53,11 +55,13 @@ def simulate(seed: int, server: Server) -> Result:
             simulation = _Simulation(world)
             simulation.run()
             simulation.end()
+            server.set_clock(world.now + world.clock_step)
     finally:
         gc.enable()
     found = [
         *world.violations, *simulation.found,
         *violations(server, simulation.recorder, simulation.client, simulation.passes, simulation.home),
+        *(untimely(server, simulation.recorder, simulation.client) if world.course.is_calm else ()),
     ]  # fmt: skip
     return Result(seed, found, world.digest, world.calls, len(simulation.client.accepted), world.lines)
 
@@ -77,7 +81,7 @@ class _Runner:
         """A new process."""
         if not self.is_wanted:
             return
-        process = self.process = self.simulation.world.start(self.name)
+        process = self.process = self.simulation.world.start(self.name, is_supervised=True)
         jobs = self.simulation.app(process)
         self.asked = asked = asyncio.Event()
 
@@ -108,12 +112,13 @@ class _Runner:
         """It dies, and its supervisor starts another."""
         if self.process is not None and self.process.is_alive:
             self.simulation.bury(self.process)
-            self.simulation.world.plan(self.simulation.random.choice([0.5, 5.0, 20.0]), self.start)
+            self.simulation.world.plan(self.simulation.random.choice([0.5, 3.0, 8.0]), self.start)
 
 
 class _Simulation:
     def __init__(self, world: World) -> None:
         self.world = world
+        self.course = world.course
         self.random = Random(world.random.random())
         self.recorder = Recorder()
         self.passes: list[Pass] = []
@@ -122,13 +127,14 @@ class _Simulation:
         self.home: dict[int, Process] = {}  # by token
         self._started: set[int] = set()
         self._claims: dict[int, list[AttemptStarted]] = {}
-        self.runners = [_Runner(self, f"runner{number}") for number in range(self.random.choice([2, 3, 3]))]
+        self.runners = [_Runner(self, f"runner{number}") for number in range(self.course.runners)]
         process = world.start("client")
-        self.client = Client(process, self.app(process), Random(world.random.random()))
+        self.client = Client(process, self.app(process), Random(world.random.random()), self.course)
+        world.strikes = Strikes(world, self.course, self._kill)
 
     def app(self, process: Process) -> AsyncJobs:
         """The app of a process, watched."""
-        jobs = make_app(process, self.passes)
+        jobs = make_app(process, self.passes, self.course)
         self._watch(process, jobs.events)
         return jobs
 
@@ -149,6 +155,11 @@ class _Simulation:
 
         events.subscribe(look)
 
+    def _kill(self, process: object) -> None:
+        for runner in self.runners:
+            if runner.process is process:
+                runner.kill()
+
     def bury(self, process: Process) -> None:
         """It was killed: its attempts end with it."""
         process.kill()
@@ -168,30 +179,34 @@ class _Simulation:
             while True:
                 try:
                     async with client.jobs:
-                        await client.work(28, _FAULTY_SECONDS / 40)
-                        await asyncio.Event().wait()
+                        await client.work()
                 except DATABASE_ERRORS:
                     await asyncio.sleep(1.0)
 
-        self._client_task = client.process.main.create_task(main(), name="client")
-        world.run(3.0)
-        world.faulty = True
+        task = client.process.main.create_task(main(), name="client")
+        task.add_done_callback(self._client_ended)
+        world.run(0.5)
+        world.has_gates, world.faulty = True, not self.course.is_calm
         self._plan_fault()
-        world.run(_FAULTY_SECONDS)
+        world.run(self.course.seconds)
         self._make_peace()
         if not world.run(_PEACE_SECONDS, until=self._is_quiet):
             rows = world.server.fetch(
-                "SELECT id, status FROM asyncjobs.jobs WHERE completed_at IS NULL AND type = 'act' ORDER BY id LIMIT 5"
+                "SELECT id, status FROM asyncjobs.jobs WHERE completed_at IS NULL AND type <> 'tick' ORDER BY id LIMIT 5"
             )
             self.found.append(f"P1: not ended in {_PEACE_SECONDS:g} s of peace: {[tuple(row) for row in rows]}")
             return
-        world.run(8.0)
+        world.run(0.5 if self.course.is_calm else 4.0)
         self._be_prompt()
         self._stop()
 
+    def _client_ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled():
+            self.found.append(f"the client ended: {task.exception()!r}")
+
     def _plan_fault(self) -> None:
-        if self.world.faulty:
-            self.world.plan(self.random.expovariate(1 / 6.0), self._fault)
+        if self.world.faulty and self.course.faults:
+            self.world.plan(self.random.expovariate(1 / self.course.fault_every), self._fault)
 
     def _fault(self) -> None:
         if not self.world.faulty:
@@ -199,13 +214,13 @@ class _Simulation:
         world, random = self.world, self.random
         runner = random.choice(self.runners)
         process = runner.process
-        what = random.choice(["kill", "kill", "freeze", "freeze", "stall", "stop", "reset", "silent", "down", "clock"])
+        what = random.choice(self.course.faults)
         world.trace("fault", what, runner.name)
         connections = [] if process is None else process.connections
         if what == "kill":
             runner.kill()
         elif what == "freeze" and process is not None:
-            process.freeze(random.choice([1.0, 7.0, 14.0, 30.0]))
+            process.freeze(random.choice(self.course.freezes))
         elif what == "stall" and process is not None:
             process.stall(random.choice([1.0, 5.0, 15.0]))
         elif what == "stop":
@@ -231,7 +246,7 @@ class _Simulation:
         self.world.is_down = False
 
     def _make_peace(self) -> None:
-        self.world.faulty = self.world.is_down = False
+        self.world.faulty = self.world.has_gates = self.world.is_down = False
         self.world.trace("peace")
         for process in self.world.processes:
             process.frozen_until = min(process.frozen_until, self.world.now)
@@ -245,21 +260,23 @@ class _Simulation:
             return False
         self._next_look = self.world.now + 2.0
         [[left]] = self.world.server.fetch(
-            "SELECT (SELECT count(*) FROM asyncjobs.jobs WHERE completed_at IS NULL AND type = 'act')"
+            "SELECT (SELECT count(*) FROM asyncjobs.jobs WHERE completed_at IS NULL AND type <> 'tick')"
             " + (SELECT count(*) FROM asyncjobs.serialized_jobs)"
         )
         return bool(left == 0)
 
     def _be_prompt(self) -> None:
         """Wake-ups come by notification: no poll, sweep or look of a duty is waited for."""
-        probes: list[tuple[str, dict[str, Any], int, float]] = [
+        probes: list[tuple[str, dict[str, Any], int, float] | None] = [
             ("plain", {}, 1, 0.0), ("delayed", {"delay": 2.0}, 1, 2.0), ("keyed", {"serialization_key": "p"}, 4, 0.0),
             ("delayed", {"delay": 2.3, "queue": "side"}, 1, 2.3), ("plain", {"queue": "side"}, 1, 0.0),
         ]  # fmt: skip
-        for what, options, count, wait in probes:
-            self._probe(what, options, count, wait)
-        for _ in range(3):
-            self._reconnect()
+        probes = [*probes, None, None, None]
+        for chosen in self.random.sample(probes, _PROBES):
+            if chosen is None:
+                self._reconnect()
+            else:
+                self._probe(*chosen)
 
     def _reconnect(self) -> None:
         """Between a listener's end and its return nothing is missed: whoever returns looks."""

@@ -4,9 +4,9 @@ One thing at a time: the world draws one of what can happen now (a turn of a pro
 server, of an answer at its process), does it, and draws again. Time passes only when nothing can happen now, so a simulated
 minute of idling costs nothing. All draws come from one seed, so a seed replays exactly.
 
-A statement that waits for a lock (`pg_blocking_pids`) is parked with its session, and looked at again after each other one. What
-the server does by itself after a time (`lock_timeout`, deadlocks) happens at once: nobody else moves while a statement is
-carried out.
+A statement that waits for a lock is parked with its session, and looked at again after each other one. Some wait where the world
+wants them to, between two statements of a function (`schema.py`). What the server does by itself after a time (`lock_timeout`,
+deadlocks) happens at once: nobody else moves while a statement is carried out.
 """
 
 import asyncio
@@ -20,80 +20,16 @@ from typing import Any, Final
 import asyncpg
 
 from tests.simulation.connection import Call, Connection, Work
-from tests.simulation.loop import SimLoop, make_loop
+from tests.simulation.course import draw
+from tests.simulation.process import Process
 from tests.simulation.server import Server
+from tests.simulation.strikes import Strikes
 
 #: How long a transaction may idle before the server ends its session, as asyncjobs asks for it.
 _IDLE_SECONDS: Final = 4.0
 _START: Final = 1000.0
-
-
-class Process:
-    """A process of the world: its loops, its connections, and whether it lives."""
-
-    def __init__(self, world: "World", name: str) -> None:
-        self.world = world
-        self.name = name
-        self.is_alive = True
-        self.frozen_until = 0.0  # all of it
-        self.stalled_until = 0.0  # its main loop
-        self.unseen: list[tuple[float, float]] = []  # when it was one or the other, from when to when
-        self.connections: list[Connection] = []
-        self.main = make_loop(world.clock, self._complain)
-        self.loops = [self.main]
-
-    def make_loop(self) -> SimLoop:
-        """Another thread."""
-        loop = make_loop(self.world.clock, self._complain)
-        self.loops.append(loop)
-        return loop
-
-    def runs(self, loop: SimLoop) -> bool:
-        """Whether this thread may go on now."""
-        return self.is_alive and self.resumes_at(loop) <= self.world.now
-
-    def resumes_at(self, loop: SimLoop) -> float:
-        """When it may."""
-        return max(self.frozen_until, self.stalled_until) if loop is self.main else self.frozen_until
-
-    def freeze(self, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT later."""
-        self.frozen_until = self.world.now + seconds
-        self.unseen.append((self.world.now, self.frozen_until))
-
-    def stall(self, seconds: float) -> None:
-        """A handler blocks the main loop."""
-        self.stalled_until = self.world.now + seconds
-        self.unseen.append((self.world.now, self.stalled_until))
-
-    def kill(self) -> None:
-        """SIGKILL: not another step, and its sockets are closed."""
-        self.is_alive = False
-        for connection in tuple(self.connections):
-            self.world.end_connection(connection)
-        self.world.trace("killed", self.name)
-
-    def finish(self) -> None:
-        """Let what is left of it end, in a world where nothing answers any more."""
-        for _ in range(5):
-            for loop in self.loops:
-                for task in tuple(loop.tasks.values()):
-                    task.cancel()
-            self._run_out()
-
-    def _run_out(self) -> None:
-        while any(loop.tasks for loop in self.loops):
-            for loop in self.loops:
-                loop.step()
-            if not any(loop.is_ready for loop in self.loops):
-                following = min(loop.next_at for loop in self.loops)
-                if following == float("inf"):
-                    break
-                self.world.now = max(self.world.now, following)
-
-    def _complain(self, what: str) -> None:
-        if self.is_alive:
-            self.world.violations.append(f"{self.name}: {what}")
+#: How long a call may wait between two of its statements.
+_GATED_SECONDS: Final = (0.0005, 0.005, 0.02, 0.1)
 
 
 class World:
@@ -101,13 +37,17 @@ class World:
 
     def __init__(self, seed: int, server: Server) -> None:
         self.random = Random(seed)
+        self.course = draw(seed)
+        self.strikes: Strikes | None = None
         self.server = server
         self.now = _START
         self.clock_step = 0.0  # of the server's clock
         self.processes: list[Process] = []
+        self._living: list[Process] = []
         self.violations: list[str] = []
         self.lines: list[str] = []  # the trace
         self.faulty = False
+        self.has_gates = False
         self.is_down = False  # the server
         self.slow: set[str] = set()  # roles of connections that are
         self.calls = 0
@@ -137,10 +77,11 @@ class World:
         """Let it happen in so many seconds."""
         heapq.heappush(self._plans, (self.now + seconds, next(self._numbers), what))
 
-    def start(self, name: str) -> Process:
-        """A new process, which does nothing yet."""
-        process = Process(self, name)
+    def start(self, name: str, *, is_supervised: bool = False) -> Process:
+        """A new process, which does nothing yet; supervised: it may be struck, and is started again when it dies."""
+        process = Process(self, name, is_supervised=is_supervised)
         self.processes.append(process)
+        self._living = [one for one in self._living if one.is_alive] + [process]
         return process
 
     # Time.
@@ -161,7 +102,13 @@ class World:
         return True
 
     def _choices(self) -> list[Callable[[], None]]:
-        choices = [loop.step for process in self.processes for loop in process.loops if process.runs(loop) and loop.is_ready]
+        now = self.now
+        choices: list[Callable[[], None]] = []
+        for process in self._living:
+            if process.is_alive and process.frozen_until <= now:
+                for loop in process.loops:
+                    if loop.is_ready and (loop is not process.main or process.stalled_until <= now):
+                        choices.append(loop.step)  # noqa: PERF401 - two loops
         if self._plans and self._plans[0][0] <= self.now:
             choices.append(self._happen)
         return choices
@@ -171,7 +118,7 @@ class World:
 
     def _next_at(self) -> float:
         following = self._plans[0][0] if self._plans else float("inf")
-        for process in self.processes:
+        for process in self._living:
             if process.is_alive:
                 for loop in process.loops:
                     ready_at = self.now if loop.is_ready else loop.next_at
@@ -182,7 +129,9 @@ class World:
 
     def _latency(self) -> float:
         quick = self.random.expovariate(1000)
-        return quick + (self.random.choice([0.05, 0.5, 3.0]) if self.faulty and self.random.random() < 0.01 else 0.0)
+        return quick + (
+            self.random.choice([0.05, 0.5, 3.0]) if self.faulty and self.random.random() < self.course.slow_odds else 0.0
+        )
 
     async def connect(self, process: Process, role: str, command_timeout: float | None) -> Connection:
         """What `asyncpg.connect` does, within a process."""
@@ -200,9 +149,11 @@ class World:
     def send(self, connection: Connection, name: str, work: Work, answer: "asyncio.Future[Any]") -> Call:
         """A statement leaves its process."""
         call = connection.outstanding = Call(self.number(), connection, name, work, answer)
-        if self.faulty and self.random.random() < 0.008:
+        if self.faulty and self.random.random() < self.course.break_odds:
             self._plan_break(connection)
         slow = self.random.uniform(0.05, 0.3) if connection.role in self.slow else 0.0
+        if self.faulty and self.strikes is not None:
+            slow += self.strikes.strike(call)
         self.plan(self._latency() + slow, lambda: self._arrive(call))
         return call
 
@@ -218,7 +169,7 @@ class World:
         if connection.is_broken:
             return
         self.trace("broken", connection.process.name, connection.role)
-        call = connection.outstanding
+        call = connection.outstanding or connection.call
         self.end_connection(connection)
         connection.process.main.call_soon(connection.broke)
         if call is not None and not call.answer.done():
@@ -244,7 +195,7 @@ class World:
         call.is_abandoned = True
         if call.task is None:
             call.is_dropped = self.random.random() < 0.5
-        elif call in self._parked:
+        elif call in self._parked and self.random.random() < 0.5:
             self.plan(0.0, lambda: self._cancel(call))
 
     def _cancel(self, call: Call) -> None:
@@ -257,7 +208,7 @@ class World:
         """The server has seen the end of the session, and is done with its last statement."""
         if connection.is_broken and connection.session is not None and connection.outstanding is None:
             session, connection.session = connection.session, None
-            self.server.give_back(session, in_transaction=connection.in_transaction)
+            self.server.give_back(session, connection.role, in_transaction=connection.in_transaction)
             connection.in_transaction = False
             self._look_at_parked()
 
@@ -281,23 +232,40 @@ class World:
         if call.is_dropped:
             return self._settle(call)
         if connection.session is None:
-            connection.session = self.server.take()
+            connection.session = self.server.take(connection.role)
         self.calls += 1
         self.server.set_clock(self.now + self.clock_step)
-        call.task = self.server.begin(connection.session, call.work)
-        if not self.server.drive(connection.session, call.task):
-            self.trace("parked", connection.process.name, connection.role, call.name)
-            self._parked.append(call)
-            return None
-        self._end(call)
-        return self._look_at_parked()
+        gate = self._close_gate()
+        call.task = self.server.begin(connection.session, call.work, gate=gate)
+        if self.server.drive(connection.session, call.task):
+            self._open_gate(gate)
+            self._end(call)
+            return self._look_at_parked()
+        self.trace("parked", connection.process.name, connection.role, call.name, f"gate {gate}" if gate else "")
+        self._parked.append(call)
+        if gate:
+            self.plan(self.random.choice(_GATED_SECONDS), lambda: self._open_gate(gate))
+        return None
+
+    def _close_gate(self) -> str:
+        """Perhaps the call is to wait at a gate: after how many, and at which."""
+        if not self.has_gates or self.random.random() >= self.course.gate_odds:
+            return ""
+        number = self.number()
+        self.server.close_gate(number)
+        return f"{int(self.random.expovariate(0.2))} {number}"
+
+    def _open_gate(self, gate: str) -> None:
+        if gate:
+            self.server.open_gate(int(gate.split()[1]))
+            self._look_at_parked()
 
     def _look_at_parked(self) -> None:
         again = True
         while again:
             again = False
             for call in tuple(self._parked):
-                if call.task is not None and self.server.drive(call.connection.session, call.task):
+                if call.task is not None and self.server.drive(call.connection.session, call.task, was_parked=True):
                     self._parked.remove(call)
                     self._end(call)
                     again = True
@@ -311,8 +279,10 @@ class World:
         summary = type(error).__name__ if error is not None else _size(result)
         self.trace(connection.process.name, connection.role, call.name, summary, "abandoned" if call.is_abandoned else "")
         self._note_transaction(call, error)
-        self._tell(call.name)
+        self._tell(call)
         self._settle(call)
+        if call.at_answer is not None:
+            call.at_answer()
         if call.is_abandoned or connection.is_silent:
             return
         deliver = (lambda: _fail(call.answer, error)) if error is not None else (lambda: _resolve(call.answer, result))
@@ -342,8 +312,9 @@ class World:
 
     # Notifications.
 
-    def _tell(self, name: str) -> None:
-        for session, payload, channel in self.server.heard(name):
+    def _tell(self, call: Call) -> None:
+        told = self.server.heard(call.connection.session, call.name, in_transaction=call.connection.in_transaction)
+        for session, payload, channel in told:
             sender = next((one.pid for one in self._connections() if one.session is session), 0)
             for connection in self._connections():
                 if connection.listener is not None and connection.channel == channel:

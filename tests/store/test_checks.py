@@ -27,3 +27,21 @@ from tests.support.factories import insert_job
 async def test_row_that_cannot_be_is_refused(connection: Connection, columns: dict[str, Any]) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
         await insert_job(connection, **columns)
+
+
+#: What is bounded by something else: an option, a person's patience, the number of migrations, a breaker's thresholds.
+SMALL = {
+    "attempts", "max_attempts", "priority", "version", "pid", "requeue_count", "rescues", "number", "failure_count",
+    "success_count",
+}  # fmt: skip
+
+
+async def test_ids_and_counts_of_rows_are_bigint(connection: Connection) -> None:
+    """A table outlives its two thousand millionth row, and a runner its snoozes."""
+    columns = await connection.fetch(
+        """SELECT table_name || '.' || column_name AS name, column_name FROM information_schema.columns
+           WHERE table_schema = 'asyncjobs' AND data_type IN ('integer', 'smallint')"""
+    )
+    assert {row["name"] for row in columns if row["column_name"] not in SMALL} == set()
+    sequences = await connection.fetch("SELECT data_type::text FROM pg_sequences WHERE schemaname = 'asyncjobs'")
+    assert {row["data_type"] for row in sequences} == {"bigint"}

@@ -246,3 +246,23 @@ async def test_a_rescued_job_may_be_a_probe_and_a_paused_type_is_none(claims: Cl
     finished = await claims.finish(scans=[Scan("default", None, 5)], probes=[Probe(("letter", "parcel"), 5)])
     assert [job.id for job in finished.claimed] == [rescued]
     await claims.end_all()
+
+
+PLANNERS = ("", "SET enable_hashjoin = off; SET enable_mergejoin = off", "SET enable_nestloop = off; SET enable_hashjoin = off")
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+async def test_claims_no_more_than_asked_for_however_it_is_planned(claims: Claims, planner: str) -> None:
+    await claims.connection.execute("INSERT INTO asyncjobs.jobs (type) SELECT 'email' FROM generate_series(1, 2000)")
+    if planner:
+        await (await claims.link.connection()).execute(planner)
+    link = claims.link.database.link("finish")
+    other = Claims(link, claims.connection, token_base=7)
+    found: list[int] = []
+    for _ in range(20):
+        for claimed in await asyncio.gather(claims.claim(3), other.claim(3)):
+            assert len(claimed) == 3
+            found.extend(ids(claimed))
+    assert len(set(found)) == len(found) == 120
+    await link.close()
+    await claims.end_all()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -252,3 +253,23 @@ async def test_due_job_of_a_paused_key_waits_in_its_line(link: Link, connection:
     assert await statuses(connection, job_id) == ["waiting"]
     await connection.execute("DELETE FROM asyncjobs.pauses")
     await connection.execute("SELECT asyncjobs.dispatch_keys('{k}')")
+
+
+async def test_promoting_reads_what_is_due_and_not_what_is_scheduled(link: Link, connection: Connection) -> None:
+    await connection.execute(
+        """INSERT INTO asyncjobs.jobs (type, status, run_at)
+           SELECT 'email', 'scheduled', now() + make_interval(hours => n) FROM generate_series(1, 20000) AS n"""
+    )
+    ids = [await delayed(connection, -n) for n in range(1, 11)]
+    own = await link.connection()
+    read = (
+        "SELECT pg_stat_get_tuples_returned('asyncjobs.jobs_due'::regclass)"
+        " + pg_stat_get_tuples_returned('asyncjobs.jobs'::regclass)"
+    )
+    await connection.execute("SELECT pg_stat_force_next_flush()")
+    before = await connection.fetchval(read)
+    assert await promote(link, 100) == due.Promoted(count=10, queues={"default": False}, next_due_seconds=ANY)
+    await own.execute("SELECT pg_stat_force_next_flush()")
+    assert await connection.fetchval(read) - before <= 40
+    assert await statuses(connection, *ids) == ["pending"] * 10
+    await connection.execute("TRUNCATE asyncjobs.jobs")

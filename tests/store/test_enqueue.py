@@ -200,6 +200,20 @@ async def test_a_lock_that_is_held_longer_than_the_lock_timeout_ends_the_call(li
     assert await (await link.connection()).fetchval("SHOW lock_timeout") == "0"
 
 
+@pytest.mark.parametrize("count", [1, 2])
+async def test_jobs_of_a_paused_type_are_paused(link: Link, connection: Connection, count: int) -> None:
+    await insert(connection, "pauses", kind="type", name="email")
+    await insert(connection, "pauses", kind="queue", name="default")
+    await write(link, [a_row(), a_row("other")][:count])
+    await write(link, [a_row("other"), a_row()][:count], first_id=2000)
+    await write(link, [a_row(delay_seconds=60.0)] * count, first_id=3000)
+    rows = await connection.fetch("SELECT id, status FROM asyncjobs.jobs WHERE id % 1000 < $1 ORDER BY id", count)
+    statuses = {row["id"]: row["status"] for row in rows}
+    assert [statuses[1000], statuses[2000], statuses[3000]] == ["paused", "pending", "scheduled"]
+    if count == 2:
+        assert [statuses[1001], statuses[2001], statuses[3001]] == ["pending", "paused", "scheduled"]
+
+
 async def test_jobs_of_a_paused_type_are_paused_also_when_they_wait_in_a_line(link: Link, connection: Connection) -> None:
     await insert(connection, "pauses", kind="type", name="email")
     await write(link, [a_row(), a_row("other"), a_row(serialization_key="k"), a_row(delay_seconds=60.0)])
@@ -241,6 +255,65 @@ async def test_delays_and_times_are_kept(link: Link, connection: Connection) -> 
 
 
 async def test_the_call_reserves_ids_for_the_next(link: Link) -> None:
-    answer = await jobs.enqueue(link, [a_row()], [(await jobs.reserve_ids(link, 1))[0]], [1], reserve=3)
-    assert len(set(answer.reserved)) == 3
-    assert min(answer.reserved) > answer.enqueued[0].id
+    for key in (None, "k"):
+        rows = [a_row(serialization_key=key), a_row()]
+        answer = await jobs.enqueue(link, rows, await jobs.reserve_ids(link, 2), [1, 2], reserve=3)
+        assert len(set(answer.reserved)) == 3
+        assert min(answer.reserved) > answer.enqueued[1].id
+
+
+async def test_a_row_alone_reserves_an_id_for_the_next(link: Link) -> None:
+    [number] = await jobs.reserve_ids(link, 1)
+    assert (await jobs.enqueue(link, [a_row()], [number], [1])).reserved == [number + 1]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_an_id_that_another_job_has_refuses_a_first_try_as_what_passes(
+    link: Link, connection: Connection, count: int
+) -> None:
+    theirs = await insert_job(connection)
+    ids = [theirs, theirs + 1, theirs + 2][:count]
+    with pytest.raises(asyncpg.SerializationError):
+        await jobs.enqueue(link, [a_row()] * count, ids, ids)
+    assert (await jobs.enqueue(link, [a_row()] * count, ids, ids, again=True)).taken == list(range(count))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_rows_that_wait_for_nobody_are_written_as_they_are(link: Link, connection: Connection, count: int) -> None:
+    rows = [
+        a_row(
+            "t", queue="q", lane="l", version=4, payload={"a": [1]}, priority=7, max_attempts=9, timeout_seconds=1.5,
+            correlation_id="c", parent_job_id=5, created_by="me", on_dead="halt", trace_context="00-1", delay_seconds=60.0,
+        ),
+        a_row("u", queue="r"),
+    ][:count]  # fmt: skip
+    await jobs.enqueue(link, rows, [11, 12][:count], [-1, -2][:count])
+    found = await connection.fetch(
+        "SELECT id, enqueue_token, type, queue, lane, version, payload::text, priority, max_attempts, timeout, correlation_id, "
+        "parent_job_id, created_by, on_dead, trace_context, status, run_at - created_at AS delay, scheduled_at = run_at AS same "
+        "FROM asyncjobs.jobs ORDER BY id"
+    )
+    minute, nothing = timedelta(seconds=60), timedelta(0)
+    assert [tuple(row) for row in found] == [
+        (
+            11,
+            -1,
+            "t",
+            "q",
+            "l",
+            4,
+            '{"a": [1]}',
+            7,
+            9,
+            timedelta(seconds=1.5),
+            "c",
+            5,
+            "me",
+            "halt",
+            "00-1",
+            "scheduled",
+            minute,
+            True,
+        ),
+        (12, -2, "u", "r", None, 1, "{}", 100, 3, None, None, None, None, "advance", None, "pending", nothing, True),
+    ][:count]

@@ -349,3 +349,16 @@ async def test_numbers_beyond_what_json_readers_keep_are_exact(way: str, databas
     assert enqueued[0].id == large + 101
     payload = '{"f": 1.10, "n": 123456789012345678901234567890}'
     assert tuple(found) == (large + 101, large, large, payload)
+
+
+async def test_queues_with_the_longest_names_are_announced(database: Database, connection: Connection) -> None:
+    """Three hundred in one transaction: each has a notification of its own, which is never too long."""
+    queues = [f"{number:03}" + "😀" * 15 for number in range(300)]
+    assert {len(queue.encode()) for queue in queues} == {63}
+    heard: set[str] = set()
+    await connection.add_listener(database.channel, lambda *args: heard.add(args[3]))
+    caller = await asyncpg.connect(database.dsn)
+    async with caller.transaction():
+        await callers.enqueue(caller, database, [a_row(queue=queue) for queue in queues], list(range(300)))
+    await caller.close()
+    await eventually(lambda: heard == {f"q:{queue}" for queue in queues}, description="all were announced")

@@ -364,3 +364,11 @@ async def test_a_key_that_is_taken_again_and_again_leaves_no_rows_behind(link: L
     for _ in range(5):
         await write(link, [a_row(dedup_key="d") for _ in range(200)])
     assert await connection.fetchval(size) == before
+
+
+async def test_dedup_keys_are_compared_as_they_were_written(link: Link) -> None:
+    keys = ["é", "e\u0301", "E", "e", "1", "1.0", "01", " 1", "true", "\u212b", "Å", "ß", "ss"]
+    answer = await write(link, [a_row(dedup_key=key) for key in keys])
+    assert [one.created for one in answer.enqueued] == [True] * len(keys)
+    again = await write(link, [a_row(dedup_key=key) for key in keys])
+    assert [one.id for one in again.enqueued] == [one.id for one in answer.enqueued]

@@ -1,4 +1,4 @@
-"""PgBouncer in front of the tests' server, pooling by transaction."""
+"""PgBouncer in front of the tests' server, pooling by transaction unless said otherwise."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ listen_addr = 127.0.0.1
 listen_port = {listen}
 auth_type = plain
 auth_file = {users}
-pool_mode = transaction
+pool_mode = {mode}
 default_pool_size = 20
 max_client_conn = 200
 ignore_startup_parameters = extra_float_digits
@@ -32,14 +32,14 @@ ignore_startup_parameters = extra_float_digits
 
 
 @asynccontextmanager
-async def pgbouncer(dsn: str) -> AsyncGenerator[str]:
+async def pgbouncer(dsn: str, *, mode: str = "transaction") -> AsyncGenerator[str]:
     """A DSN that leads to the same database through PgBouncer."""
     server = urlsplit(dsn)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         listen: int = probe.getsockname()[1]
     folder = Path(tempfile.mkdtemp(prefix="asyncjobs-pgbouncer-"))
     try:
-        configuration = _configure(folder, server, listen)
+        configuration = _configure(folder, server, listen, mode)
         async with Program(*_command(configuration)) as program:
             through = urlunsplit(server._replace(netloc=f"{server.username}:{server.password or ''}@127.0.0.1:{listen}"))
             await eventually(lambda: _answers(through), description=f"PgBouncer answers; it said: {program.said}", timeout=10)
@@ -48,12 +48,13 @@ async def pgbouncer(dsn: str) -> AsyncGenerator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _configure(folder: Path, server: SplitResult, listen: int) -> Path:
+def _configure(folder: Path, server: SplitResult, listen: int, mode: str) -> Path:
     folder.chmod(0o755)
     users = folder / "users.txt"
     users.write_text(f'"{server.username}" "{server.password or ""}"\n')
     configuration = folder / "pgbouncer.ini"
-    configuration.write_text(_CONFIGURATION.format(host=server.hostname, port=server.port, listen=listen, users=users))
+    values = {"host": server.hostname, "port": server.port, "listen": listen, "users": users, "mode": mode}
+    configuration.write_text(_CONFIGURATION.format(**values))
     return configuration
 
 

@@ -1,13 +1,21 @@
 """The doctor's rules: one sign, one finding, with evidence and remedy."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from asyncjobs.model.symptom import LeaseAge, Severity, Signs, TableUse, Transaction, diagnose
+from asyncjobs.model.symptom import BlockedKeys, Death, LeaseAge, SchemaState, Severity, Signs, TableUse, Transaction, diagnose
 
 CASES: list[tuple[dict[str, Any], Severity, str, str]] = [
-    ({"pending_migrations": ["0099_x.sql"]}, "critical", "the schema is not up to date", "0099_x.sql"),
+    ({"schema": SchemaState("a", ["0001_x.sql"], ["0002_y.sql"])}, "critical", "the schema is outdated", "schema 1, wants 2"),
+    ({"schema": SchemaState("a", [], ["0001_x.sql"])}, "critical", "there is no schema", 'schema "a"'),
+    (
+        {"schema": SchemaState("a", ["0001_x.sql"], [], ["0009_z.sql"])},
+        "critical",
+        "the schema is newer than this program",
+        "0009_z.sql",
+    ),
     ({"missing_indexes": ["jobs_claim"]}, "critical", "an index is missing", "jobs_claim"),
     ({"invalid_indexes": ["jobs_due"]}, "critical", "an index is invalid", "jobs_due"),
     ({"autovacuum": False}, "critical", "autovacuum is off", "autovacuum"),
@@ -25,7 +33,12 @@ CASES: list[tuple[dict[str, Any], Severity, str, str]] = [
         "jobs that nobody would run wait",
         "email in default",
     ),
-    ({"halted_keys": 2}, "warning", "keys are halted by dead jobs", "2 keys"),
+    ({"blocked_keys": [BlockedKeys("dead", 2, "k", 7, 60.0)]}, "warning", "keys are halted by dead jobs", "2; longest k by"),
+    ({"blocked_keys": [BlockedKeys("later", 1, "k", 7, 60.0)]}, "warning", "keys wait for a job that is to run later", "0:01:00"),
+    ({"blocked_keys": [BlockedKeys("paused", 1, "k", None, 60.0)]}, "warning", "keys are paused for long", "longest k, for"),
+    ({"blocked_keys": [BlockedKeys("owner", 1, "k", 7, 60.0)]}, "critical", "keys are held by a runner that is gone", "k by"),
+    ({"deaths": [Death(4, "web1", 22, datetime(2027, 1, 1, tzinfo=UTC))]}, "warning", "runners died", "runner 4 (web1, pid 22)"),
+    ({"live_runners": 12}, "warning", "connections may run out", "12 runners may need 108"),
     ({"skew_seconds": -5.0}, "warning", "clocks differ", "-5.0 s"),
     ({"pooled": True}, "warning", "a pooler is in the way of LISTEN", "not the one"),
     ({"connections": 95}, "warning", "connections run out", "95 of 100"),
@@ -58,5 +71,5 @@ def test_without_runners_leases_are_nobodys_on_purpose() -> None:
 
 
 def test_the_worst_comes_first() -> None:
-    found = diagnose(Signs(halted_keys=1, autovacuum=False))
+    found = diagnose(Signs(pooled=True, autovacuum=False))
     assert [one.severity for one in found] == ["critical", "warning"]

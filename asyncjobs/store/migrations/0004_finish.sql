@@ -1,5 +1,12 @@
 -- finish: the acks of attempts that ended, the next heads of their keys, and new claims, in one round trip and one commit.
 
+-- A job's history with one more entry, and without its oldest when it is full. What is no history (a stranger's hand) begins anew: a row
+-- that no outcome could be written to would keep those beside it from being written, too. Inlined, so it carries no SET.
+CREATE FUNCTION asyncjobs.with_error(_errors jsonb, _entry jsonb, _most integer) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$ SELECT CASE WHEN pg_catalog.jsonb_typeof(_errors) <> 'array' THEN '[]'::jsonb || _entry
+                  WHEN pg_catalog.jsonb_array_length(_errors) >= _most THEN (_errors - 0) || _entry
+                  ELSE _errors || _entry END $$;
+
 -- Write outcomes. Each names its job and the token of its claim: an attempt whose claim is lost touches no row. Arrays are sorted
 -- by id, so that rows are locked in that order. Returns the tokens that were written (two attempts of one job may end together, and
 -- only one has the claim), and the jobs that may be claimed now: those given back, and the next heads of the keys that were let go.
@@ -31,9 +38,7 @@ BEGIN
             result = o.result::jsonb, result_dropped = o.dropped, error_message = o.message,
             last_error = coalesce(o.error::jsonb ->> 'message', j.last_error),
             last_error_at = CASE WHEN o.error IS NULL THEN j.last_error_at ELSE _now END,
-            errors = CASE WHEN o.error IS NULL THEN j.errors
-                          WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || e.entry
-                          ELSE j.errors || e.entry END,
+            errors = CASE WHEN o.error IS NULL THEN j.errors ELSE asyncjobs.with_error(j.errors, e.entry, _max_errors) END,
             runner_id = NULL, updated_at = _now
         FROM unnest(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors)
             AS o(id, token, status, delay, refund, snooze, result, dropped, message, error)
@@ -127,10 +132,10 @@ END $$;
 
 -- Claim at most `_limit` pending jobs of a queue: of one lane, or of any when `_lane` is null; from the front, or from behind
 -- (`_priority`, `_place`). `_rescued` asks for jobs that were taken back from a dead runner, else only others are taken.
--- It locks exactly the rows it takes.
+-- It locks exactly the rows it takes. `_versions`: the newest payload of each type that the runner can run.
 CREATE FUNCTION asyncjobs.claim(
     _runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[],
-    _rescued boolean, _token_base bigint, _token_seq bigint)
+    _rescued boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}')
 RETURNS TABLE (id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint,
     attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamptz,
     run_at timestamptz, started_at timestamptz, correlation_id text, parent_job_id bigint, created_by text, dedup_key text,
@@ -145,17 +150,18 @@ BEGIN
     IF _rescued THEN
         _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.status = 'pending' AND j.rescues > 0 AND j.type = ANY (_types)
-              AND (_lane IS NULL OR j.lane = _lane)
+              AND asyncjobs.can_run(_versions, j.type, j.version) AND (_lane IS NULL OR j.lane = _lane)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSIF _lane IS NULL THEN
         _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
-              AND j.rescues = 0 AND j.type = ANY (_types)
+              AND j.rescues = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSE
         _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending'
               AND (j.priority, j.place) > (_from_priority, _from_place) AND j.rescues = 0 AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     END IF;
     IF cardinality(_ids) = 0 THEN
@@ -163,7 +169,7 @@ BEGIN
     END IF;
     RETURN QUERY
     UPDATE asyncjobs.jobs AS j
-    SET status = 'processing', attempts = j.attempts + 1, started_at = asyncjobs.clock(), runner_id = _runner, error_message = NULL,
+    SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, started_at = asyncjobs.clock(), runner_id = _runner, error_message = NULL,
         claim_token = (_token_base << 32) | ((_token_seq + picked.number) & 4294967295), updated_at = asyncjobs.clock()
     FROM unnest(_ids) WITH ORDINALITY AS picked(id, number)
     WHERE j.id = ANY (ARRAY[picked.id])
@@ -204,6 +210,7 @@ DECLARE
     _is_probe boolean;
     _again boolean;
     _any_paused boolean;
+    _versions jsonb;
 BEGIN
     IF cardinality(_ids) > 0 THEN
         SELECT a.written, a.pending INTO _written, _pending
@@ -219,7 +226,7 @@ BEGIN
 
     IF cardinality(_scan_queues) > 0 THEN
         -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
-        PERFORM FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
+        SELECT r.versions INTO _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF NOT FOUND THEN
             kind := 'gone';
             RETURN NEXT;
@@ -251,7 +258,8 @@ BEGIN
                         c.requeued_from, c.trace_context, c.progress, c.last_error, c.created_at
                     FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
                         CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_priorities[_scan] END,
-                        CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_places[_scan] END, _of, _again, _token_base, _seq) AS c;
+                        CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_places[_scan] END, _of, _again, _token_base, _seq,
+                        _versions) AS c;
                     GET DIAGNOSTICS _count = ROW_COUNT;
                     _seq := _seq + _count;
                     _limit := _limit - _count;

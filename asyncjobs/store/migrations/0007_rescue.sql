@@ -119,14 +119,14 @@ BEGIN
         WHERE j.id = ANY (_ids)),
     written AS (
         UPDATE asyncjobs.jobs AS j
-        SET status = l.status, rescues = j.rescues + 1, claim_token = NULL, runner_id = NULL, started_at =
+        SET status = l.status, rescues = least(j.rescues, 2147483646) + 1, claim_token = NULL, runner_id = NULL, started_at =
                 CASE WHEN l.status IN ('dead', 'cancelled') THEN j.started_at END,
             place = CASE WHEN l.status IN ('dead', 'cancelled') THEN j.place ELSE nextval('asyncjobs.place_seq') END,
             run_at = CASE WHEN l.status IN ('dead', 'cancelled') THEN j.run_at ELSE _now END,
             completed_at = CASE WHEN l.status IN ('dead', 'cancelled') THEN _now END,
             error_message = CASE WHEN l.status IN ('dead', 'cancelled') THEN coalesce(j.request_message, l.message) END,
             last_error = l.message, last_error_at = _now,
-            errors = CASE WHEN jsonb_array_length(j.errors) >= _max_errors THEN (j.errors - 0) || l.error ELSE j.errors || l.error END,
+            errors = asyncjobs.with_error(j.errors, l.error, _max_errors),
             requested_outcome = NULL, request_message = NULL, cancel_requested_at = NULL, updated_at = _now
         FROM lost AS l WHERE j.id = ANY (ARRAY[l.id])
         RETURNING j.id, j.status)

@@ -1,5 +1,7 @@
 -- One call of a runner: attempts that completed, and one scan.
-SELECT f.kind, f.scan, f.queue, f.id, f.token, f.lane, f.type, f.version, f.payload, f.priority, f.place, f.attempts, f.max_attempts,
-    f.timeout, f.snoozes, f.rescues, f.scheduled_at, f.run_at, f.started_at, f.correlation_id, f.parent_job_id, f.created_by,
-    f.dedup_key, f.serialization_key, f.requeued_from, f.trace_context, f.progress, f.last_error, f.created_at
+SELECT f.kind, f.scan, f.queue, f.id, f.token, f.lane, f.type, f.version, f.payload, f.priority, f.place, f.attempts,
+    f.max_attempts, asyncjobs.span(f.timeout) AS timeout, f.snoozes, f.rescues,
+    asyncjobs.instant(f.scheduled_at) AS scheduled_at, asyncjobs.instant(f.run_at) AS run_at, f.started_at, f.correlation_id,
+    f.parent_job_id, f.created_by, f.dedup_key, f.serialization_key, f.requeued_from, f.trace_context, f.progress, f.last_error,
+    asyncjobs.instant(f.created_at) AS created_at
 FROM asyncjobs.finish_completed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS f;

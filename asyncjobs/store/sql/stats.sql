@@ -1,5 +1,5 @@
 -- What is not finished, by queue, type and status, read from the partial indexes and not from the finished rows.
-SELECT l.queue, l.type, l.status, pg_catalog.count(1) AS count, pg_catalog.min(l.since) AS oldest_at,
+SELECT l.queue, l.type, l.status, pg_catalog.count(1) AS count, asyncjobs.instant(pg_catalog.min(l.since)) AS oldest_at,
     EXISTS (SELECT FROM asyncjobs.runners AS r WHERE l.type = ANY (r.types) AND l.queue = ANY (r.queues)) AS served
 FROM (
     SELECT j.queue, j.type, j.status, j.run_at AS since FROM asyncjobs.jobs AS j WHERE j.status = 'pending'

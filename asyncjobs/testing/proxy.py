@@ -7,7 +7,10 @@
         proxy.drop_next_response("finish")  # the statement takes effect, its answer is lost
         proxy.heal()
 
-Connections are told apart by their role: the application name in their startup packet, without "asyncjobs ". Role None: all.
+Connections are told apart by their role: the application name in their startup packet, without "asyncjobs ". asyncjobs opens
+"listener", "notifier", "heartbeat", "finish" (claims and acks), "pool" and "enqueue plain", "keyed" and "dedup"; yours are called
+what you call them. Role None: all. `connections` has them in the order in which they were opened. Encrypted ones pass, but tell
+no role.
 """
 
 import asyncio
@@ -18,7 +21,7 @@ from contextlib import suppress
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
-from tests.support.wire import Frames, application_name
+from asyncjobs.testing.wire import Frames, application_name
 
 _CHUNK = 65536
 

@@ -2,6 +2,7 @@
 
 import struct
 
+_HEAD_BYTES = 5  # a kind and a length
 _STARTUP = 196608  # protocol 3.0; other codes ask for encryption or cancel a statement
 
 
@@ -31,10 +32,10 @@ class Frames:
                 self._left -= step
                 at += step
                 continue
-            need = 5 - len(self._head)
+            need = _HEAD_BYTES - len(self._head)
             self._head += chunk[at : at + need]
             at += min(need, len(chunk) - at)
-            if len(self._head) == 5:
+            if len(self._head) == _HEAD_BYTES:
                 found.add(self._head[:1])
                 self._left = struct.unpack("!i", self._head[1:])[0] - 4
                 self._head = b""

@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from asyncjobs.store.database import Connection, Database
+from asyncjobs.testing import Proxy
 from tests.support.eventually import eventually
-from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.matrix("loop")
 

@@ -1,0 +1,134 @@
+"""Verbs on jobs: on those that were ticked, or (`all`) on all that fit the filter."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from asyncjobs.admin import Admin
+from asyncjobs.dashboard.filters import JOB_FIELDS, is_filtered, job_filter
+from asyncjobs.dashboard.problems import BadInput
+from asyncjobs.dashboard.verbs.verb import Deed, Outcome, Question, Verb, counted, tally
+from asyncjobs.errors import JobNotFound, StateError
+from asyncjobs.model.finding import JobFilter, JobsDone
+from asyncjobs.store.serialized import Verb as Done
+
+_DOES: Final = {"retried", "cancelled", "dead", "requested"}
+_MOST: Final = 500  # that one form names
+
+
+class _Way(msgspec.Struct, frozen=True):
+    """How a verb is done to one, and to all that fit."""
+
+    name: str
+    done: str  # in messages: `cancelled by …`
+    one: Callable[[Admin, int, Deed], Awaitable[Done]]
+    many: Callable[[Admin, JobFilter, Deed, bool], Awaitable[JobsDone]]
+    asks: str | None  # what is said of one job before it is done; None: it just is
+
+
+_WAYS: Final = (
+    _Way(
+        "retry", "retried",
+        lambda admin, job_id, deed: admin.retry(job_id, by=deed.by),
+        lambda admin, which, deed, dry: admin.retry_all(by=deed.by, dry_run=dry, **which),
+        None,
+    ),
+    _Way(
+        "cancel", "cancelled",
+        lambda admin, job_id, deed: admin.cancel(job_id, deed.message("cancelled")),
+        lambda admin, which, deed, dry: admin.cancel_all(deed.message("cancelled"), dry_run=dry, **which),
+        "It will not run (again). If it runs, its handler is asked to end.",
+    ),
+    _Way(
+        "kill", "killed",
+        lambda admin, job_id, deed: admin.kill(job_id, deed.message("killed")),
+        lambda admin, which, deed, dry: admin.kill_all(deed.message("killed"), dry_run=dry, **which),
+        "It becomes dead, with a dead letter. If it runs, its handler is asked to end.",
+    ),
+    _Way(
+        "fail", "failed",
+        lambda admin, job_id, deed: admin.fail(job_id, deed.message("failed"), will_retry=True),
+        lambda admin, which, deed, dry: admin.fail_all(deed.message("failed"), will_retry=True, dry_run=dry, **which),
+        "The attempt that runs is asked to end, and counts as failed; the job is retried while it has attempts left.",
+    ),
+)  # fmt: skip
+
+
+def _verb(way: _Way) -> Verb:
+    async def ask(deed: Deed) -> Question | None:
+        return await _question(way, deed)
+
+    async def do(deed: Deed) -> Outcome:
+        return await (_do_all(way, deed) if deed.form.flag("all") else _do_some(way, deed))
+
+    return Verb(f"jobs/{way.name}", do, ("id", "all", "message", *JOB_FIELDS), ask)
+
+
+async def _question(way: _Way, deed: Deed) -> Question | None:
+    if not deed.form.flag("all"):
+        ids = _ids(deed)
+        if way.asks is None:
+            return None
+        which = f"job {ids[0]}" if len(ids) == 1 else f"these {len(ids):,} jobs"
+        return Question(f"{way.name.capitalize()} {which}?", f"{way.name.capitalize()} {which}", [way.asks])
+    would = await way.many(deed.admin, _filter(deed), deed, True)
+    if not would.outcomes:
+        return Question("No job fits this filter.", "", nothing=True)
+    details = [f"{count:,} {name}" for name, count in sorted(would.outcomes.items())]
+    if not would.changed:
+        return Question(f"None of the jobs that fit can be {way.done}.", "", details, nothing=True)
+    text = f"{way.name.capitalize()} all that fit: this would change {would.changed:,} of {sum(would.outcomes.values()):,} jobs."
+    return Question(text, f"{way.name.capitalize()} {would.changed:,} jobs", details)
+
+
+async def _do_all(way: _Way, deed: Deed) -> Outcome:
+    done = await way.many(deed.admin, _filter(deed), deed, False)
+    said = f"{way.name.capitalize()} all that fit: {counted(done.outcomes)}."
+    return Outcome("jobs that fit " + ", ".join(f"{n}={t}" for n, t in deed.form if n in JOB_FIELDS), said, done.changed > 0)
+
+
+async def _do_some(way: _Way, deed: Deed) -> Outcome:
+    ids = _ids(deed)
+    if len(ids) == 1:
+        done = await way.one(deed.admin, ids[0], deed)
+        return Outcome(f"job {ids[0]}", _told(ids[0], done), done.outcome in _DOES)
+    outcomes = tally([await _outcome(way.one(deed.admin, job_id, deed)) for job_id in ids])
+    is_change = any(name in _DOES for name in outcomes)
+    return Outcome("jobs " + ", ".join(map(str, ids)), f"{len(ids):,} jobs: {counted(outcomes)}.", is_change)
+
+
+async def _outcome(done: Awaitable[Done]) -> str:
+    try:
+        return (await done).outcome
+    except StateError:
+        return "busy"
+    except JobNotFound:
+        return "unknown"
+
+
+def _told(job_id: int, done: Done) -> str:
+    if done.outcome == "requested":
+        return f"Job {job_id} runs, and was asked to end."
+    if done.outcome == "duplicate":
+        return f"Job {job_id} was not retried: job {done.other_id} lives and has its dedup key."
+    if done.outcome in _DOES:
+        return f"Job {job_id}: {done.outcome} (was {done.was})."
+    return f"Job {job_id} was left as it is: {done.was or done.outcome}."
+
+
+def _ids(deed: Deed) -> list[int]:
+    ids = deed.form.ids("id")
+    if not ids or len(ids) > _MOST:
+        raise BadInput(f"Tick the jobs that are meant, at most {_MOST}, or take all that fit a filter.")
+    return list(dict.fromkeys(ids))
+
+
+def _filter(deed: Deed) -> JobFilter:
+    which = job_filter(deed.form)
+    if not is_filtered(which):
+        raise BadInput("Without a filter this would take every job there is: say which, by a type or a status.")
+    return which
+
+
+VERBS: Final = [_verb(way) for way in _WAYS]

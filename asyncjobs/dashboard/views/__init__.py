@@ -1,0 +1,35 @@
+"""The pages: what each reads, and the template that shows it."""
+
+from asyncjobs.dashboard.live import Topic
+from asyncjobs.dashboard.views import held, job, jobs, keys, letters, machines, overview, queues
+from asyncjobs.dashboard.visit import Page, Visit
+from asyncjobs.dashboard.web import Response
+
+__all__ = ["PAGES"]
+
+#: Paths of pages that move, and what they show.
+_TOPICS: list[tuple[str, Topic]] = [
+    *overview.TOPICS, *job.TOPICS, *keys.TOPICS, *queues.TOPICS, *machines.TOPICS, *held.TOPICS,
+]  # fmt: skip
+
+
+def _page(topic: Topic) -> Page:
+    async def page(visit: Visit) -> Response:
+        return visit.page(f"{topic.name}.html", topic=topic.name, **await topic.look(visit))
+
+    return page
+
+
+def _stream(topic: Topic) -> Page:
+    async def stream(visit: Visit) -> Response:
+        return await topic.stream(visit)
+
+    return stream
+
+
+#: Every path, and what answers it.
+PAGES: list[tuple[str, Page]] = [
+    *((path, _page(topic)) for path, topic in _TOPICS),
+    *((f"/live/{topic.name}", _stream(topic)) for _, topic in _TOPICS),
+    *jobs.PAGES, *job.PAGES, *letters.PAGES, *machines.PAGES,
+]  # fmt: skip

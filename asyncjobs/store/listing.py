@@ -1,0 +1,67 @@
+"""Jobs as rows of a list: what a page of many shows, whatever the size of their payloads and errors."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from asyncjobs.model.finding import JobFilter
+from asyncjobs.model.status import Status
+from asyncjobs.store import finding
+from asyncjobs.store.database import Link
+
+
+class JobRow(msgspec.Struct, frozen=True):
+    """One job in a list. `error` and `payload_start` are beginnings; that of a payload above 2 kB is None."""
+
+    id: int
+    type: str
+    status: Status
+    queue: str
+    lane: str | None
+    priority: int
+    attempts: int
+    max_attempts: int
+    serialization_key: str | None
+    correlation_id: str | None
+    parent_job_id: int | None
+    run_at: datetime
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    error: str | None
+    payload_bytes: int  # as the database stores it, which may be compressed
+    payload_start: str | None
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A page of jobs, the highest ids first."""
+
+    jobs: list[JobRow]
+    next: int | None  # `before=` of the next page, which may be there even if this one is short; None: that was all
+    looked: int  # jobs that were looked at for it, a bounded number
+
+
+async def rows(link: Link, ids: Sequence[int]) -> list[JobRow]:
+    """These jobs, the highest id first."""
+    return [JobRow(*row) for row in await link.fetch("list_jobs", ids)] if ids else []
+
+
+async def page(link: Link, which: JobFilter, *, before: int | None, limit: int) -> Listed:
+    """A page of the jobs that fit."""
+    is_filtered = any(value is not None for value in which.values())
+    look = finding.LOOK if is_filtered else limit + 1  # everything fits
+    found = await finding.find(link, which, before=before, limit=limit, look=look)
+    return Listed(await rows(link, found.ids), found.next, found.looked)
+
+
+async def children(link: Link, job_id: int, correlation_id: str | None, limit: int) -> list[JobRow]:
+    """The first jobs that this one enqueued, the lowest id first."""
+    ids = [row["id"] for row in await link.fetch("family_ids", job_id, correlation_id, limit)]
+    return (await rows(link, ids))[::-1]
+
+
+async def trace(link: Link, correlation_id: str, limit: int) -> list[JobRow]:
+    """The first jobs of a correlation id, the lowest id first."""
+    ids = [row["id"] for row in await link.fetch("trace_ids", correlation_id, limit)]
+    return (await rows(link, ids))[::-1]

@@ -1,0 +1,64 @@
+"""Enqueues of rows that wait for nobody: without dedup key and serialization key, sent for the first time.
+
+They are most of all enqueues, and one plain INSERT does. Ids were reserved just now, so none of them is there already, unless the
+server has forgotten that it gave them away (a fail-over). Then the INSERT fails as a whole, and is told as a conflict that passes
+by itself: made again, by the function for rows of all kinds, it says which ids are somebody else's.
+"""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+import asyncpg
+
+from asyncjobs.model.new_row import NewRow
+from asyncjobs.store.database import Link, Record
+
+T = TypeVar("T")
+
+_ONE: Final = attrgetter(
+    "type", "queue", "lane", "version", "payload", "priority", "max_attempts", "timeout_seconds", "correlation_id",
+    "parent_job_id", "created_by", "on_dead", "trace_context", "run_at", "delay_seconds",
+)  # fmt: skip
+
+#: In this order after types and queues, and their places among the columns of `jobs.enqueue`.
+_MANY: Final = (0, 1, 2, 3, 4, 5, 8, 9, 10, 15, 16, 6, 7)
+
+
+async def enqueue_one(link: Link, row: NewRow, job_id: int, token: int, *, timeout: float | None) -> list[int]:
+    """Write the row; an id for the next one."""
+    return [row["reserved"] for row in await _write(link, "enqueue_one", job_id, token, *_ONE(row), timeout=timeout)]
+
+
+async def enqueue_many(
+    link: Link,
+    rows: Sequence[NewRow],
+    ids: Sequence[int],
+    tokens: Sequence[int],
+    columns: Sequence[list[Any] | None],
+    *,
+    reserve: int,
+    timeout: float | None,
+) -> list[int]:
+    """Write the rows, of which these are the other columns; ids for the next ones."""
+    alike = [_alike(tokens), _alike([row.type for row in rows]), _alike([row.queue for row in rows])]
+    others = [columns[at] for at in _MANY]
+    (row,) = await _write(link, "enqueue_plain", _first(ids), *alike, *others, reserve, timeout=timeout)
+    reserved: list[int] = row["reserved"]
+    return reserved
+
+
+async def _write(link: Link, name: str, *args: Any, timeout: float | None) -> list[Record]:
+    try:
+        return await link.fetch(name, *args, timeout=timeout)
+    except asyncpg.UniqueViolationError as error:
+        raise asyncpg.SerializationError("a reserved id belongs to another job") from error
+
+
+def _first(ids: Sequence[int]) -> Sequence[int]:
+    """The first id, if the others are those that follow, as they nearly always do: numbers are dear in an array."""
+    return ids[:1] if list(ids) == list(range(ids[0], ids[0] + len(ids))) else ids
+
+
+def _alike(values: Sequence[T]) -> Sequence[T]:
+    return values[:1] if values.count(values[0]) == len(values) else values

@@ -1,0 +1,221 @@
+"""The doctor on real databases, each with one thing wrong that really is."""
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import asyncpg
+import pytest
+
+from asyncjobs import AsyncJobs, Retry
+from asyncjobs.model import symptom
+from asyncjobs.model.symptom import Symptom
+from asyncjobs.store import doctoring, migrate
+from asyncjobs.store.database import Connection, Database
+from asyncjobs.testing import MovableClock
+from tests.support.eventually import eventually
+from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+
+#: What depends on the machine that runs the tests, and not on the database of the test.
+OF_THE_MACHINE = {"clocks differ", "connections run out", "autovacuum is off"}
+
+
+async def found(dsn: str, **settings: Any) -> dict[str, Symptom]:
+    symptoms = await AsyncJobs(dsn, **settings).admin.doctor()
+    assert all(one.remedy for one in symptoms)
+    return {one.what: one for one in symptoms if one.what not in OF_THE_MACHINE}
+
+
+async def test_a_new_schema_is_healthy_open_or_closed(dsn: str) -> None:
+    assert await found(dsn) == {}
+    async with AsyncJobs(dsn) as jobs:
+        assert {one.what for one in await jobs.admin.doctor()} <= OF_THE_MACHINE
+
+
+async def test_an_outdated_schema_is_diagnosed_by_its_numbers(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = migrate.known()
+    with monkeypatch.context() as older:
+        older.setattr(migrate, "known", lambda: every[:12])
+        await AsyncJobs(empty_dsn).migrate()
+    symptoms = await found(empty_dsn)
+    assert list(symptoms) == ["the schema is outdated"]
+    only = symptoms["the schema is outdated"]
+    assert only.severity == "critical"
+    assert only.evidence.startswith(f"schema 12, wants {every[-1].number}: without {every[12].name}, ")
+    assert only.remedy.startswith("run asyncjobs migrate")
+
+
+async def test_a_schema_that_is_missing_or_too_new_is_diagnosed(
+    empty_dsn: str, dsn: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = (await found(empty_dsn))["there is no schema"]
+    assert (missing.severity, missing.evidence) == ("critical", 'schema "asyncjobs" has no tables of asyncjobs')
+    await insert(connection, "migrations", number=9999, name="9999_future.sql", breaking=True)
+    newer = (await found(dsn))["the schema is newer than this program"]
+    assert (newer.severity, "9999_future.sql" in newer.evidence) == ("critical", True)
+
+
+async def test_what_needs_no_tables_is_seen_on_an_outdated_schema(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctoring, "LONG_TRANSACTION", -1.0)
+    other = await asyncpg.connect(empty_dsn)
+    try:
+        async with other.transaction():
+            await other.execute("SELECT 1")
+            assert {"there is no schema", "a transaction is open for long"} == (await found(empty_dsn)).keys()
+    finally:
+        await other.close()
+
+
+async def test_an_index_that_is_missing_or_invalid_is_named(dsn: str, connection: Connection) -> None:
+    for _ in range(2):
+        await insert_job(connection)
+    await connection.execute("DROP INDEX asyncjobs.jobs_due")
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await connection.execute("CREATE UNIQUE INDEX CONCURRENTLY half_made ON asyncjobs.jobs (type)")
+    symptoms = await found(dsn)
+    missing, invalid = symptoms["an index is missing"], symptoms["an index is invalid"]
+    assert (missing.severity, missing.evidence) == ("critical", "jobs_due")
+    assert (invalid.severity, invalid.evidence) == ("critical", "half_made")
+
+
+async def test_every_index_of_the_migrations_is_known(database: Database) -> None:
+    assert {"jobs_claim", "serialized_jobs_head", "jobs_ended"} <= doctoring.expected_indexes(database)
+
+
+async def test_dead_rows_and_tables_left_out_of_vacuum_are_told(dsn: str, connection: Connection) -> None:
+    many = "SELECT 'type', n::text FROM generate_series(1, 11000) AS n"
+    await connection.execute(f"INSERT INTO asyncjobs.pauses (kind, name) {many}")
+    await connection.execute("DELETE FROM asyncjobs.pauses")
+    await connection.execute("ALTER TABLE asyncjobs.jobs SET (autovacuum_enabled = false)")
+    await connection.close()  # a session that ends hands in its statistics
+    symptoms = await found(dsn)
+    assert symptoms["a table is bloated"].evidence == "pauses: 11,000 dead rows, 0 live ones"
+    assert symptoms["autovacuum leaves a table out"].evidence == "jobs"
+
+
+async def test_a_long_transaction_is_told_with_pid_age_and_query_start(
+    dsn: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctoring, "LONG_TRANSACTION", -1.0)
+    async with connection.transaction():
+        await connection.execute("SELECT 1")
+        (one,) = [one for one in (await found(dsn)).values() if one.what == "a transaction is open for long"]
+    pid = connection.get_server_pid()
+    assert one.evidence.startswith(f"pid {pid} (test, idle in transaction): open for ")
+    assert f"query since {datetime.now(UTC):%Y-}" in one.evidence
+    assert f"pg_terminate_backend({pid})" in one.remedy
+    assert "a transaction is open for long" not in await found(dsn)
+
+
+async def test_duties_that_nobody_does_and_that_hang_are_told(dsn: str, connection: Connection) -> None:
+    now = await connection.fetchval("SELECT now()")
+    await insert(connection, "background_job_leases", job_name="rescue", held_by_worker_id="none")
+    assert await found(dsn) == {}
+    await insert_runner(connection, id=1)
+    assert "nobody holds it" in (await found(dsn))["a duty is not done"].evidence
+    await connection.execute(
+        "UPDATE asyncjobs.background_job_leases SET held_by_worker_id = '1', lease_acquired_at = $1, heartbeat_at = $1, "
+        "metadata = jsonb_build_object('last_run', $1::timestamptz - interval '10 minutes')",
+        now,
+    )
+    hangs = (await found(dsn))["a duty hangs"]
+    assert (hangs.severity, "runner 1 renews, but last turned 6" in hangs.evidence) == ("critical", True)
+
+
+async def test_runners_that_are_silent_or_died_are_told(dsn: str, connection: Connection) -> None:
+    now = await connection.fetchval("SELECT now()")
+    await insert_runner(connection, id=1, beat_at=now - timedelta(seconds=70), host="web1", pid=22)
+    gone: dict[str, Any] = {"started_at": now, "version": "0", "queues": [], "types": []}
+    await insert(connection, "former_runners", id=2, host="web2", pid=33, died_at=now - timedelta(hours=2), **gone)
+    await insert(connection, "former_runners", id=3, host="web3", pid=44, died_at=now - timedelta(minutes=30), **gone)
+    await insert(connection, "former_runners", id=4, host="web4", pid=55, **gone)
+    symptoms = await found(dsn)
+    assert symptoms["a runner is silent"].evidence.startswith("runner 1 (web1, pid 22) last beat ")
+    assert symptoms["runners died"].evidence.startswith("1 within an hour; the last: runner 3 (web3, pid 44) at ")
+    assert "a runner is silent" not in await found(dsn, runner_timeout=60)
+
+
+async def test_jobs_that_nobody_runs_are_told(dsn: str, connection: Connection) -> None:
+    await insert_job(connection, type="nobodys")
+    assert (await found(dsn))["no runner lives"].severity == "critical"
+    await insert_runner(connection, id=1)
+    assert (await found(dsn))["jobs that nobody would run wait"].evidence == "1 of nobodys in default"
+
+
+async def has_failed(jobs: AsyncJobs, key: str) -> bool:
+    return (await jobs.admin.key(key)).head_status == "failed"
+
+
+async def test_keys_that_wait_for_a_retry_or_for_an_operator_are_told_when_that_is_long(dsn: str, database: Database) -> None:
+    jobs = AsyncJobs(dsn)
+
+    @jobs.job("sync", serialize_by="{key}")
+    async def sync(key: str) -> Retry:
+        return Retry(delay=7200)
+
+    async with jobs.runner():
+        await jobs.admin.pause(key="held")
+        late = await jobs.enqueue("sync", {"key": "late"})
+        for key in ("late", "alone"):
+            await sync.enqueue(key)
+        await sync.enqueue("held")
+        await jobs.admin.pause(key="nothing waits")
+        for key in ("late", "alone"):
+            await eventually(partial(has_failed, jobs, key), description=f"the head of {key} is to be tried again")
+    assert (await found(dsn)).keys() == {"no runner lives"}
+    async with MovableClock(database) as clock:
+        await clock.advance(3700)
+        symptoms = await found(dsn)
+    later, paused = symptoms["keys wait for a job that is to run later"], symptoms["keys are paused for long"]
+    assert later.evidence.startswith(f"1; longest late by job {late.id}, for 1:0")
+    assert paused.evidence.startswith("1; longest held, for 1:0")
+    assert {later.severity, paused.severity} == {"warning"}
+
+
+@pytest.mark.unaudited("a runner that does not exist runs jobs")
+async def test_keys_of_runners_that_are_gone_are_told(dsn: str, connection: Connection) -> None:
+    long_ago = await connection.fetchval("SELECT now() - interval '10 minutes'")
+    head = await insert_job(connection, status="processing", runner_id=77, started_at=long_ago, serialization_key="k")
+    await insert_serialized(connection, "k", id=head, job_id=head)
+    assert "keys are held by a runner that is gone" not in await found(dsn)
+    await insert_serialized(connection, "k")
+    gone = (await found(dsn))["keys are held by a runner that is gone"]
+    assert (gone.severity, gone.evidence.startswith(f"1; longest k by job {head}, for 0:1")) == ("critical", True)
+    await insert_runner(connection, id=77)
+    assert "keys are held by a runner that is gone" not in await found(dsn)
+
+
+async def test_keys_that_dead_jobs_halted_are_told_at_once(dsn: str) -> None:
+    jobs = AsyncJobs(dsn)
+
+    @jobs.job("sync", serialize_by="{key}", on_dead="halt", max_attempts=1)
+    async def sync(key: str) -> None:
+        raise ValueError("no")
+
+    async with jobs.runner():
+        dead = await sync.enqueue("k")
+        await dead.wait(timeout=20)
+    assert (await found(dsn))["keys are halted by dead jobs"].evidence.startswith(f"1; longest k by job {dead.id}, for 0:00:")
+
+
+async def test_a_clock_that_is_wrong_is_told(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) - timedelta(hours=1)
+
+    monkeypatch.setattr(doctoring, "datetime", Late)
+    (one,) = [one for one in await AsyncJobs(dsn).admin.doctor() if one.what == "clocks differ"]
+    assert one.evidence.startswith("this host is -3")
+
+
+async def test_connections_that_run_out_are_told(dsn: str, connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = int(await connection.fetchval("SHOW max_connections"))
+    for number in range(1, most // 9 + 2):
+        await insert_runner(connection, id=number)
+    may = (await found(dsn))["connections may run out"]
+    assert may.evidence == f"{most // 9 + 1} runners may need {9 * (most // 9 + 1)}, max_connections is {most}"
+    monkeypatch.setattr(symptom, "_FULL", 0.0)
+    (out,) = [one for one in await AsyncJobs(dsn).admin.doctor() if one.what == "connections run out"]
+    assert out.evidence.endswith(f"of {most} connections are in use")
+    assert not out.evidence.startswith("0 ")

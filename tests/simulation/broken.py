@@ -1,0 +1,188 @@
+"""Halves in Python of the mutants: each gives the patches that take one rule out, with what it replaces in mind."""
+
+from typing import Any
+from unittest.mock import patch
+
+from asyncjobs.model.lease import Leases, Try
+from asyncjobs.model.liveness import Liveness
+from asyncjobs.model.scan import ScanStart
+from asyncjobs.runner import Runner
+from asyncjobs.runtime.acker import Acker
+from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.listening import Listening
+from asyncjobs.runtime.notifier import Notifier
+from asyncjobs.runtime.promoter import Promoter
+from asyncjobs.runtime.rescuer import Rescuer
+from asyncjobs.runtime.serializer import Serializer
+from asyncjobs.runtime.service import Service
+from asyncjobs.store import jobs
+from asyncjobs.store.failures import DATABASE_ERRORS
+from asyncjobs.telemetry.events import JobsPromoted
+
+
+def answered_late() -> list[Any]:
+    answered = Coordinator.answered
+
+    def mutant(self: Coordinator, *args: Any, version: int, **kwargs: Any) -> None:
+        answered(self, *args, version=max(version, self.version), **kwargs)
+
+    return [patch.object(Coordinator, "answered", mutant)]
+
+
+def wake_first() -> list[Any]:
+    connect = Listening._connect
+
+    async def mutant(self: Any) -> None:
+        self._wakes.missed()
+        missed, self._wakes.missed = self._wakes.missed, lambda: None
+        try:
+            await connect(self)
+        finally:
+            self._wakes.missed = missed
+
+    return [patch.object(Listening, "_connect", mutant)]
+
+
+def promote_silently() -> list[Any]:
+    def mutant(self: Any, promoted: Any) -> None:
+        if promoted.count:
+            self.events.emit(JobsPromoted(count=promoted.count))
+
+    return [patch.object(Promoter, "_tell", mutant)]
+
+
+def forget_marks() -> list[Any]:
+    send = Notifier._send
+
+    async def mutant(self: Any, payloads: list[str]) -> None:
+        try:
+            await send(self, payloads)
+        except (*DATABASE_ERRORS, TimeoutError):
+            self._link.abort()
+
+    return [patch.object(Notifier, "_send", mutant)]
+
+
+def no_doubt() -> list[Any]:
+    async def mutant(self: Any) -> None:
+        self._in_doubt, self._reconcile_at = False, float("inf")
+
+    return [patch.object(Acker, "_reconcile", mutant)]
+
+
+def never_unconfirmed() -> list[Any]:
+    return [patch.object(Runner, "_on_unconfirmed", lambda _self, _id: None)]
+
+
+def dead_at_a_glance() -> list[Any]:
+    look = Liveness.look
+
+    def mutant(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._timeout_seconds = 1.5
+        return look(self, *args, **kwargs)
+
+    return [patch.object(Liveness, "look", mutant)]
+
+
+def enqueue_blindly() -> list[Any]:
+    enqueue = jobs.enqueue
+
+    async def mutant(link: Any, rows: Any, ids: Any, tokens: Any, *, again: bool = False, **kwargs: Any) -> Any:
+        if again:
+            ids = await jobs.reserve_ids(link, len(rows))
+        return await enqueue(link, rows, ids, tokens, again=False, **kwargs)
+
+    return [patch.object(jobs, "enqueue", mutant)]
+
+
+def late_version() -> list[Any]:
+    wait = Service._wait
+
+    async def mutant(self: Any, at: float, seen: int) -> None:
+        del seen
+        self._wake_at = float("inf")
+        await wait(self, at, self._version)
+
+    return [patch.object(Service, "_wait", mutant)]
+
+
+def no_orphans() -> list[Any]:
+    async def mutant(self: Any) -> Any:
+        return (await look(self))[0], False
+
+    look = Rescuer._look
+    return [patch.object(Rescuer, "_look", mutant)]
+
+
+def no_hints() -> list[Any]:
+    return [patch.object(Promoter, "hint", lambda _self, _seconds: None)]
+
+
+def silent_heads() -> list[Any]:
+    settle = Acker._settle
+
+    async def mutant(self: Any, acks: Any, finished: Any) -> None:
+        finished.heads.clear()
+        await settle(self, acks, finished)
+
+    return [patch.object(Acker, "_settle", mutant)]
+
+
+def lost_acks() -> list[Any]:
+    call = Acker._call
+
+    async def mutant(self: Any, acks: Any, send: Any) -> Any:
+        try:
+            return await call(self, acks, send)
+        except DATABASE_ERRORS:
+            for ack in acks:
+                self._acks.pop((ack.id, ack.token), None)
+            raise
+
+    return [patch.object(Acker, "_call", mutant)]
+
+
+def looks_once() -> list[Any]:
+    answered = Coordinator.answered
+
+    def mutant(self: Coordinator, *args: Any, others: bool, **kwargs: Any) -> None:
+        del others
+        answered(self, *args, others=False, **kwargs)
+
+    return [patch.object(Coordinator, "answered", mutant)]
+
+
+def trusted_for_ever() -> list[Any]:
+    def mutant(self: Any, duty: str, token: int, _now: float) -> float:
+        term = self._terms.get(duty)
+        return 5.0 if term is not None and term.token == token else 0.0
+
+    return [patch.object(Leases, "trusted_seconds", mutant)]
+
+
+def taken_at_sight() -> list[Any]:
+    def mutant(self: Any, _now: float) -> list[Try]:
+        return [Try(seen.duty, seen.token, seen.renewals, is_long=True) for seen, _, _ in self._seen.values()]
+
+    return [patch.object(Leases, "tries", mutant)]
+
+
+def no_sweep() -> list[Any]:
+    look = Serializer._look
+
+    async def mutant(self: Any, *, sweeps: bool) -> float:
+        del sweeps
+        return await look(self, sweeps=False)
+
+    return [patch.object(Serializer, "_look", mutant)]
+
+
+def claims_beside_itself() -> list[Any]:
+    return [patch.object(Runner, "running_ids", lambda _self: ())]
+
+
+def never_at_the_front() -> list[Any]:
+    def mutant(self: Any, _now: float) -> tuple[int, int]:
+        return self._start  # type: ignore[no-any-return]
+
+    return [patch.object(ScanStart, "next", mutant)]

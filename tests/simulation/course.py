@@ -1,0 +1,86 @@
+"""What a seed's world is like: every seed draws a few of the faults and a few of the features, so that each of them meets the
+others often, undisturbed by the rest; and some worlds are calm, where every job has to start in time.
+"""
+
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+#: What befalls processes and the network of their own accord.
+FAULTS: Final = ("kill", "freeze", "stall", "stop", "reset", "silent", "down", "clock")
+#: What befalls a call at the worst of moments.
+STRIKES: Final = ("freeze", "freeze at the answer", "lose the answer", "lose the request", "kill", "hold", "stall")
+#: What clients do.
+WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup", "cancel", "halt", "pause", "retry")
+_CALM_WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup")
+_PLANS: Final = (("fail", "ok"), ("fail",), ("die",), ("snooze",), ("fail", "snooze"))
+
+
+class Course(msgspec.Struct, frozen=True, kw_only=True):
+    """What is drawn. Odds are of each call, or notification; seconds are virtual ones."""
+
+    runners: int
+    seconds: float  # that the faults last
+    jobs: int
+    faults: tuple[str, ...]
+    fault_every: float
+    strikes: tuple[str, ...]
+    strike_odds: float
+    freezes: tuple[float, ...]
+    break_odds: float
+    slow_odds: float
+    late_odds: float
+    gate_odds: float
+    ways: tuple[str, ...]
+    plans: tuple[tuple[str, ...], ...]
+    keys: str
+    durations: tuple[float, ...]
+    concurrency: int
+    has_schedule: bool
+    settings: dict[str, Any]
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing fails."""
+        return not self.faults and not self.strikes
+
+
+def draw(seed: int) -> Course:
+    """The course of this seed."""
+    random = Random(f"course {seed}")
+    return _calm(random) if random.random() < 0.2 else _stormy(random)
+
+
+def _calm(random: Random) -> Course:
+    return Course(
+        runners=random.choice([1, 2, 3]), seconds=8.0, jobs=20, faults=(), fault_every=1.0, strikes=(), strike_odds=0.0,
+        freezes=(1.0,), break_odds=0.0, slow_odds=0.0, late_odds=0.0, gate_odds=random.choice([0.0, 0.1, 0.3]),
+        ways=_some(random, _CALM_WAYS), plans=(("ok",), ("ok",), *_some(random, _PLANS)), keys=random.choice(["a", "ab", "abc"]),
+        durations=random.choice([(0.0,), (0.0, 0.01, 0.3)]), concurrency=40, has_schedule=False,
+        settings={"poll_interval": 60, "sweep_interval": 60, "promote_interval": 60, "listener_keepalive": 30},
+    )  # fmt: skip
+
+
+def _stormy(random: Random) -> Course:
+    return Course(
+        runners=random.choice([2, 2, 3]), seconds=random.choice([6.0, 10.0, 16.0]), jobs=random.choice([10, 15, 20]),
+        faults=_some(random, FAULTS), fault_every=random.choice([1.5, 3.0, 6.0]),
+        strikes=_some(random, STRIKES), strike_odds=random.choice([0.0, 0.004, 0.02]),
+        freezes=random.choice([(1.0, 6.0), (11.0, 20.0), (1.0, 11.0, 20.0)]),
+        break_odds=random.choice([0.0, 0.004, 0.015]), slow_odds=random.choice([0.0, 0.01, 0.03]),
+        late_odds=random.choice([0.0, 0.05, 0.3]), gate_odds=random.choice([0.0, 0.0, 0.05, 0.2]),
+        ways=_some(random, WAYS), plans=(("ok",), *_some(random, _PLANS)), keys=random.choice(["a", "ab", "abc"]),
+        durations=random.choice([(0.0,), (0.0, 0.3, 1.0), (0.0, 0.01, 0.3, 3.0)]), concurrency=random.choice([1, 3, 3]),
+        has_schedule=random.random() < 0.4,
+        settings={
+            "sweep_interval": random.choice([15, 60]), "listener_keepalive": random.choice([5, 20]),
+            "promote_interval": random.choice([5, 15]),
+        },
+    )  # fmt: skip
+
+
+def _some(random: Random, all: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Each with a chance of one half, and at least one."""
+    chosen = tuple(one for one in all if random.random() < 0.5)
+    return chosen or (random.choice(all),)

@@ -1,0 +1,95 @@
+"""The schema of a simulated world: the functions as they are, with a clock, gates and notes of the simulation's own.
+
+* `asyncjobs.clock()` is a setting that travels with each statement. Every lock time-out is 1 ms: see `world.py`.
+* Before each statement of every PL/pgSQL function there is a gate. A call may be told to wait at its n-th gate, as if the server
+  had taken its time there, while others go on: what two transactions do to each other shows only between their statements.
+* `simulated_moves` keeps every change of a job's status, with what `checks.py` has to know about it.
+"""
+
+import re
+from typing import Final
+
+FUNCTIONS: Final = """
+SELECT pg_get_functiondef(p.oid) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'asyncjobs'
+WHERE p.prokind = 'f'
+"""
+ADDED: Final = """
+CREATE OR REPLACE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
+RETURN current_setting('simulated.at')::timestamptz;
+
+-- Stands in for `pg_notify`: a notice says in the answer that there is something to be heard.
+CREATE FUNCTION asyncjobs.simulated_notify(_channel text, _payload text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE NOTICE 'notified';
+    PERFORM pg_catalog.pg_notify(_channel, _payload);
+END $$;
+
+-- Wait at the gate that the call was told of ("gates before it, its number"), for as long as that is closed.
+CREATE FUNCTION asyncjobs.simulated_gate() RETURNS boolean LANGUAGE plpgsql SET lock_timeout = 0 AS $$
+DECLARE
+    _told integer[] := string_to_array(current_setting('simulated.gate'), ' ');
+BEGIN
+    IF _told[1] > 0 THEN
+        PERFORM set_config('simulated.gate', (_told[1] - 1) || ' ' || _told[2], false);
+        RETURN false;
+    END IF;
+    PERFORM set_config('simulated.gate', '', false);
+    PERFORM pg_advisory_lock_shared(7357, _told[2]);
+    PERFORM pg_advisory_unlock_shared(7357, _told[2]);
+    RETURN false;
+END $$;
+
+CREATE TABLE asyncjobs.simulated_moves (
+    number bigint GENERATED ALWAYS AS IDENTITY, at timestamptz, job_id bigint, was text, is_now text, attempts_were integer,
+    attempts integer, token_was bigint, token bigint, runner_id bigint, is_paused boolean);
+
+CREATE FUNCTION asyncjobs.simulated_move() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO asyncjobs.simulated_moves
+        (at, job_id, was, is_now, attempts_were, attempts, token_was, token, runner_id, is_paused)
+    VALUES (asyncjobs.clock(), NEW.id, OLD.status, NEW.status, OLD.attempts, NEW.attempts, OLD.claim_token, NEW.claim_token,
+        coalesce(NEW.runner_id, OLD.runner_id), NEW.status = 'processing' AND EXISTS (
+            SELECT FROM asyncjobs.pauses AS p WHERE p.paused_at < asyncjobs.clock()
+            AND (p.kind, p.name) IN (('queue', NEW.queue), ('type', NEW.type), ('key', NEW.serialization_key))));
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER simulated_move AFTER UPDATE OF status ON asyncjobs.jobs
+    FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION asyncjobs.simulated_move();
+"""
+_LOCK_TIMEOUT: Final = re.compile(r"(lock_timeout'?(?:,| TO| =) ')[0-9]+m?s(')")
+_GATE: Final = "IF current_setting('simulated.gate') <> '' AND asyncjobs.simulated_gate() THEN END IF; "
+_OPENING: Final = ("IF ", "ELSIF ", "EXCEPTION ")
+_NO_STATEMENT: Final = ("--", "END", "ELSE", "ELSIF", "EXCEPTION", "WHEN", "GET ", "DECLARE", "BEGIN", "$")
+
+
+def name_of(definition: str) -> str:
+    """The name of the function that is defined so."""
+    return definition.split("(", 1)[0].rsplit(".", 1)[1]
+
+
+def simulated(definition: str) -> str:
+    """The function as it is in a simulated world."""
+    changed = _LOCK_TIMEOUT.sub(r"\g<1>1ms\2", definition).replace("clock_timestamp()", "asyncjobs.clock()")
+    changed = changed.replace("PERFORM pg_notify(", "PERFORM asyncjobs.simulated_notify(")
+    is_own = "asyncjobs.simulated_" in definition.split("\n", 1)[0] or "asyncjobs.audit_" in definition.split("\n", 1)[0]
+    return changed if is_own or "LANGUAGE plpgsql" not in changed else _gated(changed)
+
+
+def _gated(definition: str) -> str:
+    lines: list[str] = []
+    is_body = False
+    before = ""
+    for line in definition.split("\n"):
+        code = line.strip()
+        begins = (
+            before.endswith((";", " LOOP")) or before == "BEGIN" or (before.startswith(_OPENING) and before.endswith(" THEN"))
+        )
+        if is_body and begins and code and not code.startswith(_NO_STATEMENT):
+            lines.append(line.replace(code, _GATE + code, 1))
+        else:
+            lines.append(line)
+        if not code.startswith("--") and code:
+            before = code.split(" -- ")[0].rstrip()
+        is_body = (is_body or before == "BEGIN") and before != "DECLARE"
+    return "\n".join(lines)

@@ -1,0 +1,59 @@
+"""What befalls a call while it is under way: its process is frozen, or killed, or its answer is lost, just then.
+
+Faults that come at random moments meet a process idle nearly always. These meet it with a statement in the network: the frozen
+process's claim or ack is carried out before, while or after others take its jobs away, and it finds out when it wakes.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.course import Course
+
+if TYPE_CHECKING:
+    from tests.simulation.connection import Call
+    from tests.simulation.world import World
+
+#: Statements that are made all the time by who has nothing to do.
+_IDLE: Final = ("finish", "beat_with_leases", "promote", "look_at_", "keepalive", "listen", "sweep_keys")
+_RARE: Final = 5.0
+
+
+class Strikes:
+    """Strikes calls of the processes that `kill` knows how to kill."""
+
+    def __init__(self, world: "World", course: Course, kill: Callable[[object], None]) -> None:
+        self._world = world
+        self._course = course
+        self._kill = kill
+
+    def strike(self, call: "Call") -> float:
+        """Perhaps something happens to it, now or with its answer. For how long it is held up on its way."""
+        world, course = self._world, self._course
+        is_idle = call.name == "finish" or (call.name != "finish_one" and call.name.startswith(_IDLE[1:]))
+        if not course.strikes or world.random.random() >= course.strike_odds * (1.0 if is_idle else _RARE):
+            return 0.0
+        process = call.connection.process
+        if not process.is_supervised:
+            return 0.0
+        what = world.random.choice(course.strikes)
+        seconds = world.random.choice(course.freezes)
+        world.trace("strike", what, process.name, call.name)
+        if what == "freeze":
+            process.freeze(seconds)
+            return world.random.choice([0.0, seconds / 2, seconds + 1.0])
+        if what == "stall":
+            process.stall(seconds)
+        elif what == "hold":
+            return world.random.choice([0.5, 3.0, 15.0])
+        elif what == "lose the request":
+            call.is_dropped = True
+            world.plan(0.0, lambda: world.break_connection(call.connection))
+        elif what == "lose the answer":
+            call.at_answer = lambda: world.break_connection(call.connection)
+        elif what == "freeze at the answer":
+            call.at_answer = lambda: process.freeze(seconds)
+        elif world.random.random() < 0.5:
+            world.plan(0.0, lambda: self._kill(process))
+        else:
+            call.at_answer = lambda: self._kill(process)
+        return 0.0

@@ -1,0 +1,58 @@
+"""What is made of the errors of the database."""
+
+import asyncpg
+import pytest
+
+from asyncjobs.store.failures import is_ambiguous, is_passing, said_plainly, spoils_connection
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.AdminShutdownError("terminating connection due to administrator command"),
+        asyncpg.CrashShutdownError("terminating connection because of crash of another server process"),
+        asyncpg.IdleInTransactionSessionTimeoutError("terminating connection due to idle-in-transaction timeout"),
+        asyncpg.IdleSessionTimeoutError("terminating connection due to idle-session timeout"),
+        asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"),
+        asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress"),
+        ConnectionResetError(),
+        TimeoutError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_sessions_that_were_ended_are_replaced_and_their_statement_is_in_doubt(error: Exception) -> None:
+    assert is_passing(error)
+    assert is_ambiguous(error)
+    assert spoils_connection(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.TooManyConnectionsError("sorry, too many clients already"),
+        asyncpg.DiskFullError("could not extend file"),
+        asyncpg.QueryCanceledError("canceling statement due to statement timeout"),
+        asyncpg.LockNotAvailableError("canceling statement due to lock timeout"),
+        asyncpg.SerializationError("could not serialize access"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_statements_that_were_rolled_back_are_tried_again_on_the_same_connection(error: Exception) -> None:
+    assert is_passing(error)
+    assert not is_ambiguous(error)
+    assert not spoils_connection(error)
+
+
+def test_server_that_became_read_only_is_left() -> None:
+    error = asyncpg.ReadOnlySQLTransactionError("cannot execute UPDATE in a read-only transaction")
+    assert is_passing(error)
+    assert not is_ambiguous(error)
+    assert spoils_connection(error)
+
+
+def test_what_the_driver_leaves_unsaid_is_told_in_words() -> None:
+    error = asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress")
+    assert str(said_plainly(error)) == "the connection was closed by the server"
+    assert str(said_plainly(TimeoutError())) == "the server did not answer in time"
+    other = OSError("no route to host")
+    assert said_plainly(other) is other
