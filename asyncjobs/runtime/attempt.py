@@ -168,10 +168,9 @@ class Attempt:
     def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:
         """Run in a task of its own, with an empty context: nothing of a request that happened to open the app leaks into jobs."""
         self._tell = ended
-        task = self._loop.create_task(self._run(), name=f"job {self.claimed.id}", context=contextvars.Context())
+        task = self._task = self._loop.create_task(self._run(), name=f"job {self.claimed.id}", context=contextvars.Context())
         # A task that is cancelled before its first step never enters its coroutine: nobody would free the slot.
         task.add_done_callback(self._never_ran)
-        self._task = task
         return task
 
     def _never_ran(self, _task: "asyncio.Task[None]") -> None:
