@@ -7,9 +7,8 @@ A service does the same small thing again and again. What may happen, in this or
 2. A `wake()` while the pass runs is not lost: the next pass follows at once. The loop compares a counter that it read
    *before* the pass; a flag that is cleared after the pass would forget what came in between (P6).
 3. A pass that raises is reported as `ServicePassFailed` and tried again after 0.1 s, 0.2 s, 0.4 s … up to the smaller of 30 s
-   and the interval. Wake-ups do not shorten that wait (a database that is down would be asked once per enqueue), they are
-   served after it. No Exception ends the loop: a service that died would be missed only when its work is (D-01 of every
-   system of this kind).
+   (a service may say less) and the interval. Wake-ups do not shorten that wait (a database that is down would be asked once per
+   enqueue), they are served after it. No Exception ends the loop: a service that died would be missed only when its work is.
 4. Cancellation ends the loop at the await where it arrives, and nothing else does, unless the pass says `stop()`.
 
 Health: `turned_at` is when the loop last ended a pass, well or badly; `failures` counts the bad ones since the last good one.
@@ -24,7 +23,6 @@ from typing import ClassVar
 from asyncjobs.telemetry.events import Events, ServicePassFailed
 
 _FIRST_BACKOFF_SECONDS = 0.1
-_LAST_BACKOFF_SECONDS = 30.0
 
 
 def backoff_seconds(failures: int, maximum_seconds: float, chance: float) -> float:
@@ -37,6 +35,7 @@ class Service:
     """A loop around `pass_`. Run it in a task group; cancel that task to end it."""
 
     name: ClassVar[str]
+    longest_backoff_seconds: ClassVar[float] = 30.0
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class Service:
         except Exception as error:  # noqa: BLE001 - one pass of a service must not end the service
             self.failures += 1
             self.events.emit(ServicePassFailed(service=self.name, error=error, failures=self.failures))
-            delay = backoff_seconds(self.failures, min(_LAST_BACKOFF_SECONDS, self.interval_seconds), self._chance())
+            delay = backoff_seconds(self.failures, min(self.longest_backoff_seconds, self.interval_seconds), self._chance())
         else:
             self.failures = 0
             delay = self.interval_seconds * (0.9 + 0.2 * self._chance()) if answer is None else answer

@@ -10,7 +10,7 @@ import pytest
 from asyncjobs import AsyncJobs
 from asyncjobs.cli import failures
 from asyncjobs.model.finding import Found, JobsDone
-from asyncjobs.model.letter import DeadLetter, LettersDone
+from asyncjobs.model.letter import FoundLetters, LettersDone
 from asyncjobs.store.migrate import Status
 from asyncjobs.store.overview import LaneUse, Summary
 from asyncjobs.store.serialized import KeyState, Verb
@@ -131,11 +131,11 @@ async def test_pages_that_are_full_name_the_next(monkeypatch: pytest.MonkeyPatch
     assert (filtered.code, "--before 41" in filtered.err) == (0, True)
     assert "there may be more: --after k" in (await cli("keys", "list", "--limit", "1", dsn="postgresql://nowhere/x")).err
     assert "more" not in (await cli("keys", "list", "--limit", "2", dsn="postgresql://nowhere/x")).err
-    nothing: dict[str, Any] = dict.fromkeys(DeadLetter.__struct_fields__)
-    nothing.update(id=5, job_id=6, type="t")
-    noted(monkeypatch, {"dead_letters": [DeadLetter(**nothing)]})
-    assert "there may be more: --before 5" in (await cli("dead", "list", "--limit", "1", dsn="postgresql://nowhere/x")).err
-    assert "more" not in (await cli("dead", "list", "--limit", "2", dsn="postgresql://nowhere/x")).err
+    noted(monkeypatch, {"dead_letters": FoundLetters([], 5, 10_000)})
+    filtered = await cli("dead", "list", "--type", "t", dsn="postgresql://nowhere/x")
+    assert (filtered.code, "there may be more: --before 5" in filtered.err) == (0, True)
+    noted(monkeypatch, {"dead_letters": FoundLetters([], None, 7)})
+    assert (await cli("dead", "list", "--type", "t", dsn="postgresql://nowhere/x")).code == failures.NOT_FOUND
 
 
 async def test_instants_are_utc_wherever_they_are_typed(monkeypatch: pytest.MonkeyPatch) -> None:
