@@ -1,7 +1,8 @@
 """Declarations: which jobs there are. A router knows no database; an app includes it (as FastAPI's APIRouter)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import ref
 
 from asyncjobs.circuit_breaker import CircuitBreaker, check_breaker
 from asyncjobs.config import Settings, Strategy, config_seconds
@@ -18,6 +19,9 @@ from asyncjobs.planned import Planned, check_duty, takes_context
 from asyncjobs.registry import Declarations
 from asyncjobs.schedules import Misfire, Overlap, check_job, check_schedule
 from asyncjobs.signature import check_function
+
+if TYPE_CHECKING:
+    from asyncjobs.app import AsyncJobs
 
 __all__ = ["JobRouter", "JobType"]
 
@@ -43,8 +47,8 @@ class JobRouter:
         if timeout is not None:
             config_seconds(timeout, name="JobRouter(timeout)", positive=True)
         self.declarations = Declarations(callers_place())
-        self._limits = _DEFAULT_SETTINGS
-        self._limits_at = -1
+        self._apps: list[ref[AsyncJobs]] = []
+        self._apps_at = -1  # Declarations.changes when they were looked up
         self._defaults: dict[str, Any] = {
             "queue": queue,
             "lane": lane,
@@ -213,12 +217,13 @@ class JobRouter:
 
     def limits(self) -> Settings:
         """The settings of the app that includes this router, the defaults when none does (yet)."""
-        if self._limits_at != Declarations.changes:  # each job that is made asks
-            self._limits_at = Declarations.changes
-            apps = self.declarations.apps()
-            known = [app.settings for app in apps] or [_DEFAULT_SETTINGS]
-            self._limits = max(known, key=lambda settings: settings.max_payload_bytes)
-        return self._limits
+        if self._apps_at != Declarations.changes:  # each job that is made asks
+            self._apps_at = Declarations.changes
+            self._apps = [ref(app) for app in self.declarations.apps()]
+        if len(self._apps) == 1 and (app := self._apps[0]()) is not None:
+            return app.settings
+        known = [app.settings for one in self._apps if (app := one()) is not None]
+        return max(known, key=lambda settings: settings.max_payload_bytes, default=_DEFAULT_SETTINGS)
 
     @property
     def variable(self) -> str | None:

@@ -22,7 +22,6 @@ from asyncjobs.dashboard.problems import Refused
 
 FRESH_SECONDS: Final = 1.0
 MOST_FOLLOWERS: Final = 200
-_KEPT_SECONDS: Final = 60.0
 
 Read: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -40,12 +39,19 @@ class _Followed(msgspec.Struct):
     number: int = 0  # counts readings
 
 
+class _Shared(msgspec.Struct, frozen=True, eq=False):
+    task: asyncio.Task[dict[str, Any]]
+    began: float
+    until: float  # it may be dropped then
+    lasts: bool  # verbs do not change what it is about
+
+
 class News:
     """The readings of one dashboard in one process."""
 
     def __init__(self, *, every: float = 2.0) -> None:
         self.every = every
-        self._readings: dict[Hashable, tuple[float, asyncio.Task[dict[str, Any]]]] = {}
+        self._readings: dict[Hashable, _Shared] = {}
         self._followed: dict[Hashable, _Followed] = {}
         self._followers: Counter[Hashable] = Counter()
         self._turned = asyncio.Condition()
@@ -57,24 +63,27 @@ class News:
         """How many follow now."""
         return self._followers.total()
 
-    async def look(self, key: Hashable, read: Read, *, fresh_seconds: float = FRESH_SECONDS) -> dict[str, Any]:
-        """The reading of this key, at most so old. Raises what reading it raises."""
+    async def look(
+        self, key: Hashable, read: Read, *, fresh_seconds: float = FRESH_SECONDS, lasts: bool = False
+    ) -> dict[str, Any]:
+        """The reading of this key, at most so old. `lasts`: it is about what no verb changes. Raises what reading it raises."""
         now = time.monotonic()
-        began, task = self._readings.get(key, (0.0, None))
-        if task is None or (task.done() and now - began > fresh_seconds):
+        shared = self._readings.get(key)
+        if shared is None or (shared.task.done() and now - shared.began > fresh_seconds):
             self._drop_old(now)
             task = asyncio.create_task(_read(read), name="asyncjobs dashboard reading", context=Context())
             task.add_done_callback(_noted)
-            self._readings[key] = now, task
+            shared = self._readings[key] = _Shared(task, now, now + fresh_seconds, lasts)
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(shared.task)
         except Exception:
-            self._forget_one(key, task)
+            if shared.task.done() and self._readings.get(key) is shared:
+                del self._readings[key]
             raise
 
     def forget(self) -> None:
         """Something was changed here: what was read before is old."""
-        self._readings.clear()
+        self._readings = {key: shared for key, shared in self._readings.items() if shared.lasts}
 
     async def follow(self, key: Hashable, read: Read) -> AsyncGenerator[Reading]:
         """Every reading of this key from now on, the first at once. Refused when too many follow."""
@@ -123,13 +132,8 @@ class News:
                     await self._wanted.wait()
 
     def _drop_old(self, now: float) -> None:
-        for key, (began, task) in tuple(self._readings.items()):
-            if task.done() and now - began > _KEPT_SECONDS:
-                del self._readings[key]
-
-    def _forget_one(self, key: Hashable, task: asyncio.Task[dict[str, Any]]) -> None:
-        if task.done() and self._readings.get(key, (0.0, None))[1] is task:
-            del self._readings[key]
+        """Readings may be large: none is kept for longer than somebody might be answered with it."""
+        self._readings = {key: one for key, one in self._readings.items() if now <= one.until or not one.task.done()}
 
 
 def _noted(task: asyncio.Task[dict[str, Any]]) -> None:

@@ -56,6 +56,20 @@ async def test_who_asks_after_a_verb_gets_a_new_reading_even_if_one_is_under_way
     assert (await early, await late) == ({"number": 1}, {"number": 2})
 
 
+async def test_a_verb_leaves_what_no_verb_changes() -> None:
+    news, source = News(), Source()
+    await news.look("a", source.read, fresh_seconds=60, lasts=True)
+    news.forget()
+    assert await news.look("a", source.read, fresh_seconds=60, lasts=True) == {"number": 1}
+
+
+async def test_no_reading_is_kept_for_longer_than_it_is_fresh() -> None:
+    news, source = News(), Source()
+    for number in range(100):
+        await news.look(number, source.read, fresh_seconds=0)
+    assert len(news._readings) == 1
+
+
 async def test_one_who_gives_up_takes_the_reading_from_nobody() -> None:
     news, source = News(), Source()
     source.may.clear()

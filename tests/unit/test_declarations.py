@@ -1,5 +1,6 @@
 """Routers, what an app makes of them, and what it holds against each other when it opens."""
 
+import gc
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
@@ -300,3 +301,22 @@ def test_a_name_that_is_an_alias_elsewhere_says_of_what() -> None:
         typed(router, "a")
     with pytest.raises(DuplicateName, match=r'job "b" is declared twice: .*\. "b" is an alias of "c" \(.*:\d+\)\.$'):
         typed(router, "c", "b")
+
+
+def test_limits_are_those_of_the_apps_that_include_the_type_now() -> None:
+    router = JobRouter()
+    assert router.limits() == AsyncJobs().settings
+    small, large = AsyncJobs(max_payload_bytes=2_000), AsyncJobs(max_payload_bytes=3_000)
+    small.include_router(router)
+    assert router.limits() is small.settings
+    large.include_router(router)
+    assert router.limits() is large.settings
+    large.settings = AsyncJobs(max_payload_bytes=1_500).settings
+    assert router.limits() is small.settings
+    small.settings = AsyncJobs(max_payload_bytes=1_000).settings
+    assert router.limits() is large.settings
+    del large
+    gc.collect()
+    assert router.limits() is small.settings
+    small.settings = AsyncJobs(max_payload_bytes=1_200).settings
+    assert router.limits() is small.settings
