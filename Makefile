@@ -10,6 +10,7 @@ KEY := $(shell { pwd; cat pyproject.toml; } | cksum | cut -d ' ' -f 1)
 DEMO := .venv/ready-demo-$(KEY)
 DEV := .venv/ready-dev-$(KEY)
 PEERS := .venv/peers/ready-$(shell cat bench/peers/requirements.txt bench/peers/package.json | cksum | cut -d ' ' -f 1)
+LOWEST := .venv/lowest/ready-$(KEY)
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" PYRIGHT_PYTHON_CACHE_DIR="$(CURDIR)/.venv/pyright" PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/python
 
 # Tests wait more than they work: more processes than two cores would say.
@@ -72,6 +73,15 @@ bench-peers: $(DEV) $(PEERS)  ## measure other libraries, too (an hour or two)
 bench-smoke: $(DEV)  ## run each benchmark for a moment, so that none rots
 	@$(RUN) -m bench --smoke
 
+# Those tests that meet every library there is a lower bound for.
+LOWEST_TESTS = tests/unit tests/store/test_connection_kinds.py tests/store/test_enqueue_callers.py tests/e2e/test_facade.py \
+    tests/e2e/test_embedding_requests.py tests/e2e/test_aiohttp.py tests/e2e/test_prometheus.py tests/e2e/test_tracing.py \
+    tests/e2e/test_sentry.py tests/dashboard tests/cli/test_words.py tests/cli/test_help.py
+
+.PHONY: test-lowest
+test-lowest: $(LOWEST)  ## run tests with the lowest versions of the libraries that are allowed
+	@.venv/lowest/bin/python -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile $(LOWEST_TESTS) $(ARGS)
+
 SEEDS ?= 20
 .PHONY: simulate
 simulate: $(DEV)  ## simulate runners on virtual time in worlds that fail: SEEDS=1000 of them
@@ -127,3 +137,11 @@ $(PEERS): $(DEV)
 	npm install --prefix .venv/peers --silent --no-audit --no-fund --no-package-lock \
 	    || echo 'left out: the libraries for node, since npm failed or is missing' >&2; \
 	: > '$@'
+
+# The lowest versions, in an environment of their own; what only runs the tests is taken as it comes.
+$(LOWEST): $(DEMO)
+	@.venv/bin/python -m venv --clear .venv/lowest; \
+	echo 'installing the lowest versions into .venv/lowest'; \
+	.venv/bin/python -m tests.support.lowest > .venv/lowest/pins.txt \
+	    && .venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-input --editable '.[embedded]' \
+	        --requirement .venv/lowest/pins.txt --requirement tests/lowest.txt && : > '$@'

@@ -16,7 +16,7 @@ from asyncjobs.store import due, jobs, letters, pauses, pruning, runners, serial
 from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_rolled_back
 from tests.support.claims import an_ack
-from tests.support.factories import insert_runner
+from tests.support.factories import a_row, insert_runner
 from tests.support.peers import Peer, peers
 
 KEYS = ("a", "b", "c", None)
@@ -42,7 +42,11 @@ class Stress:
         fields: dict[str, Any] = {"delay_seconds": 0.01} if self.chance.random() < 0.2 else {}
         dedup = self.chance.choice([None, None, "x", "y"])
         if dedup is None:
-            job_id = await self.peer.enqueue(self.chance.choice(KEYS), times=3, **fields)
+            keys = self.chance.sample(KEYS, 3)
+            rows = [a_row(serialization_key=key, **fields) for key in keys]
+            ids = await jobs.reserve_ids(self.peer.link, len(rows))
+            await jobs.enqueue(self.peer.link, rows, ids, ids)
+            job_id = ids[0]
         else:
             job_id = await self.peer.enqueue(self.chance.choice(KEYS), dedup_key=dedup, on_duplicate="replace", **fields)
         self.known.append(job_id)
