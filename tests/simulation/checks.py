@@ -22,7 +22,7 @@ def violations(server: Server, recorder: Recorder, client: Client, passes: list[
     """Everything that is wrong, in words."""
     return [
         *_tables(server), *_events(server, recorder), *_lost(server, client), *_twice(server), *_passes(passes),
-        *_beside(recorder, home), *_fenced(recorder), *_moves(server, client),
+        *_beside(recorder, home), *_fenced(recorder), *moves(server, client),
     ]  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def _was_unseen(*both: Pass) -> bool:
     return any(_is_unseen(one.process, one.began_at - 1.0, one.ended_at or one.began_at) for one in both)
 
 
-def _moves(server: Server, client: Client) -> list[str]:
+def moves(server: Server, client: Client) -> list[str]:
     """Changes of a job's status that no rule allows, by what the server noted of each."""
     found: list[str] = []
     for row in server.fetch("SELECT * FROM asyncjobs.simulated_moves ORDER BY number"):

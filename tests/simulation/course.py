@@ -14,7 +14,7 @@ STRIKES: Final = ("freeze", "freeze at the answer", "lose the answer", "lose the
 #: What clients do.
 WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup", "cancel", "halt", "pause", "retry")
 _CALM_WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup")
-_PLANS: Final = (("fail", "ok"), ("fail",), ("die",), ("snooze",), ("fail", "snooze"))
+_PLANS: Final = (("fail", "ok"), ("fail",), ("die",), ("snooze",), ("fail", "snooze"), ("complete",))
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True):
