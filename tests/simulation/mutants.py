@@ -26,6 +26,10 @@ def _calm(course: Course) -> bool:
     return course.is_calm
 
 
+def _calm_here(course: Course) -> bool:
+    return course.is_calm and "here" in course.ways
+
+
 def _frozen(course: Course) -> bool:
     """Processes are frozen for so long that others take their jobs and duties."""
     is_struck = course.strike_odds > 0.0 and any(one.startswith(("freeze", "hold")) for one in course.strikes)
@@ -121,7 +125,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a snooze loses its place", (
         Change("ack", _ENDED, _ENDED + "'scheduled', "),
     ), needs=_retries),
-    Mutant("a dedup key is not freed", (Change("ack", "IF _ended_dedup IS NOT NULL THEN", "IF false THEN"),), needs=_has("dedup")),
+    Mutant("a dedup key is not freed", (
+        Change("ack", "IF _ended_dedup IS NOT NULL THEN", "IF false THEN"),
+    ), needs=_has("dedup")),
     Mutant("a claim does not see pauses", (
         Change("finish", "_any_paused := EXISTS (SELECT FROM asyncjobs.pauses);", "_any_paused := false;"),
     ), needs=_has("pause")),
@@ -130,7 +136,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ), needs=_has("pause")),
     Mutant("a dead head does not halt its key", (Change("release_keys", "s.on_dead = 'halt'", "false"),), needs=_has("halt")),
     Mutant("a schedule ticks from any tick", (Change("tick_schedule", "s.last_tick = _previous AND ", ""),), needs=_ticks),
-    Mutant("a commit tells nobody of what it enqueued", (Change("announce", "WHERE r.notify AND", "WHERE false AND"),), needs=lambda course: course.is_calm and "here" in course.ways),
+    Mutant("a commit tells nobody of what it enqueued", (
+        Change("announce", "WHERE r.notify AND", "WHERE false AND"),
+    ), needs=_calm_here),
     Mutant("a taken lease is not compared again", (
         Change("beat_with_leases", "AND l.token = t.token AND l.renewals = t.renewals\n", "\n"),
         Change("beat_with_leases", "WHERE t.duty = l.job_name AND t.token = l.token AND t.renewals = l.renewals",
