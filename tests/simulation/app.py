@@ -8,6 +8,7 @@ from tests.simulation.course import Course
 from tests.simulation.process import Process
 
 RUNNER_TIMEOUT: Final = 9.0
+LEASE_EXPIRY: Final = 6.0
 
 
 class HandlerError(Exception):
@@ -18,7 +19,7 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
     """The app of this process; `passes` is where its duty is noted."""
     jobs = AsyncJobs(
         "postgresql://simulated/world", queues=[Queue("default", concurrency=course.concurrency), Queue("side", concurrency=2)],
-        heartbeat=3, runner_timeout=RUNNER_TIMEOUT, lease_expiry=6, lease_renew=2, lease_trust=4, lease_observe=5,
+        heartbeat=3, runner_timeout=RUNNER_TIMEOUT, lease_expiry=LEASE_EXPIRY, lease_renew=2, lease_trust=4, lease_observe=5,
         metrics_interval=60, grace=3, **course.settings,
     )  # fmt: skip
 

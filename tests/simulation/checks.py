@@ -124,8 +124,10 @@ def moves(server: Server, client: Client) -> list[str]:
             is_refund = row["is_now"] == "scheduled" or (row["is_now"] in {"pending", "paused"} and counted)
             if counted != (-1 if is_refund else 0):
                 found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")
-        elif row["was"] in FINAL and row["is_now"] not in FINAL and row["job_id"] not in client.retried:
-            found.append(f"P1: {what}, and nobody started it over")
+        elif row["was"] in FINAL and row["job_id"] not in client.retried:
+            found.append(f"P2: {what}, and nobody started it over")
+        elif row["is_now"] == "completed":
+            found.append(f"P2: {what}, which no attempt of it can have done")
     return found
 
 

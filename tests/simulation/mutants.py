@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from tests.simulation import broken
-from tests.simulation.app import RUNNER_TIMEOUT
+from tests.simulation.app import LEASE_EXPIRY, RUNNER_TIMEOUT
 from tests.simulation.course import Course
 from tests.simulation.server import Server
 
@@ -32,8 +32,15 @@ def _calm_here(course: Course) -> bool:
 
 def _frozen(course: Course) -> bool:
     """Processes are frozen for so long that others take their jobs and duties."""
-    is_struck = course.strike_odds > 0.0 and any(one.startswith(("freeze", "hold")) for one in course.strikes)
-    return max(course.freezes) > RUNNER_TIMEOUT and (is_struck or "freeze" in course.faults)
+    is_struck = course.strike_odds > 0.0 and any(one.startswith("freeze") for one in course.strikes)
+    return max(course.freezes) > RUNNER_TIMEOUT and is_struck
+
+
+def _dozes(course: Course) -> bool:
+    """Processes are frozen for so long that others take over their leases, and not so long that they are declared dead."""
+    return any(LEASE_EXPIRY < one < RUNNER_TIMEOUT for one in course.freezes) and (
+        "freeze" in course.faults or (course.strike_odds > 0.0 and "freeze" in course.strikes)
+    )
 
 
 def _lossy(course: Course) -> bool:
@@ -43,7 +50,7 @@ def _lossy(course: Course) -> bool:
 
 def _gated(course: Course) -> bool:
     """Calls wait between their statements, while others go on with the same keys."""
-    return course.gate_odds >= 0.1 and bool({"keyed", "many", "here"} & set(course.ways))
+    return course.is_calm and course.gate_odds > 0.0 and bool({"keyed", "many", "here"} & set(course.ways))
 
 
 def _has(*ways: str) -> Callable[[Course], bool]:
@@ -51,7 +58,7 @@ def _has(*ways: str) -> Callable[[Course], bool]:
 
 
 def _ticks(course: Course) -> bool:
-    return course.has_schedule and _frozen(course)
+    return course.has_schedule and (_dozes(course) or _frozen(course))
 
 
 def _retries(course: Course) -> bool:
@@ -96,7 +103,7 @@ MUTANTS: tuple[Mutant, ...] = (
     )),
     Mutant("a lease is renewed by name", (
         Change("beat_with_leases", "WHERE l.held_by_worker_id = _holder AND l.token = h.token ORDER BY", "ORDER BY"),
-    ), needs=_frozen),
+    ), needs=_dozes),
     Mutant("the last of a key's line is dispatched", (
         Change("dispatch_keys", "ORDER BY s.place LIMIT 1", "ORDER BY s.place DESC LIMIT 1"),
     )),
@@ -143,7 +150,7 @@ MUTANTS: tuple[Mutant, ...] = (
         Change("beat_with_leases", "AND l.token = t.token AND l.renewals = t.renewals\n", "\n"),
         Change("beat_with_leases", "WHERE t.duty = l.job_name AND t.token = l.token AND t.renewals = l.renewals",
             "WHERE t.duty = l.job_name"),
-    ), needs=_frozen),
+    ), needs=_dozes),
     Mutant("the coordinator's flag is cleared after the fetch", patches=broken.answered_late, needs=_calm),
     Mutant("everybody is woken before the LISTEN", patches=broken.wake_first, needs=_calm),
     Mutant("promotion tells nobody", patches=broken.promote_silently, needs=_calm),
@@ -159,7 +166,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("the next head of a key is not told of", patches=broken.silent_heads, needs=_calm),
     Mutant("a short claim does not look once more", patches=broken.looks_once, needs=_gated),
     Mutant("scans never return to the front", patches=broken.never_at_the_front, needs=_calm),
-    Mutant("a lease is trusted for ever", patches=broken.trusted_for_ever, needs=_frozen),
+    Mutant("a lease is trusted for ever", patches=broken.trusted_for_ever, needs=_dozes),
     Mutant("a lease is taken at sight", patches=broken.taken_at_sight),
     Mutant("a job is started beside itself", patches=broken.claims_beside_itself, needs=_frozen),
     Mutant("keys are not swept", patches=broken.no_sweep),
