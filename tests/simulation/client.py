@@ -47,8 +47,12 @@ class Client:
         await self._clear_up()
 
     async def _go(self, way: Callable[[], Awaitable[None]]) -> None:
-        with contextlib.suppress(*_ERRORS):
+        try:
             await way()
+        except _ERRORS as error:
+            self.process.world.trace("failed", self.process.name, type(error).__name__)
+            if self._course.is_calm:
+                self.process.world.violations.append(f"P1: an enqueue failed where nothing does: {error!r}")
 
     async def _clear_up(self) -> None:
         """Nothing stays paused, or halted."""

@@ -278,6 +278,8 @@ class World:
         result = None if error is not None or task.cancelled() else task.result()
         summary = type(error).__name__ if error is not None else _size(result)
         self.trace(connection.process.name, connection.role, call.name, summary, "abandoned" if call.is_abandoned else "")
+        if isinstance(error, asyncpg.DeadlockDetectedError):
+            self.violations.append(f"locks: {call.name} of {connection.process.name} met a deadlock")
         self._note_transaction(call, error)
         self._tell(call)
         self._settle(call)
