@@ -71,7 +71,7 @@ def _fenced(recorder: Recorder) -> list[str]:
 
 
 def _is_unseen(process: Process, since: float, until: float) -> bool:
-    return any(begins <= until and ends >= since for begins, ends in process.unseen)
+    return any(begins <= until and ends > since for begins, ends in process.unseen)
 
 
 def _lost(server: Server, client: Client) -> list[str]:
@@ -105,7 +105,7 @@ def _passes(passes: list[Pass]) -> list[str]:
 
 
 def _was_unseen(*both: Pass) -> bool:
-    return any(_is_unseen(one.process, one.began_at - 1.0, one.ended_at or one.began_at) for one in both)
+    return any(_is_unseen(one.process, one.began_at, one.ended_at or one.began_at) for one in both)
 
 
 def moves(server: Server, client: Client) -> list[str]:

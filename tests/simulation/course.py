@@ -67,7 +67,7 @@ def _stormy(random: Random) -> Course:
         runners=random.choice([2, 2, 3]), seconds=random.choice([6.0, 10.0, 16.0]), jobs=random.choice([10, 15, 20]),
         faults=_some(random, FAULTS), fault_every=random.choice([1.5, 3.0, 6.0]),
         strikes=_some(random, STRIKES), strike_odds=random.choice([0.0, 0.01, 0.03]),
-        freezes=random.choice([(1.0, 7.5), (11.0, 20.0), (1.0, 7.5, 20.0)]),
+        freezes=random.choice([(1.0, 10.5), (11.0, 20.0), (1.0, 10.5, 20.0)]),
         break_odds=random.choice([0.0, 0.004, 0.015]), slow_odds=random.choice([0.0, 0.01, 0.03]),
         late_odds=random.choice([0.0, 0.05, 0.3]), gate_odds=random.choice([0.0, 0.0, 0.1, 0.4]),
         ways=_some(random, WAYS), plans=(("ok",), *_some(random, _PLANS)), keys=random.choice(["a", "ab", "abc"]),

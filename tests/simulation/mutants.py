@@ -37,8 +37,8 @@ def _frozen(course: Course) -> bool:
 
 
 def _dozes(course: Course) -> bool:
-    """Processes are frozen for so long that others take over their leases, and not so long that they are declared dead."""
-    return any(LEASE_EXPIRY < one < RUNNER_TIMEOUT for one in course.freezes) and (
+    """Processes are frozen for so long that others take over their leases, and perhaps not so long that they are declared dead."""
+    return any(1.5 * LEASE_EXPIRY < one < 1.5 * RUNNER_TIMEOUT for one in course.freezes) and (
         "freeze" in course.faults or (course.strike_odds > 0.0 and "freeze" in course.strikes)
     )
 
@@ -50,7 +50,9 @@ def _lossy(course: Course) -> bool:
 
 def _gated(course: Course) -> bool:
     """Calls wait between their statements, while others go on with the same keys."""
-    return course.is_calm and course.gate_odds > 0.0 and bool({"keyed", "many", "here"} & set(course.ways))
+    if not course.is_calm or course.gate_odds == 0.0 or len(course.keys) > 2:
+        return False
+    return len({"keyed", "many", "here", "dedup", "delayed"} & set(course.ways)) > 2
 
 
 def _has(*ways: str) -> Callable[[Course], bool]:
