@@ -82,8 +82,8 @@ class Runner:
         settings = opened.settings
         self.id = 0
         self.started_at: float | None = None
-        self._opened, self._events = opened, opened.events
-        self._grace, self._types, self._queues = grace, sorted(handlers), [queue.name for queue in queues]
+        self._opened, self._events, self._grace, self._queues = opened, opened.events, grace, [queue.name for queue in queues]
+        self._types, self._versions = sorted(handlers), {name: one.version for name, one in handlers.items() if one.version > 1}
         self._tasks: list[asyncio.Task[None]] = []
         self._acking: asyncio.Task[None] | None = None
         self._registering: asyncio.Task[None] | None = None
@@ -297,6 +297,7 @@ class Runner:
                 version=version("asyncjobs"),
                 queues=self._queues,
                 types=self._types,
+                versions=self._versions,
                 duties=self.duties.names,
                 slots={coordinator.queue: coordinator.slots.sizes for coordinator in self.coordinators},
                 prefetch={coordinator.queue: coordinator.prefetch for coordinator in self.coordinators if coordinator.prefetch},

@@ -19,7 +19,7 @@ async def main() -> None:
         for item in ("tea", "cocoa", "cocoa", "???"):
             await (await order.enqueue(item, 2)).wait()
 
-        unseen = await jobs.admin.dead_letters(type="letters.order", acknowledged=False)
+        unseen = (await jobs.admin.dead_letters(type="letters.order", acknowledged=False)).letters
         print("unseen:", [letter.error_message for letter in unseen])
         shown = await jobs.admin.dead_letter(unseen[-1].id)
         print("the first:", shown.job.payload, "-", shown.job.errors[-1]["traceback"].splitlines()[-1])
@@ -32,7 +32,7 @@ async def main() -> None:
             requeued = await jobs.admin.requeue(letter.id, by="ada")
             assert requeued.new_id is not None
             print("requeued:", await order.handle(requeued.new_id).result())
-        print("unseen:", await jobs.admin.dead_letters(type="letters.order", acknowledged=False))
+        print("unseen:", (await jobs.admin.dead_letters(type="letters.order", acknowledged=False)).letters)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Fixtures of every test: a server, a database of the test's own, a recorder, and the auditor at the end.
 
 A test marked `matrix("loop", "notify", "schema")` runs once as it is and once more for each axis it names. `--loop`, `--notify`
-and `--schema` choose the variant for a whole run.
+and `--schema` choose the variant for a whole run, and `--odd` a database with unusual settings.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Event, Events
 from asyncjobs.testing import Auditor, Databases, Recorder, databases
 from tests.support.eventually import patience
+from tests.support.oddities import ODDITIES, SEQUENCES, make_odd
 from tests.support.server import running_server
 
 pytest_plugins = ["tests.support.resume"]
@@ -43,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--loop", choices=list(LOOPS), default="asyncio", help="the event loop of tests that do not run on both")
     group.addoption("--notify", choices=["auto", "listen", "poll"], default="auto", help="how runners learn of jobs")
     group.addoption("--schema", default="asyncjobs", help="the name of the schema")
+    group.addoption("--odd", choices=[*ODDITIES, SEQUENCES, "all"], help="make every test's database odd in this way")
 
 
 def pytest_configure() -> None:
@@ -114,9 +116,12 @@ def _databases(server_dsn: str) -> Generator[Databases]:
 
 
 @pytest.fixture
-def dsn(_databases: Databases, schema: str) -> Generator[str]:
+def dsn(request: pytest.FixtureRequest, _databases: Databases, schema: str) -> Generator[str]:
     """The DSN of the test's own database, in which `schema` is migrated."""
     made = _databases.create(schema)
+    odd = request.config.getoption("--odd")
+    if odd is not None:
+        make_odd(made, str(odd))
     yield made
     _databases.drop(made)
 

@@ -26,8 +26,9 @@ class Finding(Jobs, Overview):
     async def find(self, *, before: int | None = None, limit: int = 100, **which: Unpack[JobFilter]) -> Found:
         """A page of the jobs that fit, those that wait among them, the highest ids first.
 
-        A call looks at 10,000 jobs and says so (`looked`): a filter that no index serves (a type, what a payload contains) may
-        find nothing on a page, and more `before=found.next`. Correlation ids, unfinished and dead jobs are found directly.
+        A call looks at 10,000 jobs, and as many that wait for their key, and says so (`looked`): a filter that no index serves (a
+        type, what a payload contains) may find nothing on a page, and more `before=found.next`. Those of a correlation id or a
+        parent are found directly, and so are those of one unfinished status, or dead: as long as they are not more than that.
         """
 
         async def read(link: Link) -> Found:

@@ -16,6 +16,7 @@ from asyncjobs.errors import DeadLetterNotFound, StateError
 from asyncjobs.model.letter import (
     DeadLetter,
     DeadLetterDetail,
+    FoundLetters,
     LetterFilter,
     LetterOutcome,
     LettersDone,
@@ -32,20 +33,20 @@ _TRIES: Final = 2  # each waits for a lock for a second
 class Letters(Desk):
     """Verbs on dead letters."""
 
-    async def dead_letters(
-        self, *, before: int | None = None, limit: int = 100, **which: Unpack[LetterFilter]
-    ) -> list[DeadLetter]:
-        """A page of the dead letters that fit, the newest first; the next page is `before` the last one's id.
+    async def dead_letters(self, *, before: int | None = None, limit: int = 100, **which: Unpack[LetterFilter]) -> FoundLetters:
+        """A page of the dead letters that fit, the newest first. `acknowledged=False` are those that nobody has looked at yet.
 
-        `acknowledged=False` are those that nobody has looked at yet.
+        A call looks at 10,000 letters and says so (`looked`): a filter that no index serves (an error's text, a queue) may find
+        nothing on a page, and more `before=found.next`. Those of a type, of a key and of a correlation id are found directly, and
+        so are those that nobody has acknowledged.
         """
-        return await self._do("dead_letters", lambda link: letters.listed(link, which, before=before, limit=limit))
+        return await self._do("dead_letters", lambda link: letters.find(link, which, before=before, limit=limit))
 
     async def dead_letter(self, letter_id: int, /) -> DeadLetterDetail:
         """One dead letter: the job as it was when it died, and the errors of its attempts. DeadLetterNotFound."""
 
         async def read(link: Link) -> DeadLetterDetail | None:
-            found = await letters.listed(link, {}, limit=1, only=letter_id)
+            found = await letters.by_ids(link, [letter_id])
             job = await letters.job(link, letter_id)
             return DeadLetterDetail(found[0], job) if found and job is not None else None
 
@@ -125,9 +126,12 @@ class Letters(Desk):
 
     async def _pages(self, which: LetterFilter) -> AsyncGenerator[list[DeadLetter]]:
         before: int | None = None
-        while page := await self.dead_letters(before=before, limit=_PAGE, **which):
-            yield page
-            before = page[-1].id
+        while True:
+            page = await self.dead_letters(before=before, limit=_PAGE, **which)
+            yield page.letters
+            if page.next is None:
+                return
+            before = page.next
 
     async def _one_by_one_if_busy(
         self, ids: Sequence[int], verb: Callable[[Sequence[int]], Awaitable[list[LetterVerb]]]

@@ -37,12 +37,16 @@ def add_to(program: Group) -> None:
 
 
 async def list_letters(asked: Asked, before: int | None, limit: int, **given: Any) -> int | None:
-    """List dead letters, the newest first."""
+    """List dead letters, the newest first.
+
+    A call looks at 10,000 letters; when it stops there, it names the next page.
+    """
     which = _filter(given)
-    letters = await asked.jobs.admin.dead_letters(before=before, limit=limit, **which)
-    if len(letters) == limit:
-        asked.note(f"there may be more: --before {letters[-1].id}")
-    return found(asked, "dead letter", letters, lambda: _table(letters), filtered=is_filtered(which))
+    page = await asked.jobs.admin.dead_letters(before=before, limit=limit, **which)
+    if page.next is not None:
+        asked.note(f"there may be more: --before {page.next}")
+    is_last = page.next is None
+    return found(asked, "dead letter", page.letters, lambda: _table(page.letters), filtered=is_last and is_filtered(which))
 
 
 async def show(asked: Asked, letter_id: int) -> None:

@@ -83,17 +83,12 @@ def _why_dead(server: _Server) -> list[str]:
     ]
 
 
-def _problems(server: _Server) -> list[str]:
-    health = server.jobs.health()
-    if server.runs and health.is_open and not health.runners:
-        return ["no runner has started"]
-    return health.problems
-
-
 def _why_unready(server: _Server) -> list[str]:
     answer: Future[list[str]] = Future()
     try:
-        server.jobs.loop("a probe was answered").call_soon_threadsafe(lambda: answer.set_result(_problems(server)))
+        server.jobs.loop("a probe was answered").call_soon_threadsafe(
+            lambda: answer.set_result(server.jobs.health(runs=server.runs).problems)
+        )
         return answer.result(_ANSWER_SECONDS)
     except TimeoutError:
         return ["the event loop does not answer"]

@@ -2,7 +2,7 @@
 
 What is asked, in this order: has it ended, does it run, or wait for a slot of the runner that has claimed it ahead, does it wait
 behind its key's head (then the head is explained, too), is it not due, is it held back, is its queue paused, does anybody
-serve it, is its circuit breaker open; and if none of that, it waits for a slot.
+serve it, and its payload's version, is its circuit breaker open; and if none of that, it waits for a slot.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from asyncjobs.model.status import FINAL, Status
 
 Reason: TypeAlias = Literal[
     "ended", "running", "claimed ahead", "runner lost", "behind", "key halted", "not due", "due", "paused", "no runner",
-    "no runner for queue", "no handler", "no runner for both", "moving", "breaker open", "waiting for a slot",
+    "no runner for queue", "no handler", "no runner for both", "newer version", "moving", "breaker open", "waiting for a slot",
 ]  # fmt: skip
 
 
@@ -40,6 +40,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     serving_queue: int
     serving_type: int
     serving: int  # both
+    version: int  # of its payload
+    newest_version: int | None  # that one of those can run
     ahead: int  # pending jobs of the queue that come first
     running: int  # in the queue
     head_id: int | None  # of the key's line
@@ -157,6 +159,12 @@ def _unserved(facts: Facts) -> Explanation | None:
     if not facts.serving:
         sentence = f'no runner that serves the queue "{facts.queue}" has a handler for "{facts.type}", others have.'
         return _told(facts, "no runner for both", sentence)
+    if facts.newest_version is not None and facts.version > facts.newest_version:
+        sentence = (
+            f"its payload has version {facts.version}, and the runners that live know {facts.newest_version} at most: "
+            f"it waits for one with the newer program."
+        )
+        return _told(facts, "newer version", sentence)
     return None
 
 

@@ -42,6 +42,14 @@ class DeadLetter(msgspec.Struct, frozen=True):
     requeue_count: int  # how often this work was requeued or started over, by this letter and those before it
 
 
+class FoundLetters(msgspec.Struct, frozen=True):
+    """A page of dead letters, the newest first."""
+
+    letters: list[DeadLetter]
+    next: int | None  # `before=` of the next page, which may be there even if this one is short; None: that was all
+    looked: int  # letters that were looked at for it, a bounded number
+
+
 class DeadLetterDetail(msgspec.Struct, frozen=True):
     """A dead letter with all that is known."""
 

@@ -60,6 +60,7 @@ class Handler(Protocol):
 
     function: Callable[..., Any]
     is_async: bool
+    version: int
     backoff: Backoff
 
     @property

@@ -50,6 +50,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     is_open: bool
     runners: list[RunnerHealth]
+    needs_runner: bool = False  # it was asked about as a process that runs jobs: without a runner it is not ready
 
     @property
     def is_alive(self) -> bool:
@@ -64,9 +65,14 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         """Why it is not ready, in words."""
         if not self.is_open:
             return ["the app is not open"]
+        if self.needs_runner and not self.runners:
+            return ["no runner has started"]
         return [f"runner {runner.id}: {problem}" for runner in self.runners for problem in runner.problems]
 
     @property
     def is_ready(self) -> bool:
-        """Readiness: the app is open, and every runner has the database, its listener (if it listens), and is not stopping."""
+        """Readiness: the app is open, and every runner has the database, its listener (if it listens), and is not stopping.
+
+        An app that is open and runs nothing is ready to enqueue. Where that is not enough, ask `health(runs=True)`.
+        """
         return not self.problems

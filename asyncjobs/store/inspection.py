@@ -1,7 +1,9 @@
 """What tests look at: every job, and what there is to do. No program calls these: they read whole tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+
+import msgspec
 
 from asyncjobs.model.job import Job
 from asyncjobs.store.database import Link
@@ -13,9 +15,12 @@ async def all_jobs(link: Link) -> list[Job]:
     return [to_job(row) for row in await link.fetch("all_jobs")]
 
 
-async def unsettled(link: Link, queues: Sequence[str], types: Sequence[str]) -> list[tuple[int, str, str]]:
-    """Id, type and status of what runners of these queues and types have to do now, or do."""
-    return [(row["id"], row["type"], row["status"]) for row in await link.fetch("unsettled_jobs", queues, types)]
+async def unsettled(link: Link, queues: Sequence[str], versions: Mapping[str, int]) -> list[tuple[int, str, str]]:
+    """Id, type and status of what runners of these queues, and of these types up to these versions, have to do now, or do."""
+    return [
+        (row["id"], row["type"], row["status"])
+        for row in await link.fetch("unsettled_jobs", queues, list(versions), msgspec.json.encode(versions).decode())
+    ]
 
 
 async def next_due(link: Link, queues: Sequence[str], types: Sequence[str]) -> datetime | None:

@@ -1,22 +1,29 @@
-"""Dead letters: list, show, acknowledge, requeue."""
+"""Dead letters: find, show, acknowledge, requeue."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from asyncjobs.model.job import Job
-from asyncjobs.model.letter import DeadLetter, LetterFilter, LetterVerb
+from asyncjobs.model.letter import DeadLetter, FoundLetters, LetterFilter, LetterVerb
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
 
+#: Letters that one call looks at.
+LOOK: Final = 10_000
 
-async def listed(
-    link: Link, which: LetterFilter, *, before: int | None = None, limit: int = 100, only: int | None = None
-) -> list[DeadLetter]:
-    """The letters that fit, the newest first."""
-    rows = await link.fetch(
-        "list_letters", before, limit, only, which.get("type"), which.get("queue"), which.get("key"), which.get("correlation_id"),
+
+async def find(link: Link, which: LetterFilter, *, before: int | None = None, limit: int = 100, look: int = LOOK) -> FoundLetters:
+    """A page of the letters that fit, the newest first."""
+    (row,) = await link.fetch(
+        "find_letters", before, limit, look, which.get("type"), which.get("queue"), which.get("key"), which.get("correlation_id"),
         which.get("error"), which.get("died_after"), which.get("died_before"), which.get("acknowledged"),
     )  # fmt: skip
-    return [DeadLetter(*row) for row in rows]
+    return FoundLetters(await by_ids(link, row["ids"]) if row["ids"] else [], row["next"], row["looked"])
+
+
+async def by_ids(link: Link, ids: Sequence[int]) -> list[DeadLetter]:
+    """These letters, the newest first."""
+    return [DeadLetter(*row) for row in await link.fetch("letters_by_id", ids)]
 
 
 async def job(link: Link, letter_id: int) -> Job | None:

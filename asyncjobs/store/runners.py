@@ -71,12 +71,15 @@ async def register(
     duties: Sequence[str] = (),
     slots: Mapping[str, Mapping[str, int]] | None = None,
     prefetch: Mapping[str, int] | None = None,
+    versions: Mapping[str, int] | None = None,
 ) -> None:
     """Make the runner known. Claims need it: they hold its row. `slots`: by queue and lane ("" for general ones). `prefetch`: by
-    queue, how many jobs it may claim ahead of them.
+    queue, how many jobs it may claim ahead of them. `versions`: by type, the newest payload it can run, where that is not 1.
     """
-    room, ahead = msgspec.json.encode(slots or {}).decode(), msgspec.json.encode(prefetch or {}).decode()
-    await link.fetch("register_runner", id, host, pid, version, sorted(queues), sorted(types), sorted(duties), room, ahead)
+    room, ahead, newest = (msgspec.json.encode(one or {}).decode() for one in (slots, prefetch, versions))
+    await link.fetch(
+        "register_runner", id, host, pid, version, sorted(queues), sorted(types), sorted(duties), room, ahead, newest
+    )
 
 
 async def beat(link: Link, id: int, *, timeout: float | None = None) -> BeatAnswer | None:

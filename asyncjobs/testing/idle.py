@@ -65,7 +65,8 @@ async def _runner(jobs: AsyncJobs, queues: Iterable[str] | None, types: Iterable
         link = jobs.lifecycle.database().link("test")
         try:
             served = [queue.name for queue in served_queues(jobs.queues, names)]
-            yield _Work(jobs, runner, link, served, sorted(served_handlers(jobs.handlers, kinds)))
+            handlers = served_handlers(jobs.handlers, kinds)
+            yield _Work(jobs, runner, link, served, {name: handler.version for name, handler in handlers.items()})
         finally:
             await link.close()
 
@@ -73,12 +74,12 @@ async def _runner(jobs: AsyncJobs, queues: Iterable[str] | None, types: Iterable
 class _Work:
     """What one runner has to do."""
 
-    def __init__(self, jobs: AsyncJobs, runner: Runner, link: Link, queues: list[str], types: list[str]) -> None:
+    def __init__(self, jobs: AsyncJobs, runner: Runner, link: Link, queues: list[str], versions: dict[str, int]) -> None:
         self._jobs = jobs
         self._runner = runner
         self._link = link
         self._queues = queues
-        self._types = types
+        self._versions = versions  # of each type, the newest
         self._written = asyncio.Event()
 
     @asynccontextmanager
@@ -115,11 +116,11 @@ class _Work:
     async def _is_settled(self) -> bool:
         # Asked before: a handler that completed its job in its own transaction may still enqueue.
         busy = self._runner.running_ids()
-        return not await inspection.unsettled(self._link, self._queues, self._types) and not busy
+        return not await inspection.unsettled(self._link, self._queues, self._versions) and not busy
 
     async def go_ahead(self, ran: dict[int, Job | None], clock: MovableClock, until: datetime) -> None:
         """Move the clock to each due time in turn, as far as `until`."""
-        while (due := await inspection.next_due(self._link, self._queues, self._types)) is not None and due <= until:
+        while (due := await inspection.next_due(self._link, self._queues, list(self._versions))) is not None and due <= until:
             await clock.set(due)
             self._runner.wake()
             await self.settle(ran)
@@ -128,6 +129,6 @@ class _Work:
 
     async def left(self) -> str:
         """What there is to do, in words."""
-        found = await inspection.unsettled(self._link, self._queues, self._types)
+        found = await inspection.unsettled(self._link, self._queues, self._versions)
         said = [f'job {job_id} "{kind}" is {status}' for job_id, kind, status in found]
         return ", ".join(said[:10]) or f"{len(self._runner.running_ids())} handlers run"

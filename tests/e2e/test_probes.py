@@ -81,6 +81,26 @@ async def test_app_that_only_enqueues_is_ready_when_it_is_open(dsn: str) -> None
             assert await probe(runs_port, "/ready") == (503, "no runner has started")
 
 
+async def test_process_that_is_to_run_jobs_is_ready_only_while_a_runner_runs(dsn: str) -> None:
+    jobs = AsyncJobs(dsn, notify="poll")
+    assert jobs.health(runs=True).problems == ["the app is not open"]
+    async with jobs:
+        assert jobs.health().is_ready, "it can enqueue"
+        assert jobs.health(runs=True).problems == ["no runner has started"]
+        async with jobs.runner():
+            assert jobs.health(runs=True).is_ready
+        assert jobs.health(runs=True).problems == ["no runner has started"]
+        assert jobs.health(runs=True).is_alive
+    seen: list[bool] = []
+
+    async def served() -> None:  # what answers requests, once the start-up of the lifespan is over
+        seen.append(jobs.health(runs=True).is_ready)
+
+    async with jobs.lifespan(None):
+        await served()
+    assert seen == [True]
+
+
 async def test_loop_that_stands_still_is_not_ready_at_once_and_dead_after_the_limit(dsn: str) -> None:
     jobs = AsyncJobs(dsn, heartbeat=0.1, runner_timeout=30, stall_after=0.2, stall_limit=2)
     with serve_probes(jobs, host="127.0.0.1", port=0) as port:

@@ -15,8 +15,13 @@ from tests.support.own_server import OwnServer, started
 @pytest.fixture(scope="module")
 def _own() -> Generator[OwnServer]:
     with open_folder() as folder, started(folder / "server") as server:
-        asyncio.run(_migrate(server.dsn))
+        migrated(server)
         yield server
+
+
+def migrated(server: OwnServer) -> None:
+    """Make the schema in its database."""
+    asyncio.run(_migrate(server.dsn))
 
 
 async def _migrate(dsn: str) -> None:

@@ -89,7 +89,7 @@ class Stress:
         await self.chance.choice(verbs)()
 
     async def letters(self) -> None:
-        ids = [letter.id for letter in await letters.listed(self.peer.link, {}, limit=5)]
+        ids = [letter.id for letter in (await letters.find(self.peer.link, {}, limit=5)).letters]
         if self.chance.random() < 0.5:
             await letters.requeue(self.peer.link, ids, "me", force=True)
         else:

@@ -8,11 +8,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from asyncjobs import AsyncJobs
 from asyncjobs.store.database import Database
 from asyncjobs.telemetry.events import RunnerRegistered
 from asyncjobs.testing import Auditor, Proxy, Recorder
 from tests.support.embedded import open_folder
-from tests.support.eventually import Stopwatch
+from tests.support.eventually import Stopwatch, eventually
 from tests.support.outage import Work, at_work
 from tests.support.own_server import OwnServer, standby_of
 
@@ -77,3 +78,39 @@ async def test_runner_follows_although_the_former_primary_is_silent(
         await work.ends()
     assert len(recorder.of(RunnerRegistered)) == 1
     await auditor.check()
+
+
+async def test_runner_is_back_as_soon_after_an_outage_in_which_it_had_to_give_up(
+    own: OwnServer, standby: OwnServer, recorder: Recorder
+) -> None:
+    """It cannot know that it was not declared dead: what ran is cancelled, and given back with its attempt."""
+    auditor = Auditor(Database(standby.dsn), recorder)
+    async with at_work(dsn_of(own.address, standby), recorder, heartbeat=5, runner_timeout=30) as work:
+        with own.away("crash"):
+            await eventually(lambda: not work.health.is_confirmed, description="it gives up", timeout=60, interval=0.1)
+            await eventually(lambda: work.health.running == 0, description="what ran is cancelled")
+            assert await promoted(work, standby) <= PROMOTED_SECONDS
+            await work.ends()
+    await auditor.check()
+
+
+async def test_nothing_stays_on_a_primary_that_was_demoted_and_goes_on(
+    own: OwnServer, standby: OwnServer, recorder: Recorder
+) -> None:
+    """Its listener would hear nothing any more, and its notifier tell nobody, without either noticing."""
+    auditor = Auditor(Database(standby.dsn), recorder)
+    async with at_work(dsn_of(own.address, standby), recorder, poll_interval=300) as work:
+        own.set(default_transaction_read_only="on")
+        assert await promoted(work, standby) <= PROMOTED_SECONDS
+        left = "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name LIKE 'asyncjobs %'"
+        await eventually(lambda: own.fetch(left), description="every connection has left")
+        await eventually(lambda: work.health.is_listening, description="it listens on the other")
+        elsewhere = AsyncJobs(standby.dsn)
+        elsewhere.stub("quick")(_stub)
+        async with elsewhere:
+            await work.wait([await elsewhere.enqueue("quick", {})])
+        await work.ends()
+    await auditor.check()
+
+
+async def _stub(ballast: str = "") -> None: ...

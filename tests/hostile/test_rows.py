@@ -42,7 +42,7 @@ async def look_everywhere(app: AsyncJobs, ids: list[int]) -> None:
     assert {job.id for job in (await app.admin.find(limit=100)).jobs} >= set(ids)
     await app.admin.tree("c")
     await app.admin.trace("c")
-    for letter in await app.admin.dead_letters():
+    for letter in (await app.admin.dead_letters()).letters:
         await app.admin.dead_letter(letter.id)
     await app.admin.summary()
     await app.admin.stats()

@@ -49,7 +49,7 @@ async def dead(post: Post, count: int, street: str | None = None) -> list[int]:
 
 async def test_letter_is_listed_shown_and_requeued(post: Post) -> None:
     [job_id] = await dead(post, 1)
-    [letter] = await post.app.admin.dead_letters(acknowledged=False, type="deliver", error="no road")
+    [letter] = (await post.app.admin.dead_letters(acknowledged=False, type="deliver", error="no road")).letters
     assert (letter.job_id, letter.error_message, letter.attempts) == (job_id, "ConnectionError: no road to 0", 1)
     shown = await post.app.admin.dead_letter(letter.id)
     assert shown.letter == letter
@@ -67,7 +67,7 @@ async def test_letter_is_listed_shown_and_requeued(post: Post) -> None:
 
 async def test_second_requeue_is_refused_with_a_word_unless_forced(post: Post) -> None:
     await dead(post, 1)
-    [letter] = await post.app.admin.dead_letters()
+    [letter] = (await post.app.admin.dead_letters()).letters
     post.failing = False
     first = await post.app.admin.requeue(letter.id, by="me")
     assert first.new_id is not None
@@ -92,11 +92,11 @@ async def test_letters_that_nobody_knows(post: Post) -> None:
 
 async def test_acknowledged_letter_leaves_the_list_of_those_that_are_not(post: Post) -> None:
     await dead(post, 2)
-    newest, oldest = await post.app.admin.dead_letters(acknowledged=False)
+    newest, oldest = (await post.app.admin.dead_letters(acknowledged=False)).letters
     assert (await post.app.admin.acknowledge(newest.id, by="me")).outcome == "acknowledged"
     again = await post.app.admin.acknowledge(newest.id, by="you")
     assert (again.outcome, again.by) == ("acknowledged before", "me")
-    assert await post.app.admin.dead_letters(acknowledged=False) == [oldest]
+    assert (await post.app.admin.dead_letters(acknowledged=False)).letters == [oldest]
 
 
 async def test_dry_run_says_what_would_be_done_and_does_nothing(post: Post) -> None:
@@ -104,7 +104,7 @@ async def test_dry_run_says_what_would_be_done_and_does_nothing(post: Post) -> N
     planned = await post.app.admin.requeue_all(by="me", type="deliver", dry_run=True)
     assert (planned.outcomes, planned.changed, planned.dry_run) == ({"requeued": 3}, 3, True)
     assert (await post.app.admin.acknowledge_all(by="me", dry_run=True)).outcomes == {"acknowledged": 3}
-    assert len(await post.app.admin.dead_letters(acknowledged=False)) == 3
+    assert len((await post.app.admin.dead_letters(acknowledged=False)).letters) == 3
 
 
 async def test_all_that_fit_are_requeued_once_in_their_order(post: Post) -> None:
@@ -129,7 +129,7 @@ async def test_poison_is_requeued_once_however_fast_it_dies_again(post: Post) ->
 
 async def test_letter_that_a_transaction_holds_does_not_keep_the_others(post: Post, connection: Connection) -> None:
     await dead(post, 3)
-    [newest, *_] = await post.app.admin.dead_letters()
+    [newest, *_] = (await post.app.admin.dead_letters()).letters
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.dead_letter_jobs WHERE id = $1 FOR UPDATE", newest.id)
         done = await post.app.admin.acknowledge_all(by="me")

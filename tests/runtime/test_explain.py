@@ -34,6 +34,16 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "another queue": ({"queue": "mail"}, "no runner for queue", 'no runner that lives serves the queue "mail".'),
     "another type": ({"type": "fax"}, "no handler", 'no runner that lives has a handler for "fax".'),
     "held, unserved": ({"status": "paused", "type": "fax"}, "no handler", 'no runner that lives has a handler for "fax".'),
+    "newer": (
+        {"version": 2},
+        "newer version",
+        "its payload has version 2, and the runners that live know 1 at most: it waits for one with the newer program.",
+    ),
+    "held, newer": (
+        {"version": 3, "status": "paused"},
+        "newer version",
+        "its payload has version 3, and the runners that live know 1 at most: it waits for one with the newer program.",
+    ),
     "released": ({"status": "paused"}, "moving", "it was paused, and is being made pending."),
     "in line": ({}, "waiting for a slot", 'it waits for a slot of the queue "default": 0 come first, 0 run.'),
 }
@@ -46,6 +56,13 @@ async def test_each_state_has_its_reason(app: AsyncJobs, connection: Connection,
     found = await app.admin.explain(job_id)
     assert (found.reason, found.status) == (reason, columns.get("status", "pending"))
     assert found.sentence == f"Job {job_id} ({columns.get('type', 'email')}): {sentence}"
+
+
+async def test_a_version_that_the_newest_runner_knows_waits_for_a_slot(app: AsyncJobs, connection: Connection) -> None:
+    await insert_runner(connection, id=2, queues=["mail"], types=["email"], versions='{"email": 9}')
+    await insert_runner(connection, id=3, queues=["default"], types=["email"], versions='{"email": 2}')
+    reasons = [(await app.admin.explain(await insert_job(connection, version=version))).reason for version in (2, 3)]
+    assert reasons == ["waiting for a slot", "newer version"]
 
 
 async def test_a_job_that_is_not_due_says_when_it_is(app: AsyncJobs, connection: Connection) -> None:

@@ -48,8 +48,11 @@ CREATE TABLE asyncjobs.dead_letter_jobs (
     CONSTRAINT dead_letter_jobs_pkey PRIMARY KEY (id)
 );
 CREATE INDEX dead_letter_jobs_acknowledged ON asyncjobs.dead_letter_jobs USING btree (acknowledged_at) WHERE acknowledged;
+CREATE INDEX dead_letter_jobs_correlation ON asyncjobs.dead_letter_jobs USING btree (((original_job ->> 'correlation_id'::text)), id) WHERE ((original_job ->> 'correlation_id'::text) IS NOT NULL);
 CREATE INDEX dead_letter_jobs_job ON asyncjobs.dead_letter_jobs USING btree (job_id);
+CREATE INDEX dead_letter_jobs_key ON asyncjobs.dead_letter_jobs USING btree (((original_job ->> 'serialization_key'::text)), id) WHERE ((original_job ->> 'serialization_key'::text) IS NOT NULL);
 CREATE INDEX dead_letter_jobs_open ON asyncjobs.dead_letter_jobs USING btree (died_at) WHERE (NOT acknowledged);
+CREATE INDEX dead_letter_jobs_type ON asyncjobs.dead_letter_jobs USING btree (((original_job ->> 'type'::text)), id);
 
 CREATE TABLE asyncjobs.dedup_keys (
     type text NOT NULL,
@@ -78,6 +81,7 @@ CREATE TABLE asyncjobs.former_runners (
     version text NOT NULL,
     queues text[] NOT NULL,
     types text[] NOT NULL,
+    versions jsonb DEFAULT '{}'::jsonb NOT NULL,
     duties text[] DEFAULT '{}'::text[] NOT NULL
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
@@ -153,7 +157,7 @@ CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, cre
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_paused ON asyncjobs.jobs USING btree (type, place) WHERE (status = 'paused'::text);
+CREATE INDEX jobs_paused ON asyncjobs.jobs USING btree (type, version, place) WHERE (status = 'paused'::text);
 CREATE INDEX jobs_requested ON asyncjobs.jobs USING btree (runner_id) WHERE ((status = 'processing'::text) AND (requested_outcome IS NOT NULL));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id) WHERE (runner_id IS NOT NULL);
 CREATE INDEX jobs_waiting ON asyncjobs.jobs USING btree (id) WHERE (status = 'waiting'::text);
@@ -197,6 +201,7 @@ CREATE TABLE asyncjobs.runners (
     version text NOT NULL,
     queues text[] NOT NULL,
     types text[] NOT NULL,
+    versions jsonb DEFAULT '{}'::jsonb NOT NULL,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
     slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
@@ -387,13 +392,19 @@ CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e9edb28027de3dd5
 
+CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer)
+    RETURNS boolean
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.channel()
     RETURNS text
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
+CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb)
     RETURNS TABLE(id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -401,7 +412,7 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e305218b2de60a3d
+-- body: fdd2db1333e8b592
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -426,7 +437,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 73ebd6f9bf8dcf89
+-- body: 08bb2741a77111ff
 
 CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _definitions text[], OUT registered boolean, OUT added text[], OUT changed text[], OUT enabled text[], OUT removed text[], OUT differing text[])
     RETURNS record
@@ -559,8 +570,20 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ee1f95f370beedf5
+-- body: 5731d51e73144bea
+
+CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7997df370b286b64
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
     RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
@@ -570,7 +593,7 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ef1fc635c07fd094
+-- body: d16b6267c04b5c10
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
@@ -586,7 +609,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 238116d6ff03d6c4
+-- body: 3d1a23a53864f148
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
@@ -598,7 +621,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 859aba9535efa992
+-- body: 701e81e5727215e4
 
 CREATE FUNCTION asyncjobs.fold_metrics(_minutes interval, _hours interval, _days interval, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -707,7 +730,7 @@ CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh inte
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 609c754aaa7f4366
+-- body: 236b7b19e5c567e4
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)

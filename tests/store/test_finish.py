@@ -291,6 +291,7 @@ async def test_progress_is_fenced_like_an_outcome(claims: Claims) -> None:
 
 
 async def test_claimed_job_has_what_an_attempt_needs(claims: Claims, database: Database) -> None:
+    await claims.connection.execute("UPDATE asyncjobs.runners SET versions = '{\"email\": 2}'")
     job = await claims.claim_one(
         payload='{"n": 1}', timeout=timedelta(seconds=90), correlation_id="c", parent_job_id=3, created_by="me", version=2,
         priority=7, last_error="E", progress='{"done": 0.1}',

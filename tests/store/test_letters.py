@@ -35,7 +35,7 @@ async def row_of(world: Peers, job_id: int | None) -> Any:
 
 
 async def letter(world: Peers, letter_id: int) -> DeadLetter:
-    [found] = await letters.listed(world.a.link, {}, only=letter_id)
+    [found] = await letters.by_ids(world.a.link, [letter_id])
     return found
 
 
@@ -57,6 +57,7 @@ async def test_requeued_job_is_the_same_work_under_a_new_id(world: Peers) -> Non
         "payload": {"to": "a"}, "priority": 7, "lane": "fast", "correlation_id": "c", "max_attempts": 5, "timeout_seconds": 90.0,
         "parent_job_id": 12, "version": 3, "trace_context": "t",
     }  # fmt: skip
+    await world.admin.execute("UPDATE asyncjobs.runners SET versions = '{\"email\": 3}'")
     letter_id = await die(world, **fields, dedup_key="d")
     done = await requeue(world, letter_id)
     assert (done.outcome, done.new_status) == ("requeued", "pending")
@@ -113,7 +114,7 @@ async def test_poison_that_is_requeued_does_not_loop_and_its_count_goes_on(world
         assert job.requeued_from == done.job_id
         await world.a.ack(job, "dead", message="no")
         assert await world.drain() == []  # nothing comes back by itself
-        [newest, *_] = await letters.listed(world.a.link, {})
+        [newest, *_] = (await letters.find(world.a.link, {})).letters
         assert (newest.job_id, newest.requeue_count, newest.acknowledged) == (done.new_id, count, False)
         letter_id = newest.id
 
@@ -123,7 +124,7 @@ async def test_count_goes_on_when_a_job_is_started_over(world: Peers) -> None:
     job_id = (await letter(world, letter_id)).job_id
     await serialized.retry(world.b.link, job_id, "me")
     await world.a.ack(await world.a.claim_one(), "dead", message="no")
-    [newest, *_] = await letters.listed(world.a.link, {})
+    [newest, *_] = (await letters.find(world.a.link, {})).letters
     assert (newest.job_id, newest.requeue_count) == (job_id, 1)
 
 
@@ -204,7 +205,7 @@ async def test_filters(world: Peers) -> None:
     middle = await world.admin.fetchval("SELECT died_at FROM asyncjobs.dead_letter_jobs WHERE id = $1", second)
 
     async def found(**which: Any) -> list[int]:
-        return [one.id for one in await letters.listed(world.a.link, which)]  # type: ignore[arg-type]
+        return [one.id for one in (await letters.find(world.a.link, which)).letters]  # type: ignore[arg-type]
 
     assert await found() == [second, first]
     assert await found(key="k") == await found(correlation_id="c1") == await found(error="TIME-OUT") == [first]
@@ -212,7 +213,7 @@ async def test_filters(world: Peers) -> None:
     assert await found(acknowledged=False) == await found(died_before=middle) == [first]
     assert await found(type="email", queue="default") == [second, first]
     assert await found(type="report") == await found(queue="x") == await found(error="%") == []
-    assert [one.id for one in await letters.listed(world.a.link, {}, before=second, limit=1)] == [first]
+    assert [one.id for one in (await letters.find(world.a.link, {}, before=second, limit=1)).letters] == [first]
 
 
 async def test_letter_that_a_stranger_holds_is_not_waited_for_long(world: Peers, connection: Connection) -> None:

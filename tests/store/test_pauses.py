@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asyncjobs.store import pauses, serialized
+from asyncjobs.store import pauses, runners, serialized
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.pauses import Kind, Pause, Paused
 from tests.support.factories import insert_job, insert_runner, insert_serialized
@@ -211,3 +211,27 @@ async def test_pausing_a_type_with_a_backlog_leaves_the_claims_of_others_as_chea
         pass
     await connection.execute("VACUUM asyncjobs.jobs")
     assert min([await buffers(connection, claim) for _ in range(3)]) <= 1.15 * alone
+
+
+async def test_what_only_newer_programs_can_run_is_moved_away_and_comes_back(link: Link, connection: Connection) -> None:
+    long_ago = await connection.fetchval("SELECT now() - interval '6 minutes'")
+    for version in (1, 3, 2):
+        await insert_job(connection, version=version, run_at=long_ago)
+    await insert_job(connection, version=2)
+    assert (await converge(link))[:2] == (2, 0)  # the last one is not due for long
+    assert await converge(link) == (0, 0, [], False)
+    await insert_runner(connection, id=2, types=["email"], versions='{"email": 2}')
+    assert (await converge(link))[:2] == (0, 1)
+    rows = await connection.fetch("SELECT version FROM asyncjobs.jobs WHERE status = 'paused'")
+    assert [row["version"] for row in rows] == [3]
+    await connection.execute("UPDATE asyncjobs.runners SET versions = '{\"email\": 3}' WHERE id = 2")
+    assert (await converge(link))[:2] == (0, 1)
+
+
+async def test_a_version_that_a_runner_knew_a_moment_ago_stays(link: Link, connection: Connection) -> None:
+    await insert_job(connection, version=2, run_at=await connection.fetchval("SELECT now() - interval '6 minutes'"))
+    await insert_runner(connection, id=2, types=["email"], versions='{"email": 2}')
+    await runners.leave(link, 2)
+    assert await converge(link) == (0, 0, [], False)
+    await connection.execute("UPDATE asyncjobs.former_runners SET ended_at = now() - interval '6 minutes'")
+    assert (await converge(link))[:2] == (1, 0)

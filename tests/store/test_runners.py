@@ -17,7 +17,16 @@ async def link(database: Database) -> AsyncGenerator[Link]:
 
 
 async def register(link: Link, runner_id: int) -> None:
-    await runners.register(link, runner_id, host="box", pid=42, version="1.2.3", queues=["mail", "default"], types=["email"])
+    await runners.register(
+        link,
+        runner_id,
+        host="box",
+        pid=42,
+        version="1.2.3",
+        queues=["mail", "default"],
+        types=["email"],
+        versions={"email": 2},
+    )
 
 
 def test_ids_are_random_and_fit_bigint() -> None:
@@ -59,7 +68,7 @@ async def test_leaving_moves_the_row_to_the_former_ones_without_a_death(link: Li
     await runners.leave(link, 7)
     assert (await runners.look(link)).beats == {}
     (former,) = await connection.fetch("SELECT * FROM asyncjobs.former_runners")
-    assert (former["id"], former["died_at"], former["host"]) == (7, None, "box")
+    assert (former["id"], former["died_at"], former["host"], former["versions"]) == (7, None, "box", '{"email": 2}')
 
 
 @pytest.mark.parametrize("alive", [[], [5], [1, 5, 9], [2**62, 1]])
@@ -102,7 +111,7 @@ async def test_bury_moves_the_row_to_the_former_ones_with_its_death(link: Link, 
     await register(link, 7)
     assert await runners.bury(link, {7: 0}) == [7]
     (former,) = await connection.fetch("SELECT * FROM asyncjobs.former_runners")
-    assert former["id"] == 7
+    assert (former["id"], former["versions"]) == (7, '{"email": 2}')
     assert former["died_at"] is not None
     assert await runners.beat(link, 7) is None
 

@@ -47,7 +47,7 @@ class Work:
             self.effects[ctx.job.id] += 1
 
         @self.jobs.job("quick")
-        async def quick(ctx: JobContext) -> None:
+        async def quick(ctx: JobContext, ballast: str = "") -> None:
             self.effects[ctx.job.id] += 1
 
         @self.jobs.job("keyed", serialize_by="key {key}")

@@ -54,7 +54,8 @@ class OwnServer:
         """Make another database as its first one is."""
         self._databases += 1
         self._database = f"fresh_{self._databases}"
-        fetch(self.server.dsn_of("postgres"), f"CREATE DATABASE {self._database} TEMPLATE {DATABASE} STRATEGY FILE_COPY")
+        strategy = "STRATEGY FILE_COPY" if self.server.major >= 15 else ""
+        fetch(self.server.dsn_of("postgres"), f"CREATE DATABASE {self._database} TEMPLATE {DATABASE} {strategy}")
 
     def use(self, other: "OwnServer") -> None:
         """The database of the same name as the other's."""
@@ -104,6 +105,13 @@ class OwnServer:
         for pid in found:
             os.kill(int(pid), signal.SIGKILL)
         return len(found)
+
+    def use_up_log(self) -> None:
+        """Go on to the next file of the log until there is none: the postmaster ends."""
+        self._ended = self._state.pid
+        with suppress(psycopg.OperationalError):
+            while True:
+                self.fetch("SELECT pg_switch_wal(), pg_logical_emit_message(true, 'asyncjobs', 'text')")
 
     def end(self, how: End) -> None:
         """Tell the postmaster to end, and return at once. It comes back by itself."""

@@ -15,8 +15,8 @@ async def letters(visit: Visit) -> Response:
     query = visit.query.known([*LETTER_FIELDS, "before"])
     found = await visit.admin.dead_letters(before=query.id("before"), limit=_LIMIT, **letter_filter(query))
     return visit.page(
-        "dead.html", letters=found, query=query, said_filter=said(query, LETTER_FIELDS), is_first=query.id("before") is None,
-        next=found[-1].id if len(found) == _LIMIT else None,
+        "dead.html", letters=found.letters, next=found.next, looked=found.looked, query=query,
+        said_filter=said(query, LETTER_FIELDS), is_first=query.id("before") is None,
     )  # fmt: skip
 
 

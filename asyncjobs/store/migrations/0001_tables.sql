@@ -148,7 +148,17 @@ CREATE TABLE asyncjobs.dead_letter_jobs (
     acknowledged_at timestamptz
 );
 CREATE INDEX dead_letter_jobs_job ON asyncjobs.dead_letter_jobs (job_id);
+-- By what letters are looked for. A death is rare enough to pay for these.
+CREATE INDEX dead_letter_jobs_type ON asyncjobs.dead_letter_jobs ((original_job ->> 'type'), id);
+CREATE INDEX dead_letter_jobs_key ON asyncjobs.dead_letter_jobs ((original_job ->> 'serialization_key'), id)
+    WHERE original_job ->> 'serialization_key' IS NOT NULL;
+CREATE INDEX dead_letter_jobs_correlation ON asyncjobs.dead_letter_jobs ((original_job ->> 'correlation_id'), id)
+    WHERE original_job ->> 'correlation_id' IS NOT NULL;
 CREATE INDEX dead_letter_jobs_open ON asyncjobs.dead_letter_jobs (died_at) WHERE NOT acknowledged;
+
+-- Whether a runner with these `versions` can run a job of this type and payload version. No SET clause, so that it is inlined.
+CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN _version = 1 OR _version <= COALESCE((_versions ->> _type)::integer, 1);
 
 CREATE TABLE asyncjobs.runners (
     id         bigint PRIMARY KEY,
@@ -159,7 +169,8 @@ CREATE TABLE asyncjobs.runners (
     pid        integer NOT NULL,
     version    text NOT NULL,
     queues     text[] NOT NULL,
-    types      text[] NOT NULL
+    types      text[] NOT NULL,
+    versions   jsonb NOT NULL DEFAULT '{}'  -- type -> the newest payload it can run; a type that is not named: 1
 );
 
 CREATE TABLE asyncjobs.former_runners (
@@ -171,7 +182,8 @@ CREATE TABLE asyncjobs.former_runners (
     pid        integer NOT NULL,
     version    text NOT NULL,
     queues     text[] NOT NULL,
-    types      text[] NOT NULL
+    types      text[] NOT NULL,
+    versions   jsonb NOT NULL DEFAULT '{}'
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners (ended_at);
 

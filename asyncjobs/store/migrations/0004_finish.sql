@@ -132,10 +132,10 @@ END $$;
 
 -- Claim at most `_limit` pending jobs of a queue: of one lane, or of any when `_lane` is null; from the front, or from behind
 -- (`_priority`, `_place`). `_rescued` asks for jobs that were taken back from a dead runner, else only others are taken.
--- It locks exactly the rows it takes.
+-- It locks exactly the rows it takes. `_versions`: the newest payload of each type that the runner can run.
 CREATE FUNCTION asyncjobs.claim(
     _runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[],
-    _rescued boolean, _token_base bigint, _token_seq bigint)
+    _rescued boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}')
 RETURNS TABLE (id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint,
     attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamptz,
     run_at timestamptz, started_at timestamptz, correlation_id text, parent_job_id bigint, created_by text, dedup_key text,
@@ -150,17 +150,18 @@ BEGIN
     IF _rescued THEN
         _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.status = 'pending' AND j.rescues > 0 AND j.type = ANY (_types)
-              AND (_lane IS NULL OR j.lane = _lane)
+              AND asyncjobs.can_run(_versions, j.type, j.version) AND (_lane IS NULL OR j.lane = _lane)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSIF _lane IS NULL THEN
         _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
-              AND j.rescues = 0 AND j.type = ANY (_types)
+              AND j.rescues = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSE
         _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending'
               AND (j.priority, j.place) > (_from_priority, _from_place) AND j.rescues = 0 AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     END IF;
     IF cardinality(_ids) = 0 THEN
@@ -209,6 +210,7 @@ DECLARE
     _is_probe boolean;
     _again boolean;
     _any_paused boolean;
+    _versions jsonb;
 BEGIN
     IF cardinality(_ids) > 0 THEN
         SELECT a.written, a.pending INTO _written, _pending
@@ -224,7 +226,7 @@ BEGIN
 
     IF cardinality(_scan_queues) > 0 THEN
         -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
-        PERFORM FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
+        SELECT r.versions INTO _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF NOT FOUND THEN
             kind := 'gone';
             RETURN NEXT;
@@ -256,7 +258,8 @@ BEGIN
                         c.requeued_from, c.trace_context, c.progress, c.last_error, c.created_at
                     FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
                         CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_priorities[_scan] END,
-                        CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_places[_scan] END, _of, _again, _token_base, _seq) AS c;
+                        CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_places[_scan] END, _of, _again, _token_base, _seq,
+                        _versions) AS c;
                     GET DIAGNOSTICS _count = ROW_COUNT;
                     _seq := _seq + _count;
                     _limit := _limit - _count;

@@ -1,6 +1,6 @@
 -- Pauses of queues and types: the claim reads `pauses` and takes nothing of them; this keeps what it would pass over out of its way.
 
-CREATE INDEX jobs_paused ON asyncjobs.jobs (type, place) WHERE status = 'paused';
+CREATE INDEX jobs_paused ON asyncjobs.jobs (type, version, place) WHERE status = 'paused';
 
 -- Write down a pause. False: it was there. (Keys: pause_key.)
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text) RETURNS boolean LANGUAGE plpgsql
@@ -15,9 +15,10 @@ END $$;
 -- row done. Rows that somebody holds are left for the next call. Without bitmaps and sorts, and without the status where the row is
 -- locked already: plans made for empty tables would collect all pending jobs, or all paused ones, to find one.
 --
--- A type that no runner serves is treated like a paused one where it is in the way: among the first `_window` pending jobs of a queue
--- that is served. It comes back when a runner registers that serves it. A type that was served within `_grace`, and a job that is due
--- for a shorter time, are left alone: most often the runner is just being replaced.
+-- What no runner can run, since it serves no such type or only older versions of it, is treated like jobs of a paused type where it is in
+-- the way: among the first `_window` pending jobs of a queue that is served. It comes back when a runner registers that can. What
+-- a runner could that was there within `_grace`, and a job that is due for a shorter time, are left alone: most often the runner is
+-- just being replaced.
 CREATE FUNCTION asyncjobs.converge_pauses(
     _batch integer, _window integer, _grace interval,
     OUT held integer,    -- pending -> paused
@@ -35,6 +36,12 @@ DECLARE
     _served text[] := ARRAY(
         SELECT t.type FROM asyncjobs.runners AS r CROSS JOIN unnest(r.types) AS t(type)
         UNION SELECT t.type FROM asyncjobs.former_runners AS f CROSS JOIN unnest(f.types) AS t(type) WHERE f.ended_at > _now - _grace);
+    _versions jsonb := (
+        SELECT coalesce(jsonb_object_agg(k.type, k.newest), '{}') FROM (
+            SELECT v.key AS type, max(v.value::integer) AS newest
+            FROM (SELECT r.versions FROM asyncjobs.runners AS r
+                  UNION ALL SELECT f.versions FROM asyncjobs.former_runners AS f WHERE f.ended_at > _now - _grace) AS r
+            CROSS JOIN jsonb_each_text(r.versions) AS v GROUP BY v.key) AS k);
     _ids bigint[];
     _keys text[];
     _unlocked text[];
@@ -46,24 +53,27 @@ BEGIN
         SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY(
             SELECT w.id FROM (SELECT DISTINCT q.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS q(queue)) AS q
             CROSS JOIN LATERAL (
-                SELECT j.id, j.type, j.run_at FROM asyncjobs.jobs AS j WHERE j.queue = q.queue AND j.status = 'pending'
+                SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j WHERE j.queue = q.queue AND j.status = 'pending'
                 ORDER BY j.priority, j.place LIMIT _window) AS w
-            WHERE w.type <> ALL (_served) AND w.run_at < _now - _grace LIMIT _batch))
+            WHERE (w.type <> ALL (_served) OR NOT asyncjobs.can_run(_versions, w.type, w.version)) AND w.run_at < _now - _grace LIMIT _batch))
         AND j.status = 'pending' AND j.id <> ALL (_ids) FOR UPDATE SKIP LOCKED);
     UPDATE asyncjobs.jobs AS j SET status = 'paused', updated_at = _now WHERE j.id = ANY (_ids);
     GET DIAGNOSTICS held = ROW_COUNT;
 
-    -- Types that have paused jobs, each found by a step of its own in the index: those that stay paused are not read.
+    -- Types and versions that have paused jobs, each found by a step of its own in the index: those that stay paused are not read.
     WITH RECURSIVE found AS (
-        (SELECT j.type FROM asyncjobs.jobs AS j WHERE j.status = 'paused' ORDER BY j.type LIMIT 1)
+        (SELECT j.type, j.version FROM asyncjobs.jobs AS j WHERE j.status = 'paused' ORDER BY j.type, j.version LIMIT 1)
         UNION ALL
-        SELECT (SELECT j.type FROM asyncjobs.jobs AS j WHERE j.status = 'paused' AND j.type > f.type ORDER BY j.type LIMIT 1)
-        FROM found AS f WHERE f.type IS NOT NULL),
-    open AS MATERIALIZED (SELECT f.type FROM found AS f WHERE f.type <> ALL (_paused) AND f.type = ANY (_served)),
+        SELECT n.type, n.version FROM found AS f CROSS JOIN LATERAL (
+            SELECT j.type, j.version FROM asyncjobs.jobs AS j WHERE j.status = 'paused' AND (j.type, j.version) > (f.type, f.version)
+            ORDER BY j.type, j.version LIMIT 1) AS n),
+    open AS MATERIALIZED (
+        SELECT f.type, f.version FROM found AS f
+        WHERE f.type <> ALL (_paused) AND f.type = ANY (_served) AND asyncjobs.can_run(_versions, f.type, f.version)),
     free AS (
         SELECT j.id, j.serialization_key FROM open AS o CROSS JOIN LATERAL (
             SELECT j.id, j.serialization_key FROM asyncjobs.jobs AS j
-            WHERE j.status = 'paused' AND j.type = o.type AND NOT asyncjobs.is_paused(j.type, j.serialization_key)
+            WHERE j.status = 'paused' AND j.type = o.type AND j.version = o.version AND NOT asyncjobs.is_paused(j.type, j.serialization_key)
             ORDER BY j.place LIMIT _batch FOR UPDATE SKIP LOCKED) AS j
         LIMIT _batch)
     SELECT array_agg(f.id), array_agg(DISTINCT f.serialization_key) FILTER (WHERE f.serialization_key IS NOT NULL)

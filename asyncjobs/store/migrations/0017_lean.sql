@@ -23,6 +23,7 @@ DECLARE
     _keyed bigint[];
     _heads bigint[];
     _any_paused boolean;
+    _versions jsonb;
     _picked bigint[];
 BEGIN
     IF cardinality(_ids) > 0 THEN
@@ -53,7 +54,8 @@ BEGIN
 
     IF _limit > 0 THEN
         -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
-        SELECT EXISTS (SELECT FROM asyncjobs.pauses) INTO _any_paused FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
+        SELECT EXISTS (SELECT FROM asyncjobs.pauses), r.versions INTO _any_paused, _versions
+        FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF _any_paused THEN
             RETURN QUERY SELECT f.kind, f.scan, f.queue, f.id, f.token, f.lane, f.type, f.version, f.payload, f.priority, f.place, f.attempts,
                 f.max_attempts, f.timeout, f.snoozes, f.rescues, f.scheduled_at, f.run_at, f.started_at, f.correlation_id, f.parent_job_id,
@@ -67,7 +69,7 @@ BEGIN
         ELSE
             _picked := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
                 WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
-                  AND j.rescues = 0 AND j.type = ANY (_types)
+                  AND j.rescues = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
                 ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
             IF cardinality(_picked) > 0 THEN
                 RETURN QUERY
@@ -93,7 +95,7 @@ BEGIN
 END $$;
 
 -- finish for the call that a key with a backlog makes for each of its jobs: one attempt that completed, no scan. The next head of its
--- key becomes ours with it, in the slot that was freed, if `_queue` is the head's queue and its type is among `_types`; the caller
+-- key becomes ours with it, in the slot that was freed, if `_queue` is the head's queue and this runner can run its type; the caller
 -- asks for that only while there is nothing else to be claimed (null: not at all). Else it becomes pending, as in `finish`. The rows
 -- of the answer are those of `finish`.
 --
@@ -155,7 +157,8 @@ BEGIN
                     SELECT w.id FROM asyncjobs.serialized_jobs AS w
                     WHERE w.serialization_key = r.serialization_key AND w.job_id IS NULL AND w.place IS NOT NULL
                     ORDER BY w.place LIMIT 1) AS h)
-            RETURNING s.*, s.queue = _queue AND s.type = ANY (_types) AS starts)
+            RETURNING s.*, s.queue = _queue AND s.type = ANY (_types) AND (s.version = 1 OR asyncjobs.can_run(
+                (SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner), s.type, s.version)) AS starts)
         INSERT INTO asyncjobs.jobs AS j (id, queue, lane, type, version, payload, priority, max_attempts, timeout, scheduled_at,
             correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, enqueue_token, requeued_from,
             trace_context, created_at, status, attempts, started_at, runner_id, claim_token)

@@ -7,8 +7,8 @@ WITH still AS MATERIALIZED (
     ORDER BY r.id FOR UPDATE OF r SKIP LOCKED
 ), gone AS (
     DELETE FROM asyncjobs.runners AS r USING still WHERE r.id = still.id
-    RETURNING r.id, r.started_at, r.host, r.pid, r.version, r.queues, r.types, r.duties
+    RETURNING r.id, r.started_at, r.host, r.pid, r.version, r.queues, r.types, r.versions, r.duties
 )
-INSERT INTO asyncjobs.former_runners AS f (id, started_at, died_at, host, pid, version, queues, types, duties)
-SELECT g.id, g.started_at, asyncjobs.clock(), g.host, g.pid, g.version, g.queues, g.types, g.duties FROM gone AS g
+INSERT INTO asyncjobs.former_runners AS f (id, started_at, died_at, host, pid, version, queues, types, versions, duties)
+SELECT g.id, g.started_at, asyncjobs.clock(), g.host, g.pid, g.version, g.queues, g.types, g.versions, g.duties FROM gone AS g
 RETURNING f.id

@@ -1,7 +1,7 @@
 -- What stands between a job and a slot: who serves it, what is paused, how many come before it. At most $2 jobs are counted.
 SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, asyncjobs.instant(j.run_at) AS run_at, j.runner_id,
     asyncjobs.instant(j.started_at) AS started_at, asyncjobs.instant(j.completed_at) AS completed_at,
-    j.error_message, asyncjobs.clock() AS now, s.*,
+    j.error_message, j.version, asyncjobs.clock() AS now, s.*,
     (SELECT f.is_ahead FROM asyncjobs.in_flight(j.runner_id) AS f WHERE j.status = 'processing' AND f.id = $1::bigint) AS is_ahead,
     (SELECT pg_catalog.count(1) FROM (
         SELECT FROM asyncjobs.jobs AS o
@@ -11,10 +11,10 @@ SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, asyncjobs.instant
         WHERE j.status = 'pending' AND o.queue = j.queue AND NOT o.is_ahead) AS running
 FROM (
     SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, j.run_at, j.runner_id, j.started_at, j.completed_at,
-        j.error_message, j.priority, j.place::bigint AS place
+        j.error_message, j.version, j.priority, j.place::bigint AS place
     FROM asyncjobs.jobs AS j WHERE j.id = $1::bigint
     UNION ALL
-    SELECT 'waiting', w.queue, w.type, w.lane, w.serialization_key, w.scheduled_at, NULL, NULL, NULL, NULL, w.priority, w.place
+    SELECT 'waiting', w.queue, w.type, w.lane, w.serialization_key, w.scheduled_at, NULL, NULL, NULL, NULL, w.version, w.priority, w.place
     FROM asyncjobs.serialized_jobs AS w WHERE w.id = $1::bigint AND w.job_id IS NULL
         AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = $1::bigint)) AS j
 CROSS JOIN LATERAL (
@@ -22,5 +22,7 @@ CROSS JOIN LATERAL (
         pg_catalog.count(1) FILTER (WHERE j.queue = ANY (r.queues)) AS serving_queue,
         pg_catalog.count(1) FILTER (WHERE j.type = ANY (r.types)) AS serving_type,
         pg_catalog.count(1) FILTER (WHERE j.queue = ANY (r.queues) AND j.type = ANY (r.types)) AS serving,
+        pg_catalog.max(coalesce((r.versions ->> j.type)::integer, 1)) FILTER (WHERE j.queue = ANY (r.queues) AND j.type = ANY (r.types))
+            AS newest_version,
         pg_catalog.bool_or(r.id = j.runner_id) AS runner_is_alive
     FROM asyncjobs.runners AS r) AS s;

@@ -1,0 +1,169 @@
+"""What finding reads: what an index says, or a bounded number of rows, however many there are and whatever is looked for."""
+
+import re
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+
+import pytest
+
+from asyncjobs.store import finding, letters
+from asyncjobs.store.database import Connection
+from tests.support.claims import Claims
+from tests.support.plans import Plans
+
+#: The server's and the test's bound of the rows that a call looks at.
+LOOK: Final = 10
+
+JOBS = """
+INSERT INTO asyncjobs.jobs (
+    id, type, status, run_at, completed_at, started_at, runner_id, claim_token, correlation_id, parent_job_id)
+SELECT n * 10 + s.number, CASE WHEN n = 1 THEN 'rare' ELSE 'email' END, s.status, now() + interval '1 hour',
+    CASE WHEN s.status IN ('completed', 'dead') THEN now() END, CASE WHEN s.status = 'processing' THEN now() END,
+    CASE WHEN s.status = 'processing' THEN 99 END, CASE WHEN s.status = 'processing' THEN n END,
+    CASE WHEN n < 4 THEN 'few' ELSE 'many' END, CASE WHEN n < 4 THEN 1 ELSE 2 END
+FROM generate_series(1, 200) AS n CROSS JOIN unnest(
+    ARRAY['pending', 'completed', 'scheduled', 'paused', 'processing', 'dead', 'waiting']) WITH ORDINALITY AS s(status, number);
+INSERT INTO asyncjobs.serialized_jobs (
+    id, place, type, queue, serialization_key, correlation_id, job_id, dispatched_at)
+SELECT n * 10 + 8, n, 'email', 'default', CASE WHEN n < 20 THEN 'few' ELSE 'k' || n / 2 END,
+    CASE WHEN n < 20 THEN 'few' ELSE 'many' END, CASE WHEN n > 100 AND n % 2 = 0 THEN n * 10 + 8 END,
+    CASE WHEN n > 100 AND n % 2 = 0 THEN now() END
+FROM generate_series(1, 200) AS n;
+INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, acknowledged, acknowledged_at)
+SELECT j.id, to_jsonb(j) || jsonb_build_object('serialization_key', CASE WHEN j.id < 200 THEN 'few' ELSE 'many' END),
+    CASE WHEN j.id < 50 THEN 'odd' ELSE 'no' END,
+    j.id > 400, CASE WHEN j.id > 400 THEN now() END
+FROM asyncjobs.jobs AS j WHERE j.status = 'dead' ORDER BY j.id;
+"""
+CLEAR = "TRUNCATE asyncjobs.jobs; TRUNCATE asyncjobs.serialized_jobs; TRUNCATE asyncjobs.dead_letter_jobs"
+
+
+@pytest.fixture(params=["plans of empty tables", "statistics"])
+async def filled(request: pytest.FixtureRequest, claims: Claims, connection: Connection) -> AsyncGenerator[Plans]:
+    plans = await Plans(claims).watch()
+    if request.param == "plans of empty tables":
+        for _ in range(7):  # later than the sixth nothing is planned anew
+            for which in JOB_FILTERS:
+                await finding.find(claims.link, which, before=None, limit=5, look=LOOK)
+            for letter_filter in LETTER_FILTERS:
+                await letters.find(claims.link, letter_filter, look=LOOK)
+    await connection.execute(JOBS)
+    if request.param == "statistics":
+        await connection.execute("ANALYZE asyncjobs.jobs, asyncjobs.serialized_jobs, asyncjobs.dead_letter_jobs")
+    yield plans
+    await connection.execute(CLEAR)
+
+
+JOB_FILTERS: list[Any] = [
+    {},
+    {"type": "rare"},
+    {"payload": {"nobody": 1}},
+    {"error": "nothing"},
+    {"key": "few"},
+    {"key": "none"},
+    {"correlation_id": "few"},
+    {"correlation_id": "many"},
+    {"correlation_id": "none"},
+    {"parent_job_id": 1},
+    {"parent_job_id": 2},
+    *({"status": status} for status in ("pending", "completed", "scheduled", "paused", "processing", "dead", "waiting")),
+    {"type": "email", "status": "completed"},
+    {"type": "rare", "status": "completed"},
+    {"status": ["pending", "failed"]},
+]
+LETTER_FILTERS: list[Any] = [
+    {},
+    {"type": "rare"},
+    {"type": "email"},
+    {"type": "none"},
+    {"key": "few"},
+    {"key": "many"},
+    {"key": "none"},
+    {"correlation_id": "few"},
+    {"correlation_id": "many"},
+    {"queue": "none"},
+    {"error": "nothing"},
+    {"error": "odd"},
+    {"acknowledged": False},
+    {"acknowledged": True},
+    {"acknowledged": False, "type": "rare"},
+]
+
+
+def of_ours(plans: Plans) -> list[str]:
+    """The plans of statements that read tables of ours; the driver asks the catalog for types."""
+    return [plan for plan in plans.take("") if "asyncjobs." in plan and "pg_type" not in plan]
+
+
+def rows_read(plans: list[str]) -> int:
+    """By all scans of tables and indexes in these plans, what was read for nothing among it."""
+    read = 0
+    for plan in plans:
+        for scan in re.findall(r"Scan[^\n]* on [^\n]*\(actual rows=(\S+) loops=(\d+)\)", plan):
+            read += round(float(scan[0]) * int(scan[1]))
+        for removed, loops in re.findall(r"Rows Removed by \w+(?: \w+)?: (\d+)()", plan):
+            read += int(removed) * int(loops or 1)
+    return read
+
+
+async def test_finding_jobs_reads_a_bounded_number_of_rows(filled: Plans) -> None:
+    for which in JOB_FILTERS:
+        for before in (None, 500):
+            for walk in (False, True):
+                filled.forget()
+                page = await finding.find(filled.claims.link, which, before=before, limit=5, walk=walk, look=LOOK)
+                seen = of_ours(filled)
+                assert not any("Seq Scan" in plan for plan in seen), (which, seen)
+                # An index in which there are too many is read for nothing; all of it for waiting ones, too; and each by its id.
+                assert rows_read(seen) <= 12 * (LOOK + 1), (which, before, walk, seen)
+                assert page.looked <= 2 * LOOK
+
+
+async def test_finding_letters_reads_a_bounded_number_of_rows(filled: Plans) -> None:
+    for which in LETTER_FILTERS:
+        for before in (None, 50):
+            filled.forget()
+            page = await letters.find(filled.claims.link, which, before=before, limit=5, look=LOOK)
+            seen = of_ours(filled)
+            assert not any("Seq Scan" in plan for plan in seen), (which, seen)
+            assert rows_read(seen) <= 4 * (LOOK + 1), (which, before, seen)
+            assert page.looked <= LOOK
+
+
+@pytest.mark.parametrize("which", [{"type": "rare"}, {"key": "few"}, {"correlation_id": "few"}, {"acknowledged": False}])
+async def test_rare_letters_are_found_directly(filled: Plans, which: Any) -> None:
+    page = await letters.find(filled.claims.link, which, look=4 * LOOK)
+    assert (bool(page.letters), page.next, page.looked) == (True, None, len(page.letters))
+
+
+@pytest.mark.parametrize(
+    "which", [{"correlation_id": "few"}, {"parent_job_id": 1, "status": "pending"}, {"type": "rare", "status": "completed"}]
+)
+async def test_rare_jobs_are_found_directly(filled: Plans, which: Any) -> None:
+    page = await finding.find(filled.claims.link, which, before=None, limit=100, look=5 * LOOK)
+    assert (bool(page.ids), page.next) == (True, None)
+
+
+async def test_pages_lead_to_every_job_and_letter_that_fits(filled: Plans) -> None:
+    """Whatever is looked for, page by page the same is found as by reading everything."""
+    link = filled.claims.link
+    for which in JOB_FILTERS:
+        found: list[int] = []
+        before: int | None = None
+        while True:
+            page = await finding.find(link, which, before=before, limit=15, look=8 * LOOK)
+            found += page.ids
+            if (before := page.next) is None:
+                break
+        everything = await finding.find(link, which, before=None, limit=10_000, walk=True)
+        assert found == everything.ids, which
+        assert everything.next is None
+    for letter_filter in LETTER_FILTERS:
+        listed: list[int] = []
+        before = None
+        while True:
+            some = await letters.find(link, letter_filter, before=before, limit=15, look=8 * LOOK)
+            listed += [letter.id for letter in some.letters]
+            if (before := some.next) is None:
+                break
+        assert listed == [letter.id for letter in (await letters.find(link, letter_filter, limit=10_000)).letters], letter_filter
