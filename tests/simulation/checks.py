@@ -23,6 +23,7 @@ def violations(server: Server, recorder: Recorder, client: Client, passes: list[
     return [
         *_tables(server), *_events(server, recorder), *_lost(server, client), *_twice(server), *_passes(passes),
         *_beside(recorder, home), *_fenced(recorder), *moves(server, client),
+        *_halted(server, client),
     ]  # fmt: skip
 
 
@@ -129,6 +130,16 @@ def moves(server: Server, client: Client) -> list[str]:
         elif row["is_now"] == "completed":
             found.append(f"P2: {what}, which no attempt of it can have done")
     return found
+
+
+def _halted(server: Server, client: Client) -> list[str]:
+    """Jobs that died without halting their key, although they had to: nobody had to let it go."""
+    dead = server.fetch(
+        "SELECT id FROM asyncjobs.jobs WHERE type = 'halting' AND status = 'dead' AND serialization_key IS NOT NULL"
+    )
+    return [
+        f"P3: the key of job {row[0]} went on after its death" for row in dead if row[0] not in client.released | client.retried
+    ]
 
 
 def untimely(server: Server, recorder: Recorder, client: Client) -> list[str]:

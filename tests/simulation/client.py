@@ -25,6 +25,7 @@ class Client:
         self.accepted: dict[int, list[int]] = {}  # number -> ids that the enqueue said
         self.due: dict[int, float] = {}  # id -> when it was accepted and due
         self.retried: set[int] = set()  # ids that an operator started over, perhaps
+        self.released: set[int] = set()  # heads that halted their keys, before these were let go
         self.is_done = False
         self._course = course
         self._number = 0
@@ -63,6 +64,7 @@ class Client:
                     await self.jobs.admin.resume(**{pause.kind: pause.name})
                 for key in await self.jobs.admin.keys() if "halt" in self._course.ways else ():
                     if key.halted_at is not None:
+                        self.released.add(key.head_id)
                         await self.jobs.admin.release_key(key.key)
             await asyncio.sleep(4.0 if {"pause", "halt"} & set(self._course.ways) else 1000.0)
 

@@ -37,7 +37,7 @@ def _frozen(course: Course) -> bool:
 
 
 def _dozes(course: Course) -> bool:
-    """Processes are frozen for so long that others take over their leases, and perhaps not so long that they are declared dead."""
+    """Processes are frozen for so long that others take over their leases; not for so long that they must be declared dead."""
     return any(1.5 * LEASE_EXPIRY < one < 1.5 * RUNNER_TIMEOUT for one in course.freezes) and (
         "freeze" in course.faults or (course.strike_odds > 0.0 and "freeze" in course.strikes)
     )
