@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, NotRequired, TypedDict
 
 import msgspec
 from msgspec import UNSET
@@ -48,6 +48,9 @@ def dec_hook(kind: type, value: Any) -> Any:
         return pydantic_types.load(kind, msgspec.json.encode(value))
     raise NotImplementedError(f"{show_hint(kind)} cannot be read from JSON")
 
+
+#: Called for what only a run knows, which type checkers do not follow.
+_typed_dict: Final[Any] = TypedDict
 
 _plain: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder(enc_hook=enc_hook)
@@ -112,12 +115,13 @@ class PayloadCodec:
         self._all_required = all(parameter.is_required for parameter in parameters)
         self._positional = tuple(parameter.name for parameter in parameters if not parameter.keyword_only)
         fields = [_struct_field(parameter) for parameter in parameters]
+        items = {parameter.name: _as_item(parameter) for parameter in parameters}
         for parameter in parameters:
             refuse_unstorable(name, f'parameter "{parameter.name}: {show_hint(parameter.hint)}"', parameter.hint)
         strict = msgspec.defstruct("Payload", fields, kw_only=True, forbid_unknown_fields=True)
-        loose = msgspec.defstruct("Payload", fields, kw_only=True)
         self._strict = msgspec.json.Decoder(strict, dec_hook=dec_hook)
-        self._loose = msgspec.json.Decoder(loose, dec_hook=dec_hook)
+        #: A dict comes out of it, and nothing is left to be done. What the handler does not know is left out.
+        self._loose: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(_typed_dict("Payload", items), dec_hook=dec_hook)
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """A call's arguments by name. InvalidPayload for too many, and for one given twice."""
@@ -163,7 +167,7 @@ class PayloadCodec:
     def decode(self, text: str) -> dict[str, Any]:
         """The arguments of a stored payload: fields that the handler does not know are left out, as are those not stored."""
         try:
-            return self._given(self._loose.decode(text))
+            return self._loose.decode(text)
         except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
             problem = _told(error)
             raise UndecodablePayload(self.name, problem.text, path=problem.path) from None
@@ -177,6 +181,10 @@ class PayloadCodec:
 
     def _given(self, struct: Any) -> dict[str, Any]:
         return {name: value for name in self.fields if (value := getattr(struct, name)) is not UNSET}
+
+
+def _as_item(parameter: Parameter) -> Any:
+    return parameter.hint if parameter.is_required else NotRequired[parameter.hint]
 
 
 def _struct_field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:

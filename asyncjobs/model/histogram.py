@@ -14,14 +14,17 @@ GROWTH: Final = 1.04
 
 _LOG_GROWTH: Final = math.log(GROWTH)
 _MICROSECONDS: Final = 1e6
-#: What lies beyond 10^9 seconds is counted there.
-_LAST: Final = math.ceil(math.log(1e15) / _LOG_GROWTH)
+#: What lies beyond 10^9 seconds is counted with those.
+_LONGEST: Final = 1e15
+_LAST: Final = math.ceil(math.log(_LONGEST) / _LOG_GROWTH)
 
 
 def bucket(seconds: float) -> int:
     """The bucket of a duration. Everything up to a microsecond is in bucket 0."""
     microseconds = seconds * _MICROSECONDS
-    return 0 if microseconds <= 1.0 else min(math.ceil(math.log(microseconds) / _LOG_GROWTH), _LAST)
+    if microseconds <= 1.0:
+        return 0
+    return math.ceil(math.log(microseconds) / _LOG_GROWTH) if microseconds < _LONGEST else _LAST
 
 
 def middle_seconds(number: int) -> float:

@@ -17,6 +17,7 @@ class Slots:
         self._size: dict[str | None, int] = {None: concurrency - sum((lanes or {}).values())}
         self._size.update(lanes or {})
         self._free = dict(self._size)
+        self._all_free = concurrency
         self.concurrency = concurrency
         self.taken = 0
 
@@ -42,15 +43,18 @@ class Slots:
     def take(self, lane: str | None) -> None:
         """One attempt more runs in a slot of this kind."""
         self._free[lane] -= 1
+        self._all_free -= 1
         self.taken += 1
-        self._check(lane)
+        if self._free[lane] < 0 or self._all_free + self.taken != self.concurrency:
+            raise self._error(lane)
 
     def give_back(self, lane: str | None) -> None:
         """An attempt that ran in a slot of this kind has ended."""
         self._free[lane] += 1
+        self._all_free += 1
         self.taken -= 1
-        self._check(lane)
+        if self._free[lane] > self._size[lane] or self._all_free + self.taken != self.concurrency:
+            raise self._error(lane)
 
-    def _check(self, lane: str | None) -> None:
-        if not 0 <= self._free[lane] <= self._size[lane] or sum(self._free.values()) + self.taken != self.concurrency:
-            raise SlotsError(f"slots {self._free} + {self.taken} taken of {self._size}, after a change of {lane!r}")
+    def _error(self, lane: str | None) -> SlotsError:
+        return SlotsError(f"slots {self._free} + {self.taken} taken of {self._size}, after a change of {lane!r}")

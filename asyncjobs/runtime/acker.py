@@ -30,11 +30,11 @@ gathers (no timers, no added latency). One connection, one call at a time. What 
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -64,6 +64,7 @@ from asyncjobs.telemetry.events import (
     OutcomeWritten,
 )
 
+_order: Final = attrgetter("priority", "place")
 _BATCH: Final = 500
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
 _STILL_RUNNING_DELAY_SECONDS: Final = 5.0
@@ -108,6 +109,7 @@ class Acker:
         self._reconcile_at = time.monotonic() + reconcile_seconds
         self._poll_at = 0.0
         self._awake = asyncio.Event()
+        self._is_asleep = False  # it looks at everything before it is so
         self._settled = asyncio.Event()
         self._ahead = [coordinator for coordinator in coordinators if coordinator.prefetch]
         self._most_unwritten = sum(_MOST_UNWRITTEN * one.slots.concurrency + one.prefetch for one in coordinators)
@@ -118,16 +120,18 @@ class Acker:
     def put(self, ack: Ack) -> None:
         """Write this outcome with the next call."""
         self._acks[ack.id, ack.token] = ack
-        self._awake.set()
+        if self._is_asleep:
+            self._awake.set()
 
     def wake(self) -> None:
         """Look whether a coordinator wants something."""
-        self._awake.set()
+        if self._is_asleep:
+            self._awake.set()
 
     def resume(self) -> None:
         """Claim again: the runner has registered anew."""
         self._claiming = True
-        self._awake.set()
+        self.wake()
 
     @property
     def unwritten(self) -> int:
@@ -181,9 +185,14 @@ class Acker:
                 await asyncio.sleep(0)
                 continue
             self._awake.clear()
-            with contextlib.suppress(TimeoutError):
+            self._is_asleep = True
+            try:
                 async with asyncio.timeout(self._longest_wait(now)):
                     await self._awake.wait()
+            except TimeoutError:
+                pass
+            finally:
+                self._is_asleep = False
 
     def _longest_wait(self, now: float) -> float:
         wait = min(self._poll_at, self._reconcile_at) - now
@@ -273,6 +282,12 @@ class Acker:
         """Take what was written off the list, tell what was lost, and announce what follows."""
         for queue in finished.heads:
             self._wakes.pending(queue)
+        if not (finished.lost or self._twice or self._events.wants(OutcomeWritten)):
+            for ack in acks:
+                del self._acks[ack.id, ack.token]
+                if ack.outcome.kind != "completed" or self._wakes.has_waiters:
+                    self.announce(ack)
+            return
         lost = frozenset(finished.lost)
         doubtful = [ack for ack in acks if ack.token in lost and (ack.id, ack.token) in self._twice]
         for ack in acks:
@@ -341,9 +356,10 @@ class Acker:
             return
         running = frozenset(self._host.running_ids()) if claimed else frozenset[int]()
         self._give_back([job for job in claimed if job.id in running], delay_seconds=_STILL_RUNNING_DELAY_SECONDS)
+        start = self._host.start_attempt
         for job in sorted(claimed, key=_order):
             if job.id not in running:
-                self._host.start_attempt(job, scan)
+                start(job, scan)
 
     def _give_back(self, claimed: Sequence[Claimed], *, delay_seconds: float = 0.0) -> None:
         for job in claimed:
@@ -379,7 +395,3 @@ class Acker:
         [ack] = acks
         plain = msgspec.structs.replace(ack, outcome=refused(ack.outcome))
         await self._settle([plain], await self._call([plain], partial(self._calls.finish, [plain], [])))
-
-
-def _order(job: Claimed) -> tuple[int, int]:
-    return job.priority, job.place

@@ -20,6 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
+from datetime import timedelta
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -37,9 +38,10 @@ from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
-from asyncjobs.runtime.closing import Closing, Context
+from asyncjobs.runtime.closing import Context, close
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
+from asyncjobs.telemetry.log_keys import JOB_ID, JOB_TYPE
 
 T = TypeVar("T")
 
@@ -50,6 +52,9 @@ _REASONS: Final[dict[Wanted, CancelReason]] = {
     "dead": "kill requested",
     "fail": "failure requested",
 }
+
+#: How nearly all attempts end.
+_COMPLETED: Final = Outcome(kind="completed")
 
 #: The attempt for which the current task works: the handler's own, or one that it started.
 _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
@@ -73,7 +78,7 @@ class Handler(Protocol):
         ...
 
     def encode_result(self, value: Any) -> str | None:
-        """What the function returned, as JSON text."""
+        """What the function returned, as JSON text. It is not asked for None: that is no result."""
         ...
 
 
@@ -98,23 +103,24 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 class Attempt:
     """A running attempt. `run` is its task; `cancel` asks it to end."""
 
+    # Of the class, until an attempt needs its own: most never do, and there are many.
+    deadline_at: float | None = None
+    cancel_reason: CancelReason | None = None
+    cancelled_at: float | None = None  # since when it should have ended
+    completed_here = False  # perhaps: the transaction's end decides
+    is_completed = False
+    _request: Request | None = None
+    _task: "asyncio.Task[None] | None" = None
+    _context: Context | None = None
+    _entered: Sequence[Hook] = ()  # hooks to be left, in reverse
+    _decided: tuple[object, Outcome] | None = None
+
     def __init__(self, claimed: Claimed, handler: Handler, lane: str | None, surroundings: Surroundings) -> None:
         self.claimed = claimed
         self.handler = handler
         self.lane = lane  # whose slot it runs in
         self.started_at = time.monotonic()
-        self.deadline_at: float | None = None
-        self.cancel_reason: CancelReason | None = None
-        self.cancelled_at: float | None = None  # since when it should have ended
-        self.completed_here = False  # perhaps: the transaction's end decides
-        self.is_completed = False
-        self._request: Request | None = None
         self._surroundings = surroundings
-        self._task: asyncio.Task[None] | None = None
-        self._ended = False
-        self._context: Context | None = None
-        self._entered: list[Hook] = []  # hooks to be left, in reverse
-        self._decided: tuple[object, Outcome] | None = None
         self._loop = asyncio.get_running_loop()
 
     def cancel(self, reason: CancelReason) -> None:
@@ -161,38 +167,46 @@ class Attempt:
 
     def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:
         """Run in a task of its own, with an empty context: nothing of a request that happened to open the app leaks into jobs."""
-        self._task = self._loop.create_task(self._run(ended), name=f"job {self.claimed.id}", context=contextvars.Context())
+        self._tell = ended
+        task = self._task = self._loop.create_task(self._run(), name=f"job {self.claimed.id}", context=contextvars.Context())
         # A task that is cancelled before its first step never enters its coroutine: nobody would free the slot.
-        self._task.add_done_callback(lambda _: self._end(ended, Interrupted()) if not self._ended else None)
-        return self._task
+        task.add_done_callback(self._never_ran)
+        return task
 
-    async def _run(self, ended: Callable[["Attempt", Ack], None]) -> None:
+    def _never_ran(self, _task: "asyncio.Task[None]") -> None:
+        self._end(Interrupted())
+
+    async def _run(self) -> None:
+        if self._task is not None:
+            self._task.remove_done_callback(self._never_ran)
         _current.set(self)
         ending: object
         try:
             if self._surroundings.events.wants(AttemptStarted):
                 self._emit_started()
-            ending = await self._call()
+            ending = await (self._call() if self.claimed.timeout is None else self._call_in_time(self.claimed.timeout))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
             ending = self._meaning_of(error)
-        ending = self._as_requested(ending)
+        if self._request is not None:
+            ending = self._as_requested(ending)
         for hook in reversed(self._entered):
             ending = self._as_requested(await self._left(hook, ending))
-        self._end(ended, ending)
+        self._end(ending)
 
     def _as_requested(self, ending: object) -> object:
         if self._request is None or isinstance(ending, FailedByHand):
             return ending
         return _ending_of(self._request, ending)
 
-    def _end(self, ended: Callable[["Attempt", Ack], None], ending: object) -> None:
-        self._ended = True
-        outcome = self._outcome_of(ending)
-        if self._surroundings.events.wants(AttemptEnded):
+    def _end(self, ending: object) -> None:
+        outcome = _COMPLETED if ending is None else self._outcome_of(ending)
+        # Nothing holds anything in a circle any more: what has ended is gone at once, without the collector.
+        self._task = self._context = None
+        if outcome.kind != "completed" or self._surroundings.events.wants(AttemptEnded):  # of completions only some want to know
             self._emit_ended(outcome, ending)
         claimed = self.claimed
         key_queue = None if claimed.serialization_key is None else claimed.queue
-        ended(self, Ack(claimed.id, claimed.token, outcome, key_queue))
+        self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue))
 
     def _outcome_of(self, ending: object) -> Outcome:
         if self._decided is None or self._decided[0] is not ending:
@@ -221,16 +235,14 @@ class Attempt:
             return after_failed(hook, error)
         return ending
 
-    async def _call(self) -> object:
+    async def _call_in_time(self, given: timedelta) -> object:
         """The handler's answer; AttemptTimeout when its time was over first."""
-        timeout = self._timeout_seconds
-        if timeout is None:
-            return await self._call_in_context()
+        timeout = given.total_seconds()
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
                 self.deadline_at = limit.when()
-                answer = await self._call_in_context()
+                answer = await self._call()
         except TimeoutError as error:
             if limit.expired():
                 raise AttemptTimeout(f"the attempt took longer than its timeout of {timeout:g} s") from error
@@ -239,19 +251,26 @@ class Attempt:
             raise AttemptTimeout(f"the attempt went on after its timeout of {timeout:g} s")
         return answer
 
-    async def _call_in_context(self) -> object:
+    async def _call(self) -> object:
         claimed, handler = self.claimed, self.handler
         arguments = handler.decode_payload(claimed.payload, claimed.version)
         self._context = context = self._surroundings.open_context(self)
-        structlog.contextvars.bind_contextvars(job_id=claimed.id, job_type=claimed.type)
+        JOB_ID.set(claimed.id)
+        JOB_TYPE.set(claimed.type)
+        hooks = self._surroundings.hooks
         answer: object = None
-        async with Closing(context):
-            if self._surroundings.hooks:
-                await enter_attempt(self._surroundings.hooks, context, self._entered)
-            if handler.takes_context:
-                answer = await self._call_handler(context, **arguments)
-            else:
-                answer = await self._call_handler(**arguments)
+        try:
+            if hooks:
+                self._entered = entered = list[Hook]()
+                await enter_attempt(hooks, context, entered)
+            function = handler.function if handler.is_async else self._call_in_thread
+            answer = await (function(context, **arguments) if handler.takes_context else function(**arguments))
+        except BaseException as error:
+            if not await close(context, error):
+                raise
+        else:
+            if context.resources is not None:
+                await close(context)
         return answer
 
     @property
@@ -272,10 +291,8 @@ class Attempt:
         )
         return logger
 
-    async def _call_handler(self, *args: Any, **kwargs: Any) -> object:
+    async def _call_in_thread(self, *args: Any, **kwargs: Any) -> object:
         function = self.handler.function
-        if self.handler.is_async:
-            return await function(*args, **kwargs)
 
         def call() -> tuple[Any, BaseException | None]:
             try:

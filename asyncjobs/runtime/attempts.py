@@ -81,7 +81,8 @@ class Attempts:
 
     def start(self, job: Claimed, scan: Scan) -> None:
         """Run a claimed job in a slot of the scan that found it, or when one is free."""
-        self._rescued += job.rescues > 0
+        if job.rescues > 0:
+            self._rescued += 1
         slots = self._coordinators[job.queue].slots
         if scan.lane is not None or slots.free(None):
             self._start(job, scan.lane)
@@ -96,7 +97,8 @@ class Attempts:
         attempt = Attempt(job, self._handlers[job.type], lane, self._surroundings)
         self._coordinators[job.queue].slots.take(lane)
         self._running[job.id] = attempt
-        self._all_ended.clear()
+        if len(self._running) == 1:
+            self._all_ended.clear()
         attempt.start(self._ended)
 
     def _ended(self, attempt: Attempt, ack: Ack) -> None:
@@ -104,19 +106,20 @@ class Attempts:
         job = attempt.claimed
         self._note(attempt, ack)
         del self._running[job.id]
-        self._rescued -= job.rescues > 0
-        self._reported.discard((job.id, job.token))
+        if self._reported:
+            self._reported.discard((job.id, job.token))
         self._coordinators[job.queue].slots.give_back(attempt.lane)
         waited = self._waiting[job.queue].take(attempt.lane)
         if waited is not None:
             self._start(waited, attempt.lane)
+        self._tell_ended(job)
         if attempt.completed_here:
             self._settle(attempt, ack)
+            self._wake()
         else:
             self._put(ack)
-        self._tell_ended(job)
-        self._wake()
         if job.rescues > 0:
+            self._rescued -= 1
             self._look_for_rescued()
         if not self._running:
             self._all_ended.set()

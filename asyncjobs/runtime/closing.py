@@ -1,7 +1,6 @@
 """Closing what a handler opened with `ctx.use`, when its attempt ends. Most handlers open nothing, and pay nothing for it."""
 
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Protocol
 
 
@@ -11,19 +10,11 @@ class Context(Protocol):
     resources: AsyncExitStack | None
 
 
-class Closing:
-    """As a context manager: closes that at the end, and tells it of an error, since a transaction among it must roll back."""
-
-    __slots__ = ("_context",)
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    async def __aenter__(self) -> None:
-        pass
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        resources = self._context.resources
-        return None if resources is None else await resources.__aexit__(kind, error, traceback)
+async def close(context: Context, error: BaseException | None = None) -> bool:
+    """Close it, and tell it of the error, since a transaction among it must roll back. Returns whether it swallowed the error."""
+    resources = context.resources
+    if resources is None:
+        return False
+    if error is None:
+        return bool(await resources.__aexit__(None, None, None))
+    return bool(await resources.__aexit__(type(error), error, error.__traceback__))

@@ -12,8 +12,9 @@ import asyncio
 import contextvars
 import os
 import time
-from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from asyncjobs.config import Settings
 from asyncjobs.connections import Connection
@@ -29,10 +30,12 @@ from asyncjobs.runtime.sender import refusal
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import callers, jobs, migrate
-from asyncjobs.store.database import Database
+from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import DATABASE_ERRORS, is_passing
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import Events, JobEnqueued
+
+T = TypeVar("T")
 
 FLUSH_SECONDS: Final = 1.0
 _FIRST_LOOK_SECONDS: Final = 0.02
@@ -172,13 +175,28 @@ class Opened:
     async def get(self, job_id: int) -> Job | None:
         """The job, or None."""
         self.check_usable()
-        async with self.pool.take() as link:
-            return await jobs.get(link, job_id)
+        return await self._read(partial(jobs.get, job_id=job_id))
+
+    async def _read(self, call: Callable[[Link], Awaitable[T]]) -> T:
+        """What was read, however often a connection breaks. DatabaseUnavailable when that takes longer than connect_timeout."""
+        until, failures = time.monotonic() + self.settings.connect_timeout, 0
+        while True:
+            try:
+                async with self.pool.take() as link:
+                    return await call(link)
+            except Exception as error:
+                if not is_passing(error):
+                    raise
+                failures += 1
+                pause = backoff_seconds(failures, 1.0, 0.5)
+                if time.monotonic() + pause > until:
+                    raise unavailable(self.database, self.settings, error) from error
+                await asyncio.sleep(pause)
 
     async def wait_final(self, job_id: int, timeout: float | None) -> Job:
         """The job when it has ended. Told at once when it ends in this process, else found by looking now and then.
 
-        Raises JobNotFound, WaitTimeout (seconds), and whatever the database has to say.
+        Raises JobNotFound, WaitTimeout (seconds), and DatabaseUnavailable when it is away for longer than connect_timeout.
         """
         self.check_usable()
         ended = asyncio.Event()
@@ -199,8 +217,7 @@ class Opened:
         pause = _FIRST_LOOK_SECONDS
         while True:
             ended.clear()
-            async with self.pool.take() as link:
-                status = await jobs.status(link, job_id)
+            status = await self._read(partial(jobs.status, job_id=job_id))
             if status is None:
                 raise not_found(job_id)
             if status in FINAL:

@@ -143,11 +143,15 @@ class Wakes:
 
         return forget
 
+    @property
+    def has_waiters(self) -> bool:
+        """Whether somebody waits for the end of a job."""
+        return bool(self._waiters)
+
     def ended(self, job_id: int) -> None:
         """The job ended."""
-        if self._waiters:
-            for callback in tuple(self._waiters.get(job_id, ())):
-                callback()
+        for callback in tuple(self._waiters.get(job_id, ())):
+            callback()
 
 
 def _nothing() -> None:

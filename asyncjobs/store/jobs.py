@@ -24,6 +24,7 @@ _COLUMNS: Final = [(attrgetter(name), default) for name, default in _DEFAULTS.it
 _DEDUP_KEY: Final = list(_DEFAULTS).index("dedup_key")
 _SERIALIZATION_KEY: Final = list(_DEFAULTS).index("serialization_key")
 _MANY: Final = 2_000
+_by_id: Final = attrgetter("id")
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -147,32 +148,24 @@ async def finish_completed(
 ) -> Finished:
     """`finish` where every ack is of an attempt that completed, and there is at most one scan, for general slots."""
     acks = sorted(acks, key=_by_id)
-    outcomes = [ack.outcome for ack in acks]
+    results = [ack.outcome.result for ack in acks]
+    dropped = [ack.outcome.result_dropped for ack in acks]
     priority, place = FRONT if scan is None else scan.start
     rows = await link.fetch(
         "finish_completed", runner_id, [ack.id for ack in acks], [ack.token for ack in acks],
-        _some(outcomes, lambda o: o.result), _some(outcomes, lambda o: o.result_dropped),
+        results if any(results) else None, dropped if any(dropped) else None,
         None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, token_base, token_seq,
     )  # fmt: skip
     return _finished(rows)
 
 
 def _finished(rows: Sequence[Record]) -> Finished:
-    claimed: list[Claimed] = []
-    lost: list[int] = []
-    heads: list[str] = []
-    gone = False
-    for row in rows:
-        match row["kind"]:
-            case "job":
-                claimed.append(Claimed(*row[1:]))
-            case "lost":
-                lost.append(row["token"])
-            case "head":
-                heads.append(row["queue"])
-            case _:
-                gone = True
-    return Finished(claimed, lost, heads, gone)
+    claimed = [Claimed(*row[1:]) for row in rows if row[0] == "job"]
+    if len(claimed) == len(rows):
+        return Finished(claimed, [], [], gone=False)
+    lost = [row["token"] for row in rows if row["kind"] == "lost"]
+    heads = [row["queue"] for row in rows if row["kind"] == "head"]
+    return Finished(claimed, lost, heads, gone=len(claimed) + len(lost) + len(heads) < len(rows))
 
 
 def _probe_columns(probes: Sequence[Probe]) -> list[list[Any] | None]:
@@ -211,10 +204,6 @@ def _ack_columns(acks: Sequence[Ack]) -> list[list[Any] | None]:
         _some(outcomes, lambda o: o.message),
         _some(outcomes, _error_text),
     ]
-
-
-def _by_id(ack: Ack) -> int:
-    return ack.id
 
 
 def _some(outcomes: Sequence[Any], value: Callable[[Any], Any]) -> list[Any] | None:

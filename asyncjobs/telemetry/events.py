@@ -320,6 +320,7 @@ class Events:
     def __init__(self) -> None:
         self._sinks: dict[type[Event], list[Sink]] = {}
         self._all: list[Sink] = []
+        self._asks: dict[type[Event], list[Callable[[], bool]]] = {}
 
     def subscribe(self, sink: Sink, *kinds: type[Event]) -> Callable[[], None]:
         """Call `sink` with each event of these kinds (of all, when none is named); returns what ends it."""
@@ -334,9 +335,30 @@ class Events:
 
         return unsubscribe
 
+    def subscribe_if(self, asks: Callable[[], bool], sink: Sink, kind: type[Event]) -> Callable[[], None]:
+        """As `subscribe`, but while `asks` says no, this sink alone is no reason to build an event for those who ask `wants`."""
+        all_asks = self._asks.setdefault(kind, [])
+        all_asks.append(asks)
+        unsubscribe = self.subscribe(sink, kind)
+
+        def end() -> None:
+            if asks in all_asks:
+                all_asks.remove(asks)
+            unsubscribe()
+
+        return end
+
     def wants(self, kind: type[Event]) -> bool:
         """Whether anybody would see an event of this kind."""
-        return bool(self._all or self._sinks.get(kind))
+        if self._all:
+            return True
+        sinks = self._sinks.get(kind)
+        if not sinks:
+            return False
+        all_asks = self._asks.get(kind)
+        if not all_asks or len(sinks) > len(all_asks):
+            return True
+        return any(asks() for asks in all_asks)
 
     def emit(self, event: Event) -> None:
         """Hand the event to its sinks. A sink that raises is reported and never reaches the emitter."""

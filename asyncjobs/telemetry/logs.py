@@ -92,14 +92,26 @@ def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -
     out = default_logger() if logger is None else logger
     by_logging = logging.getLogger("asyncjobs") if logger is None and not structlog.is_configured() else None
 
+    def tells_completions() -> bool:
+        of = _ATTEMPTS["completed"][0]
+        return _LEVELS.index(of) >= least and (by_logging is None or by_logging.isEnabledFor(_NUMBERS[of]))
+
     def sink(event: e.Event) -> None:
         if by_logging is not None and not by_logging.isEnabledFor(_NUMBERS[_level_and_name(event)[0]]):
-            return  # most attempts complete, and most apps log no such line: do not make it
+            return
         of, name, fields = line(event)
         if _LEVELS.index(of) >= least:
             getattr(out, of)(name, **fields)
 
-    return events.subscribe(sink, *kinds, e.AttemptEnded)
+    # Most attempts complete, and most apps log no such line. Whoever has another outcome to tell of does not ask.
+    end_attempts = events.subscribe_if(tells_completions, sink, e.AttemptEnded)
+    end_others = events.subscribe(sink, *kinds)
+
+    def end() -> None:
+        end_attempts()
+        end_others()
+
+    return end
 
 
 def configure_logs(style: Style = "json", *, level: Level = "info", file: TextIO | None = None, of_logging: bool = False) -> None:

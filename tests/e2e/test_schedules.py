@@ -3,21 +3,20 @@
 import os
 import random
 import signal
-import tempfile
 from collections.abc import Generator
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 
 from asyncjobs import AsyncJobs
-from asyncjobs.embedded import start_sync
 from asyncjobs.store.database import Connection
+from tests.support.embedded import open_folder
 from tests.support.eventually import eventually
+from tests.support.own_server import started
 from tests.support.program import Program
 
 SECOND = timedelta(seconds=1)
@@ -102,12 +101,9 @@ async def test_a_tick_each_second_goes_on_when_a_runner_is_killed(dsn: str, conn
 
 @pytest.fixture
 def own_server() -> Generator[str]:
-    """A durable server of this test's own, which it may crash."""
-    with tempfile.TemporaryDirectory(prefix="asyncjobs-schedules-") as folder:
-        Path(folder).chmod(0o755)  # root's PostgreSQL runs as nobody
-        with closing(start_sync(Path(folder) / "server", linger=0)) as server:
-            yield server.dsn
-        server.wait_stopped()
+    """A server of this test's own, which it may crash."""
+    with open_folder() as folder, started(folder / "server") as server:
+        yield server.dsn
 
 
 async def connected(dsn: str) -> Connection:

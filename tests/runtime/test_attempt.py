@@ -6,6 +6,7 @@ import threading
 import time
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -161,13 +162,11 @@ async def test_unstorable_result_is_the_end_of_the_job(runs: Runs) -> None:
 
 
 async def test_result_that_raises_anything_when_it_is_encoded_ends_only_its_attempt(runs: Runs) -> None:
-    async def handler() -> None: ...
-
-    def encode_result(value: object) -> str | None:
-        raise KeyboardInterrupt
+    async def handler() -> int:
+        return 1
 
     attempt = runs.make(handler, attempt=3)
-    attempt.handler.encode_result = encode_result  # type: ignore[method-assign]
+    attempt.handler.encode_result = Mock(side_effect=KeyboardInterrupt)  # type: ignore[method-assign]
     await asyncio.wait([runs.start(attempt)])
     assert [ack.outcome.kind for ack in runs.acks] == ["dead"]
 

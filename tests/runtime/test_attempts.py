@@ -1,6 +1,8 @@
 """Attempts in their slots: taken at the start, free when the handler has really ended."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -29,8 +31,8 @@ class Rig:
     def __init__(self) -> None:
         self.runs = Runs()
         self.put: list[Ack] = []
-        self.settled: list[Ack] = []
         self.wakes = 0
+        self.settled: list[Ack] = []
         self.go = asyncio.Event()
         self.coordinator = Coordinator(Queue(concurrency=3, lanes={"fast": 1}), ask=lambda: None, later=lambda *_: None)
         handlers = {name: Handler(name, function, Declared(), declared_at="test") for name, function in self.functions.items()}
@@ -84,7 +86,6 @@ async def test_slot_of_the_scan_is_taken_at_once_and_free_when_the_handler_has_e
     assert await rig.attempts.wait_ended(5)
     assert (rig.free, rig.attempts.ids) == ((1, 2), set())
     assert [ack.id for ack in rig.put] == [1, 2]
-    assert rig.wakes == 2
 
 
 async def test_handler_that_ignores_its_cancellation_keeps_its_slot(rig: Rig) -> None:
@@ -134,6 +135,7 @@ async def test_handler_that_ignores_its_timeout_is_reported_as_stuck(rig: Rig, m
 async def test_job_that_its_handler_completed_is_settled_not_acked(rig: Rig) -> None:
     rig.start(type="complete")
     assert await rig.attempts.wait_ended(5)
+    assert rig.wakes == 1  # nothing is put, which would wake it
     assert ([ack.id for ack in rig.settled], rig.put) == ([1], [])
     assert rig.free == (1, 2)
 
@@ -175,3 +177,16 @@ async def test_jobs_that_wait_are_given_back_and_those_that_run_go_on(rig: Rig) 
 async def test_waiting_for_nothing_is_over_at_once(rig: Rig) -> None:
     assert await rig.attempts.wait_ended(0)
     assert await rig.attempts.wait_ended(5)
+
+
+async def test_what_has_ended_is_gone_without_the_collector(rig: Rig) -> None:
+    gc.disable()
+    try:
+        attempt = weakref.ref(rig.start())
+        rig.go.set()
+        assert await rig.attempts.wait_ended(5)
+        await asyncio.sleep(0)  # the task's own end
+        rig.runs.contexts.clear()
+        assert attempt() is None
+    finally:
+        gc.enable()

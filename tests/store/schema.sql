@@ -145,9 +145,9 @@ CREATE TABLE asyncjobs.jobs (
     CONSTRAINT jobs_check CHECK ((
 CASE
     WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
-    WHEN (status = ANY (ARRAY['completed'::text, 'dead'::text, 'cancelled'::text])) THEN (completed_at IS NOT NULL)
-    ELSE (status = ANY (ARRAY['pending'::text, 'scheduled'::text, 'failed'::text, 'waiting'::text, 'paused'::text]))
-END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY (ARRAY['advance'::text, 'halt'::text])))),
+    WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
+    ELSE (status = ANY ('{pending,scheduled,failed,waiting,paused}'::text[]))
+END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[])))),
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, priority, place) WHERE (status = 'pending'::text);

@@ -93,6 +93,21 @@ def test_events_below_the_level_are_not_asked_for() -> None:
     assert not events.wants(e.RunnerStarted)
 
 
+def test_completions_are_not_asked_for_where_their_line_is_not_written(caplog: pytest.LogCaptureFixture) -> None:
+    events = e.Events()
+    end = log_events(events)
+    with caplog.at_level(logging.INFO, logger="asyncjobs"):
+        assert events.wants(e.AttemptEnded)
+    with caplog.at_level(logging.WARNING, logger="asyncjobs"):
+        assert not events.wants(e.AttemptEnded)
+        forget = events.subscribe(lambda _: None, e.AttemptEnded)
+        assert events.wants(e.AttemptEnded)  # somebody else wants to see them
+        forget()
+    end()
+    with caplog.at_level(logging.INFO, logger="asyncjobs"):
+        assert not events.wants(e.AttemptEnded)
+
+
 def test_lines_below_the_level_are_not_written() -> None:
     events, logger = e.Events(), CapturingLogger()
     log_events(events, logger=logger, level="warning")
