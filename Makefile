@@ -32,6 +32,16 @@ demo: $(DEMO)  ## run the main job: webhooks taken over HTTP and delivered, on a
 test: $(DEV)  ## run the tests (no installed PostgreSQL, no root needed)
 	@$(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile $(ARGS)
 
+POSTGRES ?= 14 16 18
+.PHONY: test-matrix
+test-matrix: $(DEV)  ## run the tests on each PostgreSQL of POSTGRES="14 16 18", which it fetches, and once on unusual settings
+	@for major in $(POSTGRES); do \
+	    echo "== PostgreSQL $$major"; \
+	    folder=$$($(RUN) -m tests.support.other_postgres $$major .venv/postgres) || exit 1; \
+	    ASYNCJOBS_PG_BIN="$$folder" $(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile $(ARGS) || exit 1; \
+	done
+	@echo '== ids beyond 32 bits'; $(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile --odd 'long sequences' $(ARGS)
+
 .PHONY: lint
 lint: $(DEV)  ## check style, format and types
 	@status=0; \

@@ -26,7 +26,7 @@ from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.options import Options
 from asyncjobs.router import JobRouter
-from asyncjobs.rows import admit_all, check_placed
+from asyncjobs.rows import admit, admit_all, check_placed
 from asyncjobs.runner import Runner
 from asyncjobs.running import lifespan, run_until_signal, running
 from asyncjobs.runtime.breakers import Breakers
@@ -236,6 +236,9 @@ class AsyncJobs(JobRouter):
         UnknownType that no job of that name is declared.
         """
         new = named(job, payload, options, self.handlers, self.settings) if isinstance(job, str) else only(job, payload, options)
+        if new.connection is None and not options and not self.hooks.enqueue and keeper_of(self) is None:
+            check_jobs([new], self.handlers)
+            return await self.enqueue_alone(new)
         return (await self.enqueue_many([new], connection=options.get("connection")))[0]
 
     async def enqueue_many(self, jobs: Iterable[NewJob[N]], /, *, connection: Connection | None = None) -> list[JobHandle[N]]:
@@ -246,6 +249,12 @@ class AsyncJobs(JobRouter):
         return await enqueue_through(
             self.hooks.enqueue, news, lambda through: self._write(through, connection), events=self.events
         )
+
+    async def enqueue_alone(self, new: NewJob[N], /) -> JobHandle[N]:
+        """`enqueue` where nothing but the job matters: there are no hooks, it is of this app, and to be written on its own."""
+        row = admit(new.row, new.handler, self.queues, self.settings)
+        one = await self._here(f'"{row.type}" was enqueued').enqueue_alone(row)
+        return JobHandle(one.id, self._itself, created=one.created, decode=new.handler.decode_result)
 
     async def _write(self, news: list[NewJob[Any]], connection: Connection | None) -> list[JobHandle[Any]]:
         rows: list[NewRow] = []

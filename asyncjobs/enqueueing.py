@@ -30,6 +30,8 @@ def named(
 
 def only(job: NewJob[N], payload: object, options: Mapping[str, Any]) -> NewJob[N]:
     """The job itself; InvalidOption when more was given than belongs to it."""
+    if payload is None and not options:
+        return job
     others = sorted(options.keys() - {"connection"})
     if payload is not None or others:
         what = f"{others[0]}=" if others else "a payload"

@@ -106,7 +106,8 @@ class Handler:
         """How its payload is encoded and decoded. InvalidHandler when its signature cannot be a payload's."""
         if self._payload is None:
             self.settle()
-        return cast("PayloadCodec", self._payload)
+            return cast("PayloadCodec", self._payload)
+        return self._payload
 
     @cached_property
     def result(self) -> ResultCodec:
@@ -138,7 +139,8 @@ class Handler:
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, max_depth: int = 200) -> Encoded:
         """The checked payload of a call. InvalidPayload says which field does not fit, and why."""
-        return self.payload.encode(self.payload.arguments(args, kwargs), max_depth=max_depth)
+        payload = self.payload
+        return payload.encode(payload.arguments(args, kwargs), max_depth=max_depth)
 
     def encode_payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """The payload of a call as JSON text; InvalidPayload."""
@@ -150,7 +152,7 @@ class Handler:
 
     def key_for(self, arguments: Mapping[str, Any]) -> str | None:
         """The serialization key of a job with these arguments (as they will arrive), None when it is not serialized."""
-        return self._key_rule.key_for(arguments)
+        return self._key_rule.key_for(arguments) if self._key_rule.is_given else None
 
     def decode_payload(self, payload: str, version: int) -> dict[str, Any]:
         """The arguments of a stored payload, upgraded from its version. UndecodablePayload when they do not fit."""

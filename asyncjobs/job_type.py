@@ -71,7 +71,8 @@ class JobType(Generic[P, R_co]):
 
         An EnqueueError says that nothing was written.
         """
-        return await self._app().enqueue(self.new(*args, **kwargs))
+        new = self.new(*args, **kwargs)
+        return await self._app().enqueue(new)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
         """`enqueue` for a plain `def` in another thread than the event loop's; WouldBlock in the loop's own."""

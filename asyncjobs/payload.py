@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from asyncjobs import pydantic_types
 from asyncjobs.errors import InvalidHandler, InvalidPayload, UndecodablePayload, UnstorableResult, did_you_mean
-from asyncjobs.model.json_value import ENCODE_ERRORS, find_changed, find_unencodable, find_unstorable, is_deeper
+from asyncjobs.model.json_value import ENCODE_ERRORS, find_changed, find_unencodable, find_unstorable, is_deeper, is_suspicious
 from asyncjobs.model.names import kind_of, shown
 from asyncjobs.signature import Parameter, show_hint
 
@@ -66,11 +66,12 @@ def to_json(value: Any, *, max_depth: int = DEFAULT_DEPTH) -> str:
     except ENCODE_ERRORS as error:
         path, part = find_unencodable(value, _encoder.encode)
         raise Problem(_encode_problem(error, part), path) from None
-    if is_deeper(text, max_depth):
+    if len(text) > max_depth and is_deeper(text, max_depth):
         raise Problem(f"nested deeper than {max_depth} levels (max_depth)")
-    found = find_unstorable(text, lambda: msgspec.to_builtins(value, enc_hook=enc_hook, str_keys=True))
-    if found:
-        raise Problem(found[1], found[0])
+    if is_suspicious(text):
+        found = find_unstorable(msgspec.to_builtins(value, enc_hook=enc_hook, str_keys=True))
+        if found:
+            raise Problem(found[1], found[0])
     return text
 
 
@@ -139,7 +140,9 @@ class PayloadCodec:
 
     def _arriving(self, arguments: Mapping[str, Any], text: str) -> dict[str, Any]:
         try:
-            decoded = self._given(self._strict.decode(text))
+            decoded: dict[str, Any]
+            struct = self._strict.decode(text)
+            decoded = msgspec.structs.asdict(struct) if self._all_required else self._given(struct)
         except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
             raise _told(error) from None
         changed = None if arguments == decoded else find_changed(arguments, decoded)
@@ -169,8 +172,6 @@ class PayloadCodec:
             raise UndecodablePayload(self.name, _told(error).text) from None
 
     def _given(self, struct: Any) -> dict[str, Any]:
-        if self._all_required:
-            return msgspec.structs.asdict(struct)
         return {name: value for name in self.fields if (value := getattr(struct, name)) is not UNSET}
 
 

@@ -22,7 +22,8 @@ def make_row(handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any],
 def fill_row(row: NewRow, handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any], settings: Settings) -> NewRow:
     """The row with what a call gives: its payload and its key. An EnqueueError says what does not fit."""
     encoded = handler.encode(args, kwargs, max_depth=settings.max_depth)
-    check_size(handler.name, encoded.text, settings)
+    if len(encoded.text) > settings.max_payload_bytes >> 2:  # a character has four bytes at most
+        check_size(handler.name, encoded.text, settings)
     return row.with_payload(encoded.text, row.serialization_key or handler.key_for(encoded.arguments))
 
 
@@ -54,10 +55,9 @@ def empty_row(handler: Handler, options: Checked) -> NewRow:
 
 def check_size(name: str, text: str, settings: Settings) -> None:
     """PayloadTooLarge when the text has more bytes than the app allows."""
-    if len(text) > settings.max_payload_bytes >> 2:  # a character has four bytes at most
-        size = len(text) if text.isascii() else len(text.encode())
-        if size > settings.max_payload_bytes:
-            raise PayloadTooLarge(name, size, settings.max_payload_bytes)
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > settings.max_payload_bytes:
+        raise PayloadTooLarge(name, size, settings.max_payload_bytes)
 
 
 def admit(row: NewRow, handler: Handler, queues: Mapping[str, Queue], settings: Settings) -> NewRow:
@@ -65,10 +65,12 @@ def admit(row: NewRow, handler: Handler, queues: Mapping[str, Queue], settings: 
 
     A stub's queue is another service's: it is taken as it is.
     """
-    check_size(row.type, row.payload, settings)
-    if is_deeper(row.payload, settings.max_depth):
+    length = len(row.payload)
+    if length > settings.max_payload_bytes >> 2:  # a character has four bytes at most
+        check_size(row.type, row.payload, settings)
+    if length > settings.max_depth and is_deeper(row.payload, settings.max_depth):
         raise InvalidPayload(row.type, f"nested deeper than {settings.max_depth} levels (max_depth)")
-    if not handler.is_stub:
+    if not handler.is_stub and (row.lane is not None or row.queue not in queues):
         row = in_queue(row, handler, queues)
     context = current.get()
     return row if context is None else _of_attempt(row, context)

@@ -35,17 +35,14 @@ class KeyRule:
         self._template = template
         self._function: KeyFunction | None = None
         self._defaults: dict[str, Any] = {}
-
-    @property
-    def is_given(self) -> bool:
-        """Whether there is a template or a function."""
-        return self._template is not None or self._function is not None
+        self.is_given = template is not None  # or a function
 
     def set_function(self, function: object) -> None:
         """Make keys with this function. InvalidHandler when there is a rule already, or when it is no plain function."""
         if self.is_given:
             raise InvalidHandler(self.name, "serialize_by is given twice: keep one of them.")
         self._function = _plain_function(self.name, function)
+        self.is_given = True
 
     def bind(self, parameters: Sequence[Parameter]) -> None:
         """Hold the rule against the handler's parameters. InvalidHandler when it names others."""

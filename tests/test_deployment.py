@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -17,6 +18,7 @@ from asyncjobs import AsyncJobs, Settings
 from asyncjobs.running import GRACE_SECONDS_IN_RUN
 from tests.support.eventually import eventually
 from tests.support.exporting import Exporting, Scrape
+from tests.support.manifests import Budget, Compose, Deployment, Job, Rules
 from tests.support.program import Program
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -82,6 +84,65 @@ def test_alerts_are_those_that_operators_need_with_their_bounds() -> None:
         "AsyncjobsDeadLetters": ([">", "0"], "1h"),
     }
     assert all({"summary", "description"} == rule["annotations"].keys() for rule in rules().values())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("worker.yaml", Deployment), ("migrate.yaml", Job), ("disruption-budget.yaml", Budget)]
+)
+def test_kubernetes_would_take_every_field(name: str, kind: Any) -> None:
+    assert msgspec.convert(manifest(name), kind).metadata.name.startswith("asyncjobs-")
+
+
+def test_prometheus_and_compose_would_take_every_field() -> None:
+    assert all(group.rules for group in msgspec.convert(ALERTS, Rules).groups)
+    composed = msgspec.convert(COMPOSE, Compose)
+    for service in composed.services.values():
+        assert bool(service.image) != bool(service.build)
+        assert service.depends_on.keys() <= composed.services.keys()
+        assert {one["source"] for one in service.configs} <= composed.configs.keys()
+        named = {volume.partition(":")[0] for volume in service.volumes if not volume.startswith(".")}
+        assert named <= composed.volumes.keys()
+
+
+def test_a_misspelled_field_would_be_refused() -> None:
+    wrong = manifest("worker.yaml")
+    wrong["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
+    with pytest.raises(msgspec.ValidationError, match="unknown field `readynessProbe`"):
+        msgspec.convert(wrong, Deployment)
+
+
+def test_expressions_call_functions_that_there_are() -> None:
+    known = {
+        "sum",
+        "max",
+        "min",
+        "rate",
+        "increase",
+        "absent",
+        "histogram_quantile",
+        "clamp_min",
+        "label_values",
+        "time",
+        "count",
+    }
+    words = {"by", "without", "on", "ignoring", "and", "or", "unless", "group_left"}
+    called = {name for text in expressions() for name in re.findall(r"\b([a-z_]+)\s*\(", text)}
+    assert called - words <= known
+
+
+def test_panels_are_drawn_from_the_chosen_source() -> None:
+    kinds = {"timeseries", "stat", "table", "bargauge", "row", "heatmap"}
+    variables = {one["name"] for one in DASHBOARD["templating"]["list"]}
+    for panel in DASHBOARD["panels"]:
+        assert panel["type"] in kinds
+        assert panel["title"]
+        letters = [target["refId"] for target in panel["targets"]]
+        assert len(letters) == len(set(letters)) > 0
+        for target in panel["targets"]:
+            used = set(re.findall(r"\$(?!__)\{?(\w+)", target["expr"]))
+            assert used <= variables, panel["title"]
+    assert DASHBOARD["schemaVersion"] >= 39
+    assert DASHBOARD["uid"]
 
 
 @pytest.mark.parametrize("text", list(expressions()))

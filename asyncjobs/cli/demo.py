@@ -46,8 +46,9 @@ def add_to(program: Group) -> None:
 
 
 async def demo(asked: Asked, count: int) -> int | None:
-    """Watch jobs run, fail, come again, keep the order of their keys, and die, on a PostgreSQL made for it and thrown away.
+    """Watch jobs run, fail, come again and die, on a PostgreSQL of its own.
 
+    One in ten fails at first, one in fifty for good, and those of an account run one after another.
     Ends with 1 when a job was lost, or one of a key overlapped another or came out of order: that would be a bug.
     """
     from asyncjobs.testing.server import FAST, temporary

@@ -11,9 +11,9 @@ def add_to(program: Group) -> None:
 
 
 async def doctor(asked: Asked) -> int | None:
-    """Look for what is wrong with the database and the runners, and say what to do about it; changes nothing.
+    """Look for what is wrong, and say what to do about it; changes nothing.
 
-    Works behind poolers, too, and on a schema that is missing, outdated or too new.
+    It looks at the database and at the runners, behind poolers, too, and on a schema that is missing, outdated or too new.
 
     Ends with 5 when it warns, and with 6 when work is at risk.
     """

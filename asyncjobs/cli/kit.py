@@ -68,18 +68,40 @@ class Asked:
         click.confirm(f"{what}. Go on?", abort=True, err=True)
 
 
-def group(name: str, help: str, *, parent: Group | None = None) -> Group:
-    """A word with verbs of its own."""
-    made = click.Group(
+class _Ordered(click.Group):
+    """Shows its words in the order in which they were declared, under headings if it has some."""
+
+    headings: Mapping[str, Sequence[str]] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.headings:
+            super().format_commands(ctx, formatter)
+        for heading, names in self.headings.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=80)) for name in names])
+
+
+def group(name: str, help: str, *, parent: Group | None = None, headings: Mapping[str, Sequence[str]] | None = None) -> Group:
+    """A word with verbs of its own. `headings`: all of them by what they are for."""
+    made = _Ordered(
         name,
         help=help,
-        short_help=re.split(r"[.:;](?:\s|$)", help, maxsplit=1)[0],
+        short_help=re.split(r"[.:](?:\s|$)", help, maxsplit=1)[0],
         no_args_is_help=True,
         context_settings=_CONTEXT,
     )
+    made.headings = headings or {}
     if parent is not None:
         parent.add_command(made)
     return made
+
+
+def version(program: Group) -> None:
+    """Let `--version` say which one this is."""
+    click.version_option(package_name="asyncjobs", message="%(package)s %(version)s", help="Say which version this is.")(program)
 
 
 def option(*names: str, help: str, **settings: Any) -> click.Parameter:

@@ -19,7 +19,7 @@ from asyncjobs.cli import (
     stats,
     top,
 )
-from asyncjobs.cli.kit import SHELLS, Asked, Choice, argument, completion, group, run_program, verb
+from asyncjobs.cli.kit import SHELLS, Asked, Choice, argument, completion, group, run_program, verb, version
 
 program = group(
     "asyncjobs",
@@ -30,8 +30,16 @@ program = group(
     Exit codes: 0 done; 1 not done (a state, a time-out); 2 bad input; 3 nothing found; 4 database or schema; 5 the doctor
     warns, 6 it is alarmed; 130 interrupted.
     """,
+    headings={
+        "Run": ("run", "migrate", "dashboard", "demo"),
+        "Look": ("stats", "top", "queues", "runners", "leases", "doctor"),
+        "Jobs, and what makes or stops them": ("jobs", "dead", "keys", "schedules", "breakers"),
+        "Hold back": ("pause", "resume", "pauses", "drain"),
+        "Other": ("prune", "completion"),
+    },
 )
 
+version(program)
 for part in (
     running,
     migrating,

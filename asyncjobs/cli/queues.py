@@ -86,7 +86,7 @@ async def runners(asked: Asked, former: int) -> int | None:
 
 
 async def pause(asked: Asked, queue: str | None, type: str | None, key: str | None, *, reason: str | None, by: str) -> None:
-    """Claim no more of a queue, type or key, in any process, also after restarts, until it is resumed. What runs goes on."""
+    """Claim no more of a queue, type or key until it is resumed: in no process, also after restarts. What runs goes on."""
     name = _one(queue, type, key)
     paused = await asked.jobs.admin.pause(queue=queue, type=type, key=key, reason=reason, by=by)
     if not paused.served:

@@ -21,7 +21,7 @@ ENCODE_ERRORS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeE
 
 def is_deeper(text: str, limit: int) -> bool:
     """Whether the JSON text nests more than `limit` levels."""
-    if len(text) <= limit or text.count("[") + text.count("{") <= limit:
+    if text.count("[") + text.count("{") <= limit:
         return False
     depth = 0
     for bracket in _BRACKET.findall(_STRING.sub("", text)):
@@ -31,14 +31,14 @@ def is_deeper(text: str, limit: int) -> bool:
     return False
 
 
-def find_unstorable(text: str, simplify: Callable[[], Any]) -> tuple[str, str] | None:
-    """The path and the kind of the first value that jsonb would refuse or change silently; None when there is none.
+def is_suspicious(text: str) -> bool:
+    """Whether there may be something in the value of which this is the JSON text that jsonb would refuse or change silently."""
+    return "null" in text or "\\u0000" in text
 
-    `simplify` gives the value that was encoded, as plain builtins; it is called only when the text looks suspicious.
-    """
-    if "\\u0000" not in text and "null" not in text:
-        return None
-    for path, value in _walk(simplify(), "$"):
+
+def find_unstorable(builtins: Any) -> tuple[str, str] | None:
+    """The path and the kind of the first value that jsonb would refuse or change silently; None when there is none."""
+    for path, value in _walk(builtins, "$"):
         if isinstance(value, float) and not isfinite(value):
             return path, f"{value} is not a number that JSON can hold"
         if isinstance(value, str) and "\x00" in value:

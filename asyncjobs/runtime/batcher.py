@@ -48,7 +48,9 @@ class Batcher(Generic[Item, Answer]):
         self._limit = limit
         self._weigh = weigh
         self._heaviest = heaviest
-        self._room = asyncio.Semaphore(room)
+        self._room = room
+        self._inside = 0  # they have room
+        self._outside: deque[asyncio.Future[None]] = deque()  # they wait for it
         self._line: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._arrived = asyncio.Event()
         self._idle = asyncio.Event()
@@ -63,20 +65,49 @@ class Batcher(Generic[Item, Answer]):
 
     async def submit(self, item: Item) -> Answer:
         """The answer to the item. Raises what `send` had to say about it, BatcherEnded when there will be none."""
+        loop = asyncio.get_running_loop()
+        if self._open == 0:
+            self._idle.clear()
         self._open += 1
-        self._idle.clear()
         try:
-            async with self._room:
+            if self._inside < self._room:
+                self._inside += 1
+            else:
+                await self._enter(loop)
+            try:
                 if self._ended:
                     raise BatcherEnded(was_sent=False)
-                future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+                future: asyncio.Future[Answer] = loop.create_future()
                 self._line.append((item, future))
-                self._arrived.set()
+                if len(self._line) == 1:
+                    self._arrived.set()
                 return await future
+            finally:
+                self._leave()
         finally:
             self._open -= 1
             if self._open == 0:
                 self._idle.set()
+
+    async def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait until somebody leaves, behind those who wait already; the room is ours then."""
+        turn: asyncio.Future[None] = loop.create_future()
+        self._outside.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """Give our room to the first who waits for it. (A semaphore does the same, and was half of what a submit took.)"""
+        while self._outside:
+            turn = self._outside.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._inside -= 1
 
     async def wait_idle(self) -> None:
         """Wait until all that was submitted has been answered."""

@@ -69,7 +69,10 @@ class Enqueuer:
     async def enqueue(self, row: NewRow) -> Enqueued:
         """Write one row, together with those of other callers. Raises EnqueueError or DatabaseUnavailable."""
         try:
-            enqueued = await self._enqueue(row)
+            if row.dedup_key is None and row.serialization_key is None:  # it waits for nobody
+                enqueued = await self._line(row).batcher.submit(row)
+            else:
+                enqueued = await self._enqueue(row)
         except Exception as error:
             raise _told(error) from error
         self._announce([row], [enqueued])
@@ -145,6 +148,10 @@ class Enqueuer:
 
     def _announce(self, rows: Sequence[NewRow], enqueued: Sequence[Enqueued]) -> None:
         """Wake whoever runs such jobs, after the commit."""
+        if len(rows) == 1 and rows[0].delay_seconds is None and rows[0].run_at is None and enqueued[0].created:
+            row = rows[0]
+            self._wakes.pending(row.queue, front=row.priority < _ORDINARY, here_only=not row.notify)
+            return
         queues: dict[str, bool] = {}
         soonest = _SOON_SECONDS
         here_only = not any(row.notify for row in rows)

@@ -182,6 +182,8 @@ class _Relay(Events):
 
 class _Beating(Service):
     name: ClassVar[str] = "heartbeat"
+    #: After a long outage nothing is claimed before a beat was confirmed: a runner is to be at work seconds after a fail-over.
+    longest_backoff_seconds: ClassVar[float] = 2.0
 
     def __init__(self, heartbeat: Heartbeat, link: Link, main: MainLoop, *, events: Events) -> None:
         super().__init__(events=events, interval_seconds=heartbeat.heartbeat_seconds)

@@ -45,7 +45,7 @@ class Notifier(Service):
 
     def notify(self, payload: str) -> None:
         """Mark the payload to be sent. A plain function that never fails and never waits."""
-        if _fits(payload):
+        if payload not in self._pending and _fits(payload):
             self._pending[payload] = None
             self._idle.clear()
             self.wake()

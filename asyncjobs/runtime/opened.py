@@ -153,10 +153,17 @@ class Opened:
                 self.events.emit(JobEnqueued(job_id=one.id, type=row.type, queue=row.queue, created=one.created))
         return enqueued
 
+    async def enqueue_alone(self, row: NewRow) -> Enqueued:
+        """`enqueue` of one row, on asyncjobs' own connection, for a caller who has seen to it that this is the right loop."""
+        enqueued = await self._enqueuer.enqueue(row)
+        if self.events.wants(JobEnqueued):
+            self.events.emit(JobEnqueued(job_id=enqueued.id, type=row.type, queue=row.queue, created=enqueued.created))
+        return enqueued
+
     async def _enqueue_here(self, connection: Connection, rows: Sequence[NewRow]) -> list[Enqueued]:
         if not rows:
             return []
-        tokens = jobs.fresh_tokens(len(rows))
+        tokens = [jobs.fresh_token()] * len(rows)
         answer = await callers.enqueue(connection, self.database, rows, tokens)
         if answer.refused:
             raise refusal(rows, answer.enqueued, answer.refused[0])

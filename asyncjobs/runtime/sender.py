@@ -51,12 +51,19 @@ class Ids:
         self._taken_at = -inf
         self._is_busy = False
 
-    async def take(self, count: int) -> list[int]:
-        """So many ids; reserved now if there are not enough that can be trusted."""
+    def take(self, count: int) -> list[int] | None:
+        """So many ids, if there are enough that can be trusted. To be asked once before each insert."""
         now = self._drop_stale()
         self._is_busy, self._taken_at = now - self._taken_at < _FRESH_SECONDS, now
+        return self._first(count) if len(self._ids) >= count else None
+
+    async def reserve(self, count: int) -> list[int]:
+        """So many ids, of which those that are missing are reserved now."""
         while len(self._ids) < count:  # those that were there may become stale meanwhile
             self.put(await jobs.reserve_ids(self._link, count - len(self._ids)))
+        return self._first(count)
+
+    def _first(self, count: int) -> list[int]:
         return [self._ids.popleft()[1] for _ in range(count)]
 
     def put(self, ids: Iterable[int]) -> None:
@@ -154,14 +161,17 @@ class Sender:
         return [answers[at] for at in range(len(rows))]
 
     async def _write(self, rows: Sequence[NewRow]) -> jobs.EnqueueAnswer:
-        ids = await self._retried(lambda: self._ids.take(len(rows)))
-        tokens = jobs.fresh_tokens(len(rows))
+        ids = self._ids.take(len(rows))
+        if ids is None:
+            ids = await self._retried(lambda: self._ids.reserve(len(rows)))
+        tokens = [jobs.fresh_token()] * len(rows)
         size = sum([len(row.payload) for row in rows])
         timeout = self.link.timeout_seconds + len(rows) / _ROWS_PER_SECOND + size / _BYTES_PER_SECOND
         reserve = self._ids.missing(len(rows))
 
         async def once() -> jobs.EnqueueAnswer:
-            await self.link.connection()
+            if not self.link.is_open:
+                await self.link.connection()
             if self._given_up:
                 raise BatcherEnded(was_sent=self._was_sent)
             again, self._was_sent = self._was_sent, True

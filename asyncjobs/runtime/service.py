@@ -7,16 +7,14 @@ A service does the same small thing again and again. What may happen, in this or
 2. A `wake()` while the pass runs is not lost: the next pass follows at once. The loop compares a counter that it read
    *before* the pass; a flag that is cleared after the pass would forget what came in between (P6).
 3. A pass that raises is reported as `ServicePassFailed` and tried again after 0.1 s, 0.2 s, 0.4 s … up to the smaller of 30 s
-   and the interval. Wake-ups do not shorten that wait (a database that is down would be asked once per enqueue), they are
-   served after it. No Exception ends the loop: a service that died would be missed only when its work is (D-01 of every
-   system of this kind).
+   (a service may say less) and the interval. Wake-ups do not shorten that wait (a database that is down would be asked once per
+   enqueue), they are served after it. No Exception ends the loop: a service that died would be missed only when its work is.
 4. Cancellation ends the loop at the await where it arrives, and nothing else does, unless the pass says `stop()`.
 
 Health: `turned_at` is when the loop last ended a pass, well or badly; `failures` counts the bad ones since the last good one.
 """
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -25,7 +23,6 @@ from typing import ClassVar
 from asyncjobs.telemetry.events import Events, ServicePassFailed
 
 _FIRST_BACKOFF_SECONDS = 0.1
-_LAST_BACKOFF_SECONDS = 30.0
 
 
 def backoff_seconds(failures: int, maximum_seconds: float, chance: float) -> float:
@@ -38,6 +35,7 @@ class Service:
     """A loop around `pass_`. Run it in a task group; cancel that task to end it."""
 
     name: ClassVar[str]
+    longest_backoff_seconds: ClassVar[float] = 30.0
 
     def __init__(
         self,
@@ -58,7 +56,7 @@ class Service:
         self._version = 0
         self._wake_at = float("inf")
         self._changed = asyncio.Event()
-        self._turned = asyncio.Event()
+        self._turned: asyncio.Event | None = None  # while somebody waits for the end of a pass
         self._stopped = False
 
     async def pass_(self) -> float | None:
@@ -94,6 +92,8 @@ class Service:
         """Wait until a pass that started after this call has ended. What tests await instead of sleeping."""
         wanted = self.started_passes + 1
         while self.passes < wanted:
+            if self._turned is None:
+                self._turned = asyncio.Event()
             await self._turned.wait()
 
     async def run(self) -> None:
@@ -113,7 +113,7 @@ class Service:
         except Exception as error:  # noqa: BLE001 - one pass of a service must not end the service
             self.failures += 1
             self.events.emit(ServicePassFailed(service=self.name, error=error, failures=self.failures))
-            delay = backoff_seconds(self.failures, min(_LAST_BACKOFF_SECONDS, self.interval_seconds), self._chance())
+            delay = backoff_seconds(self.failures, min(self.longest_backoff_seconds, self.interval_seconds), self._chance())
         else:
             self.failures = 0
             delay = self.interval_seconds * (0.9 + 0.2 * self._chance()) if answer is None else answer
@@ -123,11 +123,13 @@ class Service:
     def _end_turn(self) -> None:
         self.passes += 1
         self.turned_at = self._monotonic()
-        turned, self._turned = self._turned, asyncio.Event()
-        turned.set()
+        if self._turned is not None:
+            self._turned.set()
+            self._turned = None
 
     async def _wait(self, at: float, seen: int) -> None:
         backing_off = self.failures > 0
+        has_waited = False
         while not self._stopped:
             if self._version != seen and not backing_off:
                 break
@@ -135,8 +137,11 @@ class Service:
             if remaining <= 0:
                 break
             self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(remaining):
-                    await self._changed.wait()
-        # A pass that never really waits and a loop that never pauses would starve the other tasks.
-        await asyncio.sleep(0)
+            timer = asyncio.get_running_loop().call_later(remaining, self._changed.set)
+            try:
+                await self._changed.wait()
+            finally:
+                timer.cancel()
+            has_waited = True
+        if not has_waited:  # a pass that never really waits and a loop that never pauses would starve the other tasks
+            await asyncio.sleep(0)

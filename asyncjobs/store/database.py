@@ -71,6 +71,7 @@ class Database:
         self.dsn = dsn
         self.place = place  # for messages: never the DSN, which may hold a password
         self.schema = schema
+        self._sql: dict[str, str] = {}
         self.connect_timeout = connect_timeout
         self.command_timeout = command_timeout
         self._connect_kwargs: dict[str, Any] = {
@@ -83,7 +84,10 @@ class Database:
 
     def sql(self, name: str) -> str:
         """The text of `store/sql/<name>.sql` for this schema."""
-        return in_schema(_read("sql", name + ".sql"), self.schema)
+        text = self._sql.get(name)
+        if text is None:
+            text = self._sql[name] = in_schema(_read("sql", name + ".sql"), self.schema)
+        return text
 
     def migration(self, name: str) -> str:
         """The text of `store/migrations/<name>` for this schema."""
@@ -153,7 +157,9 @@ class Link:
         """The rows of the named statement. After an error that may have broken the connection, it is aborted."""
         async with self._turn:
             try:
-                connection = await self.connection()
+                connection = self._connection
+                if connection is None or connection.is_closed():
+                    connection = await self.connection()
                 return await connection.fetch(self.database.sql(name), *args, timeout=timeout)
             except BaseException as error:
                 self._after(error)

@@ -49,9 +49,9 @@ async def reserve_ids(link: Link, count: int) -> list[int]:
     return ids
 
 
-def fresh_tokens(count: int) -> list[int]:
-    """As many random numbers, by which rows are known."""
-    return list(memoryview(os.urandom(8 * count)).cast("q"))
+def fresh_token() -> int:
+    """A random number, by which the rows of an enqueue are known as its own."""
+    return int.from_bytes(os.urandom(8), signed=True)
 
 
 async def enqueue(

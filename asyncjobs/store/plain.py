@@ -7,12 +7,14 @@ by itself: made again, by the function for rows of all kinds, it says which ids 
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.store.database import Link, Record
+
+T = TypeVar("T")
 
 _ONE: Final = attrgetter(
     "type", "queue", "lane", "version", "payload", "priority", "max_attempts", "timeout_seconds", "correlation_id",
@@ -39,9 +41,9 @@ async def enqueue_many(
     timeout: float | None,
 ) -> list[int]:
     """Write the rows, of which these are the other columns; ids for the next ones."""
-    types, queues = _alike([row.type for row in rows]), _alike([row.queue for row in rows])
+    alike = [_alike(tokens), _alike([row.type for row in rows]), _alike([row.queue for row in rows])]
     others = [columns[at] for at in _MANY]
-    (row,) = await _write(link, "enqueue_plain", ids, tokens, types, queues, *others, reserve, timeout=timeout)
+    (row,) = await _write(link, "enqueue_plain", _first(ids), *alike, *others, reserve, timeout=timeout)
     reserved: list[int] = row["reserved"]
     return reserved
 
@@ -53,5 +55,10 @@ async def _write(link: Link, name: str, *args: Any, timeout: float | None) -> li
         raise asyncpg.SerializationError("a reserved id belongs to another job") from error
 
 
-def _alike(values: list[str]) -> list[str]:
+def _first(ids: Sequence[int]) -> Sequence[int]:
+    """The first id, if the others are those that follow, as they nearly always do: numbers are dear in an array."""
+    return ids[:1] if list(ids) == list(range(ids[0], ids[0] + len(ids))) else ids
+
+
+def _alike(values: Sequence[T]) -> Sequence[T]:
     return values[:1] if values.count(values[0]) == len(values) else values

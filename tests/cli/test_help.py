@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from asyncjobs.cli import screen
+from asyncjobs.cli.program import program
 from asyncjobs.store.database import Connection
-from tests.support.cli import cli
+from tests.support.cli import call, cli
 from tests.support.factories import insert_job
 from tests.support.helps import helps
 
@@ -13,6 +14,11 @@ from tests.support.helps import helps
 def test_help_is_as_it_was_reviewed() -> None:
     golden = (Path(__file__).parent / "help.txt").read_text(encoding="utf-8")
     assert helps() == golden, "if the change is meant: python -m tests.support.helps > tests/cli/help.txt"
+
+
+def test_every_command_is_under_a_heading() -> None:
+    shown = call("--help").out
+    assert [name for name in program.commands if f"\n  {name} " not in shown] == []
 
 
 async def test_a_list_of_jobs_is_a_table(dsn: str, connection: Connection) -> None:

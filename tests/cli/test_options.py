@@ -1,6 +1,7 @@
 """Every option reaches the verb of `jobs.admin` that it is for; what is dry is dry, and what destroys asks first."""
 
 import shlex
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from asyncjobs import AsyncJobs
 from asyncjobs.cli import failures
 from asyncjobs.model.finding import Found, JobsDone
-from asyncjobs.model.letter import LettersDone
+from asyncjobs.model.letter import FoundLetters, LettersDone
 from asyncjobs.store.migrate import Status
 from asyncjobs.store.overview import LaneUse, Summary
 from asyncjobs.store.serialized import KeyState, Verb
@@ -130,6 +131,23 @@ async def test_pages_that_are_full_name_the_next(monkeypatch: pytest.MonkeyPatch
     assert (filtered.code, "--before 41" in filtered.err) == (0, True)
     assert "there may be more: --after k" in (await cli("keys", "list", "--limit", "1", dsn="postgresql://nowhere/x")).err
     assert "more" not in (await cli("keys", "list", "--limit", "2", dsn="postgresql://nowhere/x")).err
+    noted(monkeypatch, {"dead_letters": FoundLetters([], 5, 10_000)})
+    filtered = await cli("dead", "list", "--type", "t", dsn="postgresql://nowhere/x")
+    assert (filtered.code, "there may be more: --before 5" in filtered.err) == (0, True)
+    noted(monkeypatch, {"dead_letters": FoundLetters([], None, 7)})
+    assert (await cli("dead", "list", "--type", "t", dsn="postgresql://nowhere/x")).code == failures.NOT_FOUND
+
+
+async def test_instants_are_utc_wherever_they_are_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        notes = noted(monkeypatch, {})
+        await cli("dead", "list", "--died-after", "2027-01-31T12:00:00", dsn="postgresql://nowhere/x")
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
+    assert notes.only()[2]["died_after"] == datetime(2027, 1, 31, 12, tzinfo=UTC)
 
 
 async def test_a_key_is_purged_only_after_a_question(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import pytest
 
 from asyncjobs import AsyncJobs, Queue
+from asyncjobs.runtime import sender
 from asyncjobs.store.database import Connection
 from asyncjobs.testing import Proxy
 from tests.support.costs import Calls, Memory, Meter
@@ -76,6 +77,13 @@ async def test_drain(dsn: str, connection: Connection, drain: tuple[int, int, fl
     assert cost["wal_bytes"] <= 1_000, cost  # 790 to 888
 
 
+@pytest.fixture
+def lasting_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, ids that were reserved are used."""
+    monkeypatch.setattr(sender, "_FRESH_SECONDS", 600.0)
+
+
+@pytest.mark.usefixtures("lasting_ids")
 async def test_enqueue_alone(dsn: str, connection: Connection) -> None:
     meter = Meter(connection, ENQUEUE)
     async with Proxy(dsn) as proxy:
@@ -110,6 +118,41 @@ async def test_enqueues_that_share_a_statement(dsn: str, connection: Connection,
     assert cost.statements <= 3
     assert cost.buffers / COUNT <= 16, cost
     assert cost.wal_bytes / COUNT <= 500, cost
+
+
+@pytest.mark.unaudited("the recorder's work would be counted")
+@pytest.mark.parametrize(("together", "most"), [(True, 90), (False, 19)])  # 80.7, 27 of them of asyncio, and 15.3
+async def test_calls_in_python_of_an_enqueue(dsn: str, *, together: bool, most: int) -> None:
+    mill = Mill(dsn, 1)
+    counts: list[int] = []
+    async with mill.app:
+        for count in (COUNT, COUNT, 2 * COUNT):  # the first opens connections
+            calls = Calls()
+            with calls.counted():
+                if together:
+                    await asyncio.gather(*[mill.nothing.enqueue() for _ in range(count)])
+                else:
+                    await mill.fill(count)
+            counts.append(calls.count)
+    assert (counts[2] - counts[1]) / COUNT <= most, counts
+
+
+@pytest.mark.usefixtures("lasting_ids")
+async def test_calls_with_lists_reserve_ids_for_each_other(dsn: str, connection: Connection) -> None:
+    meter = Meter(connection, ENQUEUE)
+    async with Proxy(dsn) as proxy:
+        mill = Mill(proxy.dsn, 1)
+        async with mill.app:
+            for _ in range(3):
+                await mill.fill(100)
+            [pooled] = [one for one in proxy.having("pool") if one.round_trips]
+            before = pooled.round_trips
+            await meter.set()
+            for _ in range(10):
+                await mill.fill(100)
+            cost = await meter.read()
+            assert pooled.round_trips - before == 10
+    assert cost.statements == 10
 
 
 async def calls_of(mill: Mill, count: int) -> int:

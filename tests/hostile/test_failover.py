@@ -80,6 +80,20 @@ async def test_runner_follows_although_the_former_primary_is_silent(
     await auditor.check()
 
 
+async def test_runner_is_back_as_soon_after_an_outage_in_which_it_had_to_give_up(
+    own: OwnServer, standby: OwnServer, recorder: Recorder
+) -> None:
+    """It cannot know that it was not declared dead: what ran is cancelled, and given back with its attempt."""
+    auditor = Auditor(Database(standby.dsn), recorder)
+    async with at_work(dsn_of(own.address, standby), recorder, heartbeat=5, runner_timeout=30) as work:
+        with own.away("crash"):
+            await eventually(lambda: not work.health.is_confirmed, description="it gives up", timeout=60, interval=0.1)
+            await eventually(lambda: work.health.running == 0, description="what ran is cancelled")
+            assert await promoted(work, standby) <= PROMOTED_SECONDS
+            await work.ends()
+    await auditor.check()
+
+
 async def test_nothing_stays_on_a_primary_that_was_demoted_and_goes_on(
     own: OwnServer, standby: OwnServer, recorder: Recorder
 ) -> None:

@@ -137,6 +137,25 @@ async def test_a_caller_cancelled_while_it_waits_for_room_takes_none() -> None:
     assert line.batches == [[0], [2]]
 
 
+async def test_a_caller_cancelled_just_as_it_gets_room_passes_it_on() -> None:
+    line = Line()
+    line.may_answer.clear()
+    async with sending(line, room=1) as batcher:
+
+        async def submit_and_cancel() -> None:
+            await batcher.submit(0)
+            second.cancel()  # it was woken by our leaving, and has not run yet
+
+        first = asyncio.create_task(submit_and_cancel())
+        second, third = (asyncio.create_task(batcher.submit(item)) for item in (1, 2))
+        await turns()
+        line.may_answer.set()
+        assert await asyncio.wait_for(third, 5) == -2
+        assert first.done()
+        assert second.cancelled()
+    assert line.batches == [[0], [2]]
+
+
 async def test_each_item_has_an_answer_or_an_error_of_its_own() -> None:
     line = Line(lambda item: ValueError(item) if item % 2 else item)
     async with sending(line) as batcher:

@@ -173,6 +173,15 @@ async def test_backoff_is_at_most_the_interval_and_at_most_30_seconds() -> None:
         assert delays[-1] == longest
 
 
+async def test_service_may_say_a_shorter_longest_backoff() -> None:
+    class Hurried(Counting):
+        longest_backoff_seconds = 2.0
+
+    service = Hurried(interval=5.0, chance=0.0)
+    service.work = fail
+    assert [await service._turn() for _ in range(20)][-1] == 2.0
+
+
 async def has_passed(service: Service, passes: int) -> None:
     await eventually(lambda: service.passes == passes, description=f"pass {passes}")
 

@@ -54,7 +54,8 @@ class OwnServer:
         """Make another database as its first one is."""
         self._databases += 1
         self._database = f"fresh_{self._databases}"
-        fetch(self.server.dsn_of("postgres"), f"CREATE DATABASE {self._database} TEMPLATE {DATABASE} STRATEGY FILE_COPY")
+        strategy = "STRATEGY FILE_COPY" if self.server.major >= 15 else ""
+        fetch(self.server.dsn_of("postgres"), f"CREATE DATABASE {self._database} TEMPLATE {DATABASE} {strategy}")
 
     def use(self, other: "OwnServer") -> None:
         """The database of the same name as the other's."""

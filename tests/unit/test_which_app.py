@@ -45,6 +45,9 @@ class Pretended:
         self.rows += rows
         return [Enqueued(index, True) for index, _ in enumerate(rows, 1)]
 
+    async def enqueue_alone(self, row: NewRow) -> Enqueued:
+        return (await self.enqueue([row], connection=None, many=False))[0]
+
 
 @contextmanager
 def pretending_to_be_open(*apps: AsyncJobs) -> Generator[Pretended]:
