@@ -8,9 +8,10 @@ import msgspec
 from asyncjobs.dsn import Dsn, resolve_dsn
 from asyncjobs.errors import ConfigurationError, DuplicateName
 from asyncjobs.model.backoff import Backoff
+from asyncjobs.model.discreet import discreet
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.lease import LeaseTimes
-from asyncjobs.model.names import check_name, check_schema_name, kind_of
+from asyncjobs.model.names import check_name, check_schema_name, kind_of, shown
 from asyncjobs.model.outcome import Duration
 
 __all__ = ["Backoff", "Dsn", "Lane", "Queue", "Settings", "check_queues", "check_settings", "config_seconds", "resolve_dsn"]
@@ -163,6 +164,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             expiry_seconds=expiry,
         )
 
+    def __repr__(self) -> str:
+        return discreet(self, "listen_dsn", "connect_kwargs")
+
 
 _POSITIVE = (
     "connect_timeout", "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
@@ -234,6 +238,9 @@ def _check_leases(times: LeaseTimes) -> None:
 
 
 def _check_duties(settings: Settings) -> None:
+    for name in ("strategies", "keep_types", "connect_kwargs"):
+        if not isinstance(getattr(settings, name), Mapping):
+            raise ConfigurationError(f"{name}={shown(getattr(settings, name))} is no mapping: write {name}={{…}}.")
     for name, strategy in settings.strategies.items():
         if name not in BUILT_IN:
             raise ConfigurationError(

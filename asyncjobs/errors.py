@@ -47,6 +47,11 @@ def listed(names: Iterable[str], *, at_most: int = 10) -> str:
     return ", ".join(ordered[:at_most]) + more or "none"
 
 
+def one_line(text: str) -> str:
+    """The text with what cannot be printed escaped: no name that it quotes begins a new line of a log, or talks to a terminal."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
 def _rebuild(kind: type[BaseException], args: tuple[Any, ...], fields: dict[str, Any]) -> BaseException:
     error = kind.__new__(kind, *args)
     error.args = args
@@ -55,7 +60,10 @@ def _rebuild(kind: type[BaseException], args: tuple[Any, ...], fields: dict[str,
 
 
 class AsyncJobsError(Exception):
-    """The root: whatever asyncjobs itself raises is one of these."""
+    """The root: whatever asyncjobs itself raises is one of these. Its text is one line, whatever names and values it quotes."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
     def __reduce__(self) -> tuple[Callable[..., BaseException], tuple[Any, ...]]:
         return _rebuild, (type(self), self.args, self.__dict__)

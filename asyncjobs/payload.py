@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from asyncjobs import pydantic_types
 from asyncjobs.errors import InvalidHandler, InvalidPayload, UndecodablePayload, UnstorableResult, did_you_mean
+from asyncjobs.model.discreet import discreet
 from asyncjobs.model.json_value import ENCODE_ERRORS, find_changed, find_unencodable, find_unstorable, is_deeper, is_suspicious
 from asyncjobs.model.names import kind_of, shown
 from asyncjobs.signature import Parameter, show_hint
@@ -23,6 +24,9 @@ class Encoded(msgspec.Struct, frozen=True):
 
     text: str
     arguments: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return discreet(self, "text", "arguments")
 
 
 def enc_hook(value: Any) -> Any:

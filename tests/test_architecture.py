@@ -199,3 +199,19 @@ def unqualified(code: str) -> list[str]:
         code,
     )
     return sorted({name for name in named if "." not in name and name not in introduced and not name.startswith("_")})
+
+
+_MAKE_TASKS = {"create_task", "ensure_future", "run_coroutine_threadsafe"}
+
+
+def test_every_task_is_held_by_somebody() -> None:
+    """The loop keeps weak references only: a task that nobody holds may be collected while it runs."""
+    found: list[str] = []
+    for file in MODULES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            call = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _MAKE_TASKS:
+                owner = ast.unparse(call.func.value)
+                if "group" not in owner:  # a task group holds its own
+                    found.append(f"{file.relative_to(ROOT)}:{call.lineno}")
+    assert found == []

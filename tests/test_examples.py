@@ -122,6 +122,11 @@ OUTPUT = {
         "of today:     today's handler paid 19.90 SEK",
         "as stored:    version 1, {'euros': 12.5}",
     ],
+    "dashboard_in_fastapi.py": [
+        "a stranger gets 401",
+        "grace reads: it is due at … and may act: False",
+        "cancelled since Kim called (cancelled by ada)",
+    ],
     "metrics.py": [
         "completed: 8.0",
         "dead: 2.0",

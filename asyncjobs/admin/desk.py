@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from asyncjobs.errors import StateError
+from asyncjobs.errors import StateError, UsageError
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.store.database import Database, Link
-from asyncjobs.store.failures import is_rolled_back
+from asyncjobs.store.failures import is_rolled_back, is_unstorable_text
 
 T = TypeVar("T")
 
@@ -49,7 +49,8 @@ class Desk:
     async def _do(self, name: str, call: Callable[[Link], Awaitable[T]], *, most: int = TRIES) -> T:
         """The call's answer on a connection of the pool; again (`most` tries) when the server resolved a conflict against it.
 
-        StateError when somebody's open transaction holds what it needs for longer than a few seconds.
+        UsageError for a text that no table can hold, StateError when somebody's open transaction holds what it needs for longer
+        than a few seconds.
         """
         opened = self._opened(f"admin.{name} was called")
         for tries in range(1, most + 1):
@@ -57,6 +58,10 @@ class Desk:
                 async with opened.pool.take() as link:
                     return await call(link)
             except Exception as error:
+                if is_unstorable_text(error):
+                    raise UsageError(
+                        f"{name}: a text has a NUL character or a lone surrogate, which PostgreSQL cannot hold."
+                    ) from None
                 if not is_rolled_back(error):
                     raise
                 if tries == most:

@@ -22,6 +22,7 @@ from asyncjobs.dashboard.problems import Refused
 
 FRESH_SECONDS: Final = 1.0
 MOST_FOLLOWERS: Final = 200
+_KEPT_SECONDS: Final = 60.0
 
 Read: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -123,7 +124,7 @@ class News:
 
     def _drop_old(self, now: float) -> None:
         for key, (began, task) in tuple(self._readings.items()):
-            if task.done() and now - began > 60 * FRESH_SECONDS:
+            if task.done() and now - began > _KEPT_SECONDS:
                 del self._readings[key]
 
     def _forget_one(self, key: Hashable, task: asyncio.Task[dict[str, Any]]) -> None:

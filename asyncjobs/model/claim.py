@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from asyncjobs.model.discreet import discreet
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.status import Status
@@ -60,6 +61,9 @@ class Claimed(msgspec.Struct, frozen=True):
     progress: str | None
     last_error: str | None
     created_at: datetime
+
+    def __repr__(self) -> str:
+        return discreet(self, "payload", "progress")
 
 
 class Ack(msgspec.Struct, frozen=True):

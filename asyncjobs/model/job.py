@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from asyncjobs.model.discreet import discreet
 from asyncjobs.model.status import FINAL, Status
 
 
@@ -49,3 +50,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def is_final(self) -> bool:
         """Whether the job ended: completed, dead or cancelled."""
         return self.status in FINAL
+
+    def __repr__(self) -> str:
+        return discreet(self, "payload", "result", "progress")

@@ -6,6 +6,8 @@ from typing import Any, Literal, Self, cast
 import msgspec
 from msgspec.structs import force_setattr
 
+from asyncjobs.model.discreet import discreet
+
 OnDuplicate = Literal["return", "replace", "raise"]
 
 
@@ -40,6 +42,9 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if serialization_key != self.serialization_key:
             force_setattr(row, "serialization_key", serialization_key)
         return row
+
+    def __repr__(self) -> str:
+        return discreet(self, "payload")
 
 
 class Enqueued(msgspec.Struct, frozen=True, gc=False):

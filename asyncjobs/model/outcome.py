@@ -6,6 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from asyncjobs.model.discreet import discreet
+
 Duration: TypeAlias = timedelta | float  # float: seconds
 
 
@@ -47,6 +49,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     result_dropped: str | None = None
     message: str | None = None  # why it ended, at most 8 KiB
     error: Mapping[str, Any] | None = None  # one entry of the job's history of errors
+
+    def __repr__(self) -> str:
+        return discreet(self, "result")
 
 
 def refused(outcome: Outcome) -> Outcome:

@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from cronsim import CronSim, CronSimError
 
+from asyncjobs.model.discreet import discreet
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.names import kind_of
 from asyncjobs.model.new_row import NewRow
@@ -198,6 +199,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         job: dict[str, Any] = {**msgspec.structs.asdict(self.row), "payload": msgspec.Raw(self.row.payload.encode())}
         job = {name: value for name, value in job.items() if value is not None}
         return msgspec.json.encode({"timing": timing, "misfire": self.misfire, "overlap": self.overlap, "job": job}).decode()
+
+    def __repr__(self) -> str:
+        return discreet(self, "payload")
 
 
 def check_timing(*, cron: object, every: Duration | None, timezone: object) -> Timing:

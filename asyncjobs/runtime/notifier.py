@@ -5,7 +5,9 @@ enqueue (in it, enqueues of 16 connections took 2.8 times as long). Instead:
 
 1. `notify(payload)` only marks the payload as pending. A thousand marks of one queue while a NOTIFY is on its way are one.
 2. The notifier's task takes what is pending and sends it as one statement on a connection of its own, with a time-out of 1 s.
-   What is marked meanwhile goes with the next statement.
+   What is marked meanwhile goes with the next statement, which begins a millisecond after this one began at the earliest: of
+   enqueues that come one after another, each would send its own, and spend a third of its time on it. A mark that comes after a
+   quiet millisecond goes at once.
 3. If that fails, the connection is aborted, the marks are put back, and the loop backs off and sends them again: a listener
    may hear a notification twice, never not at all while this process lives. What can never be sent (it does not fit) is
    dropped.
@@ -23,6 +25,9 @@ from asyncjobs.telemetry.events import Events, NotificationsSent
 #: One more is an error for the whole statement.
 _LONGEST_BYTES = 7999
 
+#: Between the beginnings of two statements, at least.
+_APART_SECONDS = 0.001
+
 #: Until a failed NOTIFY is tried again, at most. Behind it the others still have their polls.
 _LONGEST_BACKOFF_SECONDS = 5.0
 
@@ -32,12 +37,16 @@ class Notifier(Service):
 
     name: ClassVar[str] = "notifier"
 
-    def __init__(self, link: Link, *, events: Events, timeout_seconds: float = 1.0) -> None:
+    def __init__(
+        self, link: Link, *, events: Events, timeout_seconds: float = 1.0, apart_seconds: float = _APART_SECONDS
+    ) -> None:
         super().__init__(events=events, interval_seconds=_LONGEST_BACKOFF_SECONDS)
         self.sent = 0
         self.backend_pid: int | None = None
         self._link = link
         self._timeout_seconds = timeout_seconds
+        self._apart_seconds = apart_seconds
+        self._next_at = 0.0
         self._pending: dict[str, None] = {}
         self._sending: dict[str, None] = {}
         self._idle = asyncio.Event()
@@ -66,6 +75,10 @@ class Notifier(Service):
     async def pass_(self) -> float | None:
         """Send what is pending."""
         while self._pending:
+            early = self._next_at - self._monotonic()
+            if early > 0:
+                await asyncio.sleep(early)
+            self._next_at = self._monotonic() + self._apart_seconds
             self._sending, self._pending = self._pending, {}
             try:
                 await self._send(list(self._sending))

@@ -239,6 +239,8 @@ async def _connected(database: Database, settings: Settings, *, migrates: bool) 
 def unavailable(database: Database, settings: Settings, error: Exception) -> DatabaseUnavailable:
     """What is said of a database that was not there in time."""
     reason = str(error) or type(error).__name__
+    if not is_passing(error):
+        return DatabaseUnavailable(f"{database.place} cannot be used: {reason}.")
     return DatabaseUnavailable(
         f"{database.place} did not answer within {settings.connect_timeout:g} s (connect_timeout): {reason}."
     )

@@ -77,3 +77,9 @@ def is_unsendable(error: BaseException) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         return str(error.sqlstate)[:2] in {"22", "23", "54"}
     return isinstance(error, (ValueError, TypeError, OverflowError))
+
+
+def is_unstorable_text(error: BaseException) -> bool:
+    """Whether a text of the call is one that PostgreSQL cannot hold: with a NUL character, or a lone surrogate."""
+    refused = getattr(error, "sqlstate", None) in {"22021", "22P05"}  # by the server; asyncpg refuses the others itself
+    return refused or (isinstance(error, (asyncpg.DataError, ValueError)) and "surrogates not allowed" in str(error))

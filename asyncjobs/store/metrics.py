@@ -1,14 +1,20 @@
 """The roll-up of attempts: written by every runner, folded by one, read by operators."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
 from asyncjobs.model.histogram import percentile
-from asyncjobs.store.database import Link
+from asyncjobs.store.database import Link, Record
 
 _Histogram = dict[int, int]
+
+#: What is counted (`status`, `queue`, `run`) -> status or bucket -> how often.
+Counts: TypeAlias = dict[str, dict[str, int]]
+
+#: What attempts make of their jobs when they fail.
+FAILED: Final = ("failed", "dead")
 
 
 class Tally(msgspec.Struct):
@@ -59,33 +65,31 @@ async def fold(link: Link, *, minutes: float, hours: float, days: float) -> tupl
 
 
 async def read(link: Link, type: str | None, window_seconds: float) -> list[TypeMetrics]:
-    """By type. Old rows span an hour or a day: all of the span counts when its end is in the window."""
-    by_type: dict[str, list[tuple[str, int, _Histogram, _Histogram]]] = {}
+    """By type, by name. Old rows span an hour or a day: all of the span counts when its end is in the window."""
+    by_type: dict[str, Counts] = {}
     for row in await link.fetch("read_metrics", type, window_seconds):
-        found = by_type.setdefault(row["job_type"], [])
-        found.append((row["status"], row["count"], _histogram(row["queue_time"]), _histogram(row["run_time"])))
-    return [_type_metrics(name, rows) for name, rows in by_type.items()]
+        add(by_type.setdefault(row["job_type"], {}), row)
+    return [_type_metrics(name, counts) for name, counts in sorted(by_type.items())]
 
 
-def _type_metrics(type: str, rows: Sequence[tuple[str, int, _Histogram, _Histogram]]) -> TypeMetrics:
-    by_status = {status: count for status, count, _, _ in rows}
-    queue_time, run_time = Counter[int](), Counter[int]()
-    for _, _, queued, ran in rows:
-        queue_time.update(queued)
-        run_time.update(ran)
-    return TypeMetrics(
-        type=type,
-        attempts=sum(by_status.values()),
-        failed=by_status.get("failed", 0) + by_status.get("dead", 0),
-        by_status=by_status,
-        queue_time=_percentiles(queue_time),
-        run_time=_percentiles(run_time),
-    )
+def add(counts: Counts, row: Record) -> None:
+    """Note a row that says how often something (`name`, of the kind `what`) was."""
+    counts.setdefault(row["what"], {})[row["name"]] = row["count"]
 
 
-def _percentiles(histogram: Mapping[int, int]) -> Percentiles:
+def percentiles(counts: Counts, what: str) -> Percentiles:
+    """The percentiles of the histogram of this kind."""
+    histogram = {int(bucket): count for bucket, count in counts.get(what, {}).items()}
     return Percentiles(*(percentile(histogram, fraction) for fraction in (0.5, 0.95, 0.99)))
 
 
-def _histogram(text: str) -> _Histogram:
-    return msgspec.json.decode(text, type=dict[int, int])
+def _type_metrics(type: str, counts: Counts) -> TypeMetrics:
+    by_status = counts["status"]
+    return TypeMetrics(
+        type=type,
+        attempts=sum(by_status.values()),
+        failed=sum(by_status.get(status, 0) for status in FAILED),
+        by_status=dict(sorted(by_status.items())),
+        queue_time=percentiles(counts, "queue"),
+        run_time=percentiles(counts, "run"),
+    )

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from asyncjobs.model.discreet import discreet
 from asyncjobs.model.schedule import Due, Misfire, Overlap, Schedule, Timing
 from asyncjobs.store.database import Link
 
@@ -64,6 +65,9 @@ class ScheduleState(msgspec.Struct, frozen=True, kw_only=True):
     runners: int  # that live and would let it tick
     created_at: datetime
     updated_at: datetime
+
+    def __repr__(self) -> str:
+        return discreet(self, "payload")
 
 
 class RunNow(msgspec.Struct, frozen=True):

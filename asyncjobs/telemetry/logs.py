@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TextIO
 import msgspec
 import structlog
 
-from asyncjobs.errors import LeaseLost, UndecodablePayload
+from asyncjobs.errors import LeaseLost, UndecodablePayload, one_line
 from asyncjobs.telemetry import events as e
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -117,7 +117,7 @@ def configure_logs(style: Style = "json", *, level: Level = "info", file: TextIO
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    last: list[Any] = [errors, structlog.processors.JSONRenderer()] if style == "json" else [for_people]
+    last: list[Any] = [errors, structlog.processors.JSONRenderer()] if style == "json" else [_one_line, for_people]
     structlog.configure(
         processors=[*made, *last],
         wrapper_class=structlog.make_filtering_bound_logger(_NUMBERS[level]),
@@ -192,6 +192,11 @@ def default_logger() -> Any:
         processors=[structlog.stdlib.filter_by_level, structlog.contextvars.merge_contextvars, _to_logging],
         cache_logger_on_first_use=True,
     )
+
+
+def _one_line(_: Any, __: str, fields: Any) -> Any:
+    """Nothing that a line quotes begins another, or talks to the terminal. A traceback has lines of its own."""
+    return {key: one_line(value) if isinstance(value, str) else value for key, value in fields.items()}
 
 
 def _to_logging(_: Any, __: str, fields: Any) -> tuple[tuple[str, str, str], dict[str, Any]]:

@@ -17,8 +17,11 @@ standard output, `{"error": "…"}` when it could not. The first line, unasked, 
 | `left` | | `count` of jobs that are neither finished nor in the future |
 
 `fill` goes by `how`: "one by one" (`pause` seconds apart), "in flight" (50 at once), "paced" (`rate` a second), or "lists" (1,000
-a call; only here `delay` counts). `report` says when the first handler started, when each `every`-th and the last one ended, how
-many seconds passed from each enqueue to the start, and how many jobs of a key started before an earlier one of it had ended.
+a call; only here `delay` counts). Before the time begins it enqueues `warm` jobs in the same way: nobody's connects, first
+statements and caches are in it.
+
+`report` says when the first handler started, when each `every`-th and the last one ended, how many seconds passed from each
+enqueue to the start, and how many jobs of a key started before an earlier one of it had ended.
 
 Instants are readings of CLOCK_MONOTONIC, which all processes of a machine share. The end of its input ends the program.
 """
@@ -63,17 +66,26 @@ class Speaker:
         await self.contender.prepare()
 
     async def fill(
-        self, *, count: int, how: str = "lists", keys: int = 0, delay: float = 0, pause: float = 0, rate: float = 0
+        self,
+        *,
+        count: int,
+        how: str = "lists",
+        keys: int = 0,
+        delay: float = 0,
+        pause: float = 0,
+        rate: float = 0,
+        warm: int = 0,
     ) -> dict[str, float]:
-        ways: dict[str, Callable[[], Awaitable[None]]] = {
-            "one by one": lambda: self._one_by_one(range(count), keys, pause),
-            "in flight": lambda: self._in_flight(range(count), keys),
-            "paced": lambda: self._paced(range(count), keys, rate),
-            "lists": lambda: self._lists(range(count), keys, delay),
+        ways: dict[str, Callable[[range], Awaitable[None]]] = {
+            "one by one": lambda numbers: self._one_by_one(numbers, keys, pause),
+            "in flight": lambda numbers: self._in_flight(numbers, keys),
+            "paced": lambda numbers: self._paced(numbers, keys, rate),
+            "lists": lambda numbers: self._lists(numbers, keys, delay),
         }
         async with self.contender.enqueueing(1 if how in {"one by one", "lists"} else CONNECTIONS):
+            await ways[how](range(warm))
             began = time.perf_counter()
-            await ways[how]()
+            await ways[how](range(count))
             return {"seconds": time.perf_counter() - began}
 
     async def _one(self, number: int, keys: int) -> None:

@@ -89,11 +89,21 @@ class Speaker {
     return this.contender.prepare();
   }
 
-  async fill({ count, how = "lists", keys = 0, delay = 0, pause = 0, rate = 0 }) {
+  async fill({ count, how = "lists", keys = 0, delay = 0, pause = 0, rate = 0, warm = 0 }) {
+    const contender = this.contender;
+    await contender.open(how === "one by one" || how === "lists" ? 1 : CONNECTIONS);
+    await this.enqueue({ count: warm, how, keys, delay, pause, rate });
+    const began = monotonic();
+    await this.enqueue({ count, how, keys, delay, pause, rate });
+    const seconds = monotonic() - began;
+    await contender.close();
+    return { seconds };
+  }
+
+  async enqueue({ count, how, keys, delay, pause, rate }) {
     const contender = this.contender;
     const job = (number, at) => ({ number, at, key: keys ? `key ${number % keys}` : "" });
     const one = (number) => contender.enqueue(job(number, monotonic()));
-    await contender.open(how === "one by one" || how === "lists" ? 1 : CONNECTIONS);
     const began = monotonic();
     if (how === "one by one") {
       for (let number = 0; number < count; number++) {
@@ -121,9 +131,6 @@ class Speaker {
         await contender.enqueueAll(jobs, delay);
       }
     }
-    const seconds = monotonic() - began;
-    await contender.close();
-    return { seconds };
   }
 
   async finish() {

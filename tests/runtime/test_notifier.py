@@ -67,6 +67,25 @@ async def test_mark_made_while_its_like_is_on_the_way_is_sent_again(notifier: No
         await eventually(lambda: heard.count("q:a") == 2, description="the second notification")
 
 
+async def test_marks_that_come_soon_after_a_notification_gather(proxy: Proxy, schema: str, heard: list[str]) -> None:
+    link = Database(proxy.dsn, schema=schema).link("notifier")
+    notifier = Notifier(link, events=Events(), apart_seconds=3600)
+    async with running(notifier):
+        notifier.notify("q:first")
+        assert await notifier.flush(2)
+        notifier.notify("q:a")
+        assert not await notifier.flush(0.02)
+        notifier.notify("q:b")
+        assert not await notifier.flush(0.02)
+        assert notifier.sent == 1
+    notifier._next_at = 0.0  # an hour has passed
+    async with running(notifier):
+        assert await notifier.flush(2)
+        await eventually(lambda: len(heard) == 3, description="all notifications")
+    assert heard == ["q:first", "q:a", "q:b"]
+    await notifier.close_link()
+
+
 async def test_flush_without_marks_returns_at_once(notifier: Notifier) -> None:
     assert await notifier.flush(0.1)
 

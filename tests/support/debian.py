@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 #: Program, and the package that has it.
-NEEDED = {"pgbouncer": "pgbouncer"}
+NEEDED = {"chromium": "chromium", "pgbouncer": "pgbouncer"}
 
 
 def missing() -> list[str]:

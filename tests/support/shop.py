@@ -76,6 +76,17 @@ async def furnish(connection: Connection) -> dict[str, int]:
     ids["dead"] = await _dead(connection, type="email", error_message=f"ValueError: {IMAGE}", payload='{"to": "eve@example.com"}')
     ids["cancelled"] = await insert_job(connection, status="cancelled", error_message="cancelled by an operator")
     await _keys(connection, ids)
+    definition = {
+        "job": {"type": "report", "queue": "default", "payload": {}},
+        "timing": {"cron": "0 3 * * *", "timezone": "Europe/Berlin"}, "misfire": "one", "overlap": "allow",
+    }  # fmt: skip
+    await insert(connection, "schedules", name="nightly <b>", definition=json.dumps(definition))
+    told = {"last_run": now.isoformat(), "last_pass_at": now.isoformat(), "items": 2, "duration": 0.004}
+    for duty in ("promote", "rescue", "prune"):
+        await insert(
+            connection, "background_job_leases", job_name=duty, held_by_worker_id=str(RUNNER), lease_acquired_at=now,
+            heartbeat_at=now, token=1, metadata=json.dumps(told),
+        )  # fmt: skip
     await _metrics(connection, now)
     return ids
 

@@ -13,6 +13,8 @@
   };
   tellTimes(document);
 
+  document.querySelector(".menu [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+
   const box = document.querySelector("[data-tick-all]");
   if (box) {
     const boxes = () => [...document.querySelectorAll(`input[type=checkbox][name="${box.dataset.tickAll}"]`)].filter((one) => one.form === box.form);
@@ -33,6 +35,7 @@
   let source = null;
   let paused = false;
   let refusals = 0;
+  let away = 0;
   const show = (name, text) => { state.dataset.state = name; state.textContent = text; };
   // A reader who is in the middle of it must not lose the place: no change under the focus, or under selected text.
   const isBusy = () => {
@@ -50,14 +53,18 @@
     tellTimes(region);
     show("live", "live");
   };
-  const close = () => { source?.close(); source = null; };
+  const isBack = () => { clearTimeout(away); away = 0; };
+  const close = () => { isBack(); source?.close(); source = null; };
   const open = () => {
     close();
     if (paused || document.hidden) return;
     source = new EventSource(region.dataset.live);
     source.addEventListener("fragment", (event) => renew(event.data));
     source.addEventListener("trouble", (event) => show("trouble", event.data));
+    source.onopen = isBack;
     source.onerror = () => {
+      // A stream ends now and then, and the browser comes back within a second.
+      away ||= setTimeout(() => show("trouble", "not connected"), 5000);
       if (source?.readyState !== EventSource.CLOSED) return;
       close();
       show("trouble", "not connected");

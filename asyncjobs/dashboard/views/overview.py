@@ -1,5 +1,6 @@
 """The first page: how things are, and how attempts fared over time."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -18,25 +19,27 @@ WINDOWS: Final[Mapping[str, tuple[str, float, float]]] = {
     "7d": ("1 week", 604_800.0, 21_600.0),
     "30d": ("30 days", 2_592_000.0, 86_400.0),
 }
-_SERIES_SECONDS: Final = 15.0  # roll-ups are written twice a minute
+_HISTORY_SECONDS: Final = 15.0  # roll-ups are written twice a minute
 
 
 async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
     window, type = query.choice("window", list(WINDOWS)) or "1h", query.text("type")
-    history = await news.look(("history", window, type), partial(_history, admin, window, type), fresh_seconds=_SERIES_SECONDS)
-    glance = await admin.glance()
-    return {"glance": glance, "summary": glance.summary, "window": window, "windows": WINDOWS, "type": type, **history}
+    glance, drawn, types = await asyncio.gather(
+        admin.glance(),
+        news.look(("charts", window, type), partial(_drawn, admin, window, type), fresh_seconds=_HISTORY_SECONDS),
+        news.look(("types", window), partial(_types, admin, window), fresh_seconds=_HISTORY_SECONDS),
+    )
+    return {"glance": glance, "summary": glance.summary, "window": window, "windows": WINDOWS, "type": type, **drawn, **types}
 
 
-async def _history(admin: Admin, window: str, type: str | None) -> dict[str, Any]:
+async def _drawn(admin: Admin, window: str, type: str | None) -> dict[str, Any]:
     _, seconds, step = WINDOWS[window]
-    steps = await admin.series(type=type, window=seconds, step=step)
-    types = await admin.metrics(window=seconds)
-    return {
-        "charts": _charts(steps),
-        "types": sorted(types, key=lambda one: -one.attempts),
-        "attempts": sum(s.attempts for s in steps),
-    }
+    return {"charts": _charts(await admin.series(type=type, window=seconds, step=step))}
+
+
+async def _types(admin: Admin, window: str) -> dict[str, Any]:
+    _, seconds, _ = WINDOWS[window]
+    return {"types": sorted(await admin.metrics(window=seconds), key=lambda one: -one.attempts)}
 
 
 def _charts(steps: Sequence[Step]) -> list[charts.Chart]:

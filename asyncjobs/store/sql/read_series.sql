@@ -1,4 +1,4 @@
--- What attempts did, by steps of $2 seconds within the last $3: how they ended, and the histograms' buckets with their counts, summed over types.
+-- What attempts did, by steps of $2 seconds within the last $3: their counts, and the buckets of the histograms, over all types or of one.
 WITH found AS MATERIALIZED (
     SELECT pg_catalog.date_bin(pg_catalog.make_interval(secs => $2::float8), m.minute, timestamptz 'epoch') AS at,
         m.status, m.count, m.queue_time, m.run_time

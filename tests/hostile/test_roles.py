@@ -1,0 +1,178 @@
+"""The four roles of SECURITY.md: each does what it is for with the rights that are granted there, and no more."""
+
+import random
+import re
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from asyncjobs import AsyncJobs, Backoff, DatabaseUnavailable, DuplicateJob, JobContext
+from asyncjobs.store.database import quote_identifier
+
+SECURITY = (Path(__file__).parents[2] / ".github" / "SECURITY.md").read_text(encoding="utf-8")
+ROLES = ("migrator", "runner", "enqueuer", "viewer")
+SETUP, GRANTS = re.findall(r"```sql\n(.*?)```", SECURITY, re.DOTALL)
+
+
+class Roles:
+    """Roles of this test's own, whose names end in its database's."""
+
+    def __init__(self, dsn: str) -> None:
+        self.parts = urlsplit(dsn)
+        self.database = self.parts.path[1:]
+
+    def name(self, role: str) -> str:
+        return f"jobs_{role}_{self.database}"
+
+    def sql(self, text: str) -> str:
+        for role in ROLES:
+            text = text.replace(f"jobs_{role}", quote_identifier(self.name(role)))
+        return text.replace("DATABASE app", f"DATABASE {quote_identifier(self.database)}")
+
+    def dsn(self, role: str) -> str:
+        place = self.parts.netloc.rsplit("@", 1)[-1]
+        return urlunsplit(self.parts._replace(netloc=f"{self.name(role)}:secret@{place}"))
+
+
+@pytest.fixture
+async def roles(empty_dsn: str) -> AsyncGenerator[Roles]:
+    made = Roles(empty_dsn)
+    owner = await asyncpg.connect(empty_dsn)
+    await owner.execute(made.sql(SETUP))
+    for role in ROLES:
+        await owner.execute(f"ALTER ROLE {quote_identifier(made.name(role))} PASSWORD 'secret'")
+    await AsyncJobs(made.dsn("migrator")).migrate()
+    migrator = await asyncpg.connect(made.dsn("migrator"))
+    await migrator.execute(made.sql(GRANTS))
+    await migrator.close()
+    yield made
+    for role in ROLES:
+        await owner.execute(f"DROP OWNED BY {quote_identifier(made.name(role))}; DROP ROLE {quote_identifier(made.name(role))}")
+    await owner.close()
+
+
+class Shop:
+    """An app of one role's."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.jobs = AsyncJobs(dsn, poll_interval=0.2, metrics_interval=0.2, prune_interval=0.2)
+        self.breaker = self.jobs.circuit_breaker("mail", failure_threshold=1, counts=(OSError,))
+
+        @self.jobs.job("email", max_attempts=2, backoff=Backoff(0))
+        async def email(ctx: JobContext, n: int) -> int:
+            ctx.progress(0.5)
+            async with self.breaker:
+                return n if n > 0 else 1 // n
+
+        self.email = email
+        self.jobs.schedule("often", email.new(1), every=3600)
+
+    async def enqueue_in_every_way(self) -> None:
+        email, keyed, dedup = self.email, self.email.using(serialization_key="k"), self.email.using(dedup_key="d", delay=3600)
+        for one in (email, keyed, keyed, dedup, dedup, email.using(delay=3600), keyed.using(delay=3600)):
+            await one.enqueue(1)
+        await self.jobs.enqueue_many([email.new(2), keyed.new(2), dedup.using(on_duplicate="replace").new(2)])
+        with pytest.raises(DuplicateJob):
+            await dedup.using(on_duplicate="raise").enqueue(3)
+        theirs = await asyncpg.connect(self.dsn)
+        levels: tuple[Any, ...] = ("read_committed", "repeatable_read")
+        for level in levels:
+            async with theirs.transaction(isolation=level):
+                await email.using(connection=theirs).enqueue(4)
+                await keyed.using(connection=theirs).enqueue(4)
+        await email.using(connection=theirs, dedup_key=f"e{random.random()}").enqueue(5)
+        await theirs.close()
+
+    async def look_everywhere(self) -> None:
+        admin = self.jobs.admin
+        found = await admin.find(limit=100)
+        for job in found.jobs[:3]:
+            await admin.explain(job.id)
+        await admin.keys()
+        await admin.line("k")
+        for letter in (await admin.dead_letters()).letters:
+            await admin.dead_letter(letter.id)
+        for look in (admin.summary, admin.stats, admin.sample, admin.metrics, admin.largest, admin.leases, admin.runners,
+                     admin.schedules, admin.breakers, admin.pauses, admin.doctor):  # fmt: skip
+            await look()
+
+
+async def test_enqueuer_enqueues_and_reads_no_payload(roles: Roles) -> None:
+    shop = Shop(roles.dsn("enqueuer"))
+    async with shop.jobs:
+        await shop.enqueue_in_every_way()
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await shop.jobs.admin.find(type="email")
+    theirs = await asyncpg.connect(shop.dsn)
+    for forbidden in (
+        "SELECT payload FROM asyncjobs.jobs", "UPDATE asyncjobs.jobs SET priority = 0", "DELETE FROM asyncjobs.jobs",
+        "SELECT FROM asyncjobs.dead_letter_jobs", "CREATE TABLE asyncjobs.mine ()",
+    ):  # fmt: skip
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await theirs.execute(forbidden)
+    await theirs.close()
+
+
+async def test_runner_runs_and_its_operators_steer_without_any_ddl(roles: Roles) -> None:
+    shop = Shop(roles.dsn("runner"))
+    async with shop.jobs.runner():
+        await shop.enqueue_in_every_way()
+        dead = await (await shop.email.enqueue(0)).wait(timeout=10)
+        assert dead.status == "dead"
+        [letter] = (await shop.jobs.admin.dead_letters()).letters
+        requeued = await shop.jobs.admin.requeue(letter.id, by="me")
+        await shop.jobs.admin.acknowledge(letter.id, by="me")
+        await shop.email.handle(requeued.new_id or 0).wait(timeout=10)
+        for act in (shop.jobs.admin.pause, shop.jobs.admin.resume):
+            await act(type="email")
+            await act(queue="default")
+            await act(key="k")
+        await shop.jobs.admin.run_schedule("often")
+        await shop.jobs.admin.reset_breaker("mail")
+        await shop.jobs.admin.pause_key("k")
+        await shop.email.using(serialization_key="k").enqueue(1)
+        await shop.jobs.admin.purge_key("k")
+        await shop.jobs.admin.resume_key("k")
+        await shop.jobs.admin.retry(dead.id)
+        await shop.look_everywhere()
+    theirs = await asyncpg.connect(shop.dsn)
+    for forbidden in (
+        "TRUNCATE asyncjobs.jobs", "ALTER TABLE asyncjobs.jobs ADD COLUMN mine int", "DROP TABLE asyncjobs.jobs",
+        "DELETE FROM asyncjobs.migrations", "CREATE TABLE asyncjobs.mine ()", "DROP SCHEMA asyncjobs CASCADE",
+    ):  # fmt: skip
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await theirs.execute(forbidden)
+    await theirs.close()
+
+
+async def test_viewer_sees_everything_and_changes_nothing(roles: Roles) -> None:
+    owner = Shop(roles.dsn("runner"))
+    async with owner.jobs.runner():
+        await owner.enqueue_in_every_way()
+        await (await owner.email.enqueue(0)).wait(timeout=10)
+        shop = Shop(roles.dsn("viewer"))
+        async with shop.jobs:
+            await shop.look_everywhere()
+            for act in (shop.email.enqueue(1), shop.jobs.admin.cancel(1), shop.jobs.admin.pause(queue="default")):
+                with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError)):
+                    await act
+    theirs = await asyncpg.connect(shop.dsn)
+    await theirs.execute("SET default_transaction_read_only = off")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await theirs.execute("DELETE FROM asyncjobs.jobs")
+    await theirs.close()
+
+
+async def test_missing_right_is_named(roles: Roles) -> None:
+    migrator = await asyncpg.connect(roles.dsn("migrator"))
+    for role in ("runner", "enqueuer", "viewer"):
+        await migrator.execute(f"REVOKE USAGE ON SCHEMA asyncjobs FROM {quote_identifier(roles.name(role))}")
+        with pytest.raises(DatabaseUnavailable, match="cannot be used: permission denied for schema asyncjobs"):
+            async with AsyncJobs(roles.dsn(role)):
+                pass
+    await migrator.close()

@@ -1,0 +1,54 @@
+"""Very many jobs at once, for what has to stay cheap beside them."""
+
+from asyncjobs.store.database import Connection
+
+_FINISHED = """
+INSERT INTO asyncjobs.jobs (type, queue, status, payload, correlation_id, created_at, run_at, started_at, completed_at, attempts)
+SELECT 'type' || n % 20, 'default', 'completed', jsonb_build_object('number', n, 'to', 'user' || n || '@example.com'),
+    'trace' || n / 5, t.at, t.at, t.at, t.at, 1
+FROM generate_series(1, $1) AS n, (SELECT now() - interval '1 day' AS at) AS t
+"""
+
+_LIVE = """
+INSERT INTO asyncjobs.jobs (type, queue, status, payload, run_at, priority)
+SELECT 'type' || n % 20, 'queue' || n % 5, CASE n % 4 WHEN 0 THEN 'scheduled' WHEN 1 THEN 'failed' ELSE 'pending' END,
+    jsonb_build_object('number', n), now() + (n % 1000) * interval '1 minute', n % 7
+FROM generate_series(1, $1) AS n
+"""
+
+_WAITING = """
+INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, type, queue, payload)
+SELECT nextval('asyncjobs.jobs_id_seq'), nextval('asyncjobs.place_seq'), 'dest_' || n % greatest($1 / 20, 1), 'type' || n % 20,
+    'default', '{}' FROM generate_series(1, $1) AS n
+"""
+
+_DEAD = """
+WITH made AS (
+    INSERT INTO asyncjobs.jobs (type, queue, status, payload, completed_at, error_message, attempts)
+    SELECT 'type' || n % 20, 'default', 'dead', '{}', now() - n * interval '1 second', 'ValueError: number ' || n, 3
+    FROM generate_series(1, $1) AS n RETURNING id)
+SELECT asyncjobs.bury(array_agg(id)) FROM made
+"""
+
+# A million jobs in a week are five a minute of each of twenty types: as many buckets at most, and more in rows of hours and days.
+_METRICS = """
+INSERT INTO asyncjobs.job_metrics (job_type, status, minute, span, count, queue_seconds, run_seconds, queue_time, run_time)
+SELECT 'type' || t, s, at, span, 5 * filled, 1, 1, (SELECT jsonb_object_agg(200 + b * 2, 5) FROM generate_series(1, filled) AS b),
+    (SELECT jsonb_object_agg(250 + b * 2, 5) FROM generate_series(1, filled) AS b)
+FROM generate_series(1, $1) AS t, unnest(ARRAY['completed', 'failed']) AS s, (
+    SELECT date_trunc('minute', now()) - n * interval '1 minute' AS at, interval '1 minute' AS span, 5 AS filled
+    FROM generate_series(0, 119) AS n
+    UNION ALL
+    SELECT date_trunc('hour', now()) - n * interval '1 hour', '1 hour', 40 FROM generate_series(3, 168) AS n
+    UNION ALL
+    SELECT date_trunc('day', now()) - n * interval '1 day', '1 day', 60 FROM generate_series(8, 60) AS n) AS spans
+"""
+
+
+async def crowd(connection: Connection, *, finished: int, live: int = 0, waiting: int = 0, dead: int = 0, types: int = 0) -> None:
+    """Put so many jobs into the tables, as they would be; and roll-ups of so many types."""
+    for statement, count in ((_FINISHED, finished), (_LIVE, live), (_WAITING, waiting), (_DEAD, dead), (_METRICS, types)):
+        if count:
+            await connection.execute(statement.replace("$1", str(count)), timeout=900)
+    tables = ("jobs", "serialized_jobs", "job_metrics", "dead_letter_jobs")
+    await connection.execute(f"VACUUM (ANALYZE) {', '.join(f'asyncjobs.{table}' for table in tables)}", timeout=900)
