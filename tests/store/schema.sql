@@ -356,7 +356,7 @@ CREATE FUNCTION asyncjobs.add_metrics(_rows asyncjobs.job_metrics[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ae0e757b99664b4a
+-- body: 54905e3e9df46d25
 
 CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[], OUT blocked text[])
     RETURNS record
