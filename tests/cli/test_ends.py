@@ -52,7 +52,8 @@ def test_each_kind_of_error_has_its_code(error: BaseException, code: int) -> Non
 def test_a_message_of_many_lines_becomes_one() -> None:
     error = asyncpg.PostgresError("first\n  second\n\nthird")
     assert one_line(error)[0] == "the database refused: first second third"
-    assert one_line(errors.StateError("first\nsecond"))[0] == "first second"
+    assert one_line(ValueError("first\nsecond"))[0] == "ValueError: first second (--debug shows where)"
+    assert "\n" not in one_line(errors.StateError("first\nsecond"))[0]
 
 
 @pytest.mark.parametrize(("debug", "expected"), [((), False), (("--debug",), True)])
