@@ -87,6 +87,10 @@ SEEDS ?= 20
 simulate: $(DEV)  ## simulate runners on virtual time in worlds that fail: SEEDS=1000 of them
 	@PYTHONHASHSEED=0 $(RUN) -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
+.PHONY: simulate-mutants
+simulate-mutants: $(DEV)  ## break the protocols on purpose: does a simulated world notice? ARGS="--mutants=lease" for some of them
+	@PYTHONHASHSEED=0 $(RUN) -m tests.simulation --mutants= --seeds 200 $(ARGS)
+
 .PHONY: proof
 proof: $(DEV)  ## show the promises at full counts (long; goes on where it was stopped)
 	@$(RUN) -m pytest -m proof --resume -o faulthandler_timeout=1800 $(ARGS)

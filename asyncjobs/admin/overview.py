@@ -24,7 +24,7 @@ class Overview(Desk):
         """The unfinished jobs by queue, type and status.
 
         `served` is False for jobs that no live runner would take: a type without a handler anywhere, a queue that nobody serves.
-        They wait until a runner that knows them comes.
+        They wait until a runner that knows them comes. How far lanes are used: see `summary()`.
         """
         return await self._do("stats", overview.stats)
 

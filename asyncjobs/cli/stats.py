@@ -54,8 +54,8 @@ def _counts(counts: Sequence[Count]) -> str:
 
 
 def _lanes(lanes: Sequence[LaneUse]) -> str:
-    rows = [(one.queue, one.lane or "(general)", one.runner_id, one.slots, one.in_use) for one in lanes]
-    return screen.table(("queue", "lane", "runner", "slots", "in use"), rows)
+    rows = [(one.queue, one.lane or "(general)", one.runner_id, one.slots, one.in_use, f"{one.utilisation:.0%}") for one in lanes]
+    return screen.table(("queue", "lane", "runner", "slots", "in use", "utilisation"), rows)
 
 
 def _metrics(metrics: Sequence[TypeMetrics]) -> str:

@@ -7,8 +7,9 @@
 4. Write the outcomes; what was cancelled goes back to pending at once, with its attempt. A database that is away is given what
    is left of the grace to come back.
 5. End the duties and give up their leases; one successor is woken. Roll up what was counted.
-6. Take the runner's row away, so that nobody has to find out. If handlers ignored their cancellation the row stays: their jobs
-   are not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
+6. Take the runner's row away, so that nobody has to find out. A database that is slow has what is left of the grace for this,
+   too, five seconds at most; one that is known to be away has not. If handlers ignored their cancellation the row stays: their
+   jobs are not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
 
 Handlers that ignored their cancellation are abandoned: neither `asyncio.run` nor the interpreter's exit waits for them.
 """
@@ -35,6 +36,9 @@ from asyncjobs.telemetry.events import DatabaseFailed, RunnerStopped
 _AFTER_GRACE_SECONDS: Final = 0.75
 _CANCEL_SECONDS: Final = 0.3
 _LEAVE_SECONDS: Final = 0.2
+#: For leaving, of a grace that nobody needs any more. Where a statement took longer than a fifth of a second, row and leases
+#: were left to expire: the next runner did the duties ten seconds later, and the row was there for `runner_timeout`.
+_LEAVE_WITHIN_GRACE_SECONDS: Final = 5.0
 
 
 class Stopping:
@@ -108,7 +112,8 @@ class Stopping:
         self._duties.drain()
         try:
             all_ended = await self._wait_grace(grace)
-            at_least_until = time.monotonic() + _AFTER_GRACE_SECONDS - _LEAVE_SECONDS
+            ends_at = time.monotonic() + _AFTER_GRACE_SECONDS
+            at_least_until = ends_at - _LEAVE_SECONDS
             if not all_ended:
                 self._attempts.cancel_all("shutdown")
                 await self._attempts.wait_ended(_CANCEL_SECONDS)
@@ -117,7 +122,8 @@ class Stopping:
                 self._close_resources(at_least_until, grace_ends_at=began + grace),
             )
             abandoned = sorted({*self._attempts.ids, *self._settler.ids, *self._acker.unwritten_ids})
-            await self._leave(stays=bool(abandoned) or not self._acker.is_idle)
+            stays = bool(abandoned) or not self._acker.is_idle
+            await self._leave(stays=stays, at_least_until=ends_at, grace_ends_at=began + grace)
         finally:
             self._attempts.abandon()
             self._let_go()
@@ -168,25 +174,39 @@ class Stopping:
             for task in tasks:
                 task.cancel()
 
-    async def _leave(self, *, stays: bool) -> None:
+    async def _leave(self, *, stays: bool, at_least_until: float, grace_ends_at: float) -> None:
         self._end_services()
+        now = time.monotonic()
+        at_least = max(at_least_until - now, _LEAVE_SECONDS)
+        of_grace = 0.0 if self._opened.is_silent else min(grace_ends_at - now, _LEAVE_WITHIN_GRACE_SECONDS)
+        leaving = asyncio.create_task(self._left(max(at_least, of_grace), stays=stays), name="asyncjobs leave")
         try:
-            async with asyncio.timeout(_LEAVE_SECONDS):
-                kept = await self._duties.end(_LEAVE_SECONDS / 4)
-                await asyncio.gather(
-                    self._heartbeat.stop(timeout_seconds=_LEAVE_SECONDS),
-                    self._take_row_away(stays=stays, kept=kept),
-                    self._write_metrics(),
-                )
-        except (TimeoutError, OSError):
+            await asyncio.wait({leaving}, timeout=at_least)
+            if not leaving.done():
+                await self._wait_unless_hurried(asyncio.wait({leaving}))
+        finally:
+            leaving.cancel()
+        await asyncio.wait({leaving})
+        if leaving.cancelled() or isinstance(leaving.exception(), (TimeoutError, OSError)):
             self._opened.is_silent = True  # others find out by the beat that stopped
+        else:
+            leaving.result()
 
-    async def _write_metrics(self) -> None:
+    async def _left(self, seconds: float, *, stays: bool) -> None:
+        async with asyncio.timeout(seconds):
+            kept = await self._duties.end(_LEAVE_SECONDS / 4)
+            await asyncio.gather(
+                self._heartbeat.stop(timeout_seconds=seconds),
+                self._take_row_away(seconds, stays=stays, kept=kept),
+                self._write_metrics(seconds),
+            )
+
+    async def _write_metrics(self, seconds: float) -> None:
         with suppress(Exception):  # the next roll-up is somebody else's: what cannot be written in time is not counted
-            await self._metrics.write(timeout=_LEAVE_SECONDS)
+            await self._metrics.write(timeout=seconds)
 
-    async def _take_row_away(self, *, stays: bool, kept: Sequence[str]) -> None:
+    async def _take_row_away(self, seconds: float, *, stays: bool, kept: Sequence[str]) -> None:
         try:
-            await self._duties.leave(self._runner_id(), kept=kept, stays=stays, timeout=_LEAVE_SECONDS)
+            await self._duties.leave(self._runner_id(), kept=kept, stays=stays, timeout=seconds)
         except Exception as error:  # noqa: BLE001 - the row that stays is found by the others
             self._opened.events.emit(DatabaseFailed(during="leave", error=error))

@@ -38,11 +38,11 @@ class LaneUse(msgspec.Struct, frozen=True):
     slots: int
     in_use: int
     ahead: int = 0  # claimed ahead, waiting for a slot
+    utilisation: float = 0.0  # running jobs per slot: 1.0 when all are taken, more when they take general slots, too
 
-    @property
-    def utilisation(self) -> float:
-        """Running jobs per slot: 1.0 when the slots are all taken, more when they take general slots, too."""
-        return self.in_use / self.slots if self.slots else float(self.in_use > 0)
+    def __post_init__(self) -> None:
+        use = self.in_use / self.slots if self.slots else float(self.in_use > 0)
+        msgspec.structs.force_setattr(self, "utilisation", use)
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,12 +79,12 @@ async def test_a_service_that_fails_is_left_alone_by_all_and_asked_by_one(
         assert any(row["snoozes"] == 0 for row in letters)
         assert len(parcels) >= COUNT / 2
 
-        back_at = time.time()
         post.service.touch()
+        back_at = time.time()
         await eventually(lambda: are_done(connection), description="all are completed", timeout=40)
         failed = post.calls(good=False)
         assert post.calls(good=True)[0] - max(failed[-1], back_at) < OPEN_SECONDS + 10, "one window, and a busy machine"
-        assert [at for at in failed if at > back_at + 0.1] == []
+        assert [at for at in failed if at > back_at] == []
         # No attempt was spent without a call.
         assert await connection.fetchval("SELECT sum(attempts) FROM asyncjobs.jobs") == len(failed) + 2 * COUNT
         assert not await is_open(connection)

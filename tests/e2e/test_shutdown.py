@@ -290,3 +290,28 @@ async def test_stop_while_the_database_restarts_its_connections_still_gives_back
         proxy.reset()
     assert await rows(connection) == [("pending", 0, True)]
     assert len(recorder.of(DatabaseFailed)) <= 2
+
+
+@pytest.mark.parametrize("hurried", [False, True], ids=["within the grace", "stopped twice"])
+async def test_slow_database_has_what_is_left_of_the_grace_to_see_the_runner_off(
+    proxy: Proxy, database: Database, connection: Connection, recorder: Recorder, *, hurried: bool
+) -> None:
+    jobs = AsyncJobs(proxy.dsn, schema=database.schema)
+
+    @jobs.job("short")
+    async def short() -> None: ...
+
+    async with jobs.runner(grace=60) as runner:
+        await (await short.enqueue()).wait(timeout=20)
+        await eventually(runner.duties.leader.held, description="it does duties")
+        proxy.delay(2.0 if hurried else 0.4)
+        stop = asyncio.create_task(runner.stop())
+        if hurried:
+            await asyncio.sleep(0)
+            await runner.stop()
+        await stop
+        proxy.heal()
+    assert len(recorder.of(RunnerStopped)) == 1
+    left = await connection.fetchval("SELECT count(*) FROM asyncjobs.runners")
+    leases = await connection.fetchval("SELECT count(*) FROM asyncjobs.background_job_leases WHERE held_by_worker_id <> 'none'")
+    assert (left, leases > 0) == ((1, True) if hurried else (0, False))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from asyncjobs.model.breaker import Circuit
+from asyncjobs.model.breaker import Circuit, Policy, Reset
 from asyncjobs.store import breakers as store
 from asyncjobs.store.database import Database
-from tests.support.breakers import World, breaking
+from tests.support.breakers import Process, World, breaking
 from tests.support.eventually import eventually
 
 
@@ -70,3 +70,28 @@ async def test_a_breaker_that_an_operator_moved_is_told_to_all(world: World, mon
     one.breakers.moved(service, moved)
     assert len(told) == 1
     assert one.state == ("open" if service == "mail" else "closed")
+
+
+async def test_who_waits_for_a_breaker_learns_by_looking_what_no_notification_told(world: World) -> None:
+    one, two, told = world.start(), world.start(), list[int | None]()
+    two.breakers.watch(lambda _: told.append(two.free))
+    await two.call()
+    assert [await one.call("failed"), await one.call("failed")] == ["failed", "failed"]
+    await two.looked()
+    await two.looked()  # it is not used any more, and it is not closed
+    assert (two.state, told) == ("open", [0])
+    world.notifies = False
+    link = world.database.link("test")
+    one.breakers.moved("mail", await store.happen(link, Reset(), one.policy))
+    await link.close()
+    await world.advance(11)
+    await eventually(lambda: told == [0, None], description="within an interval, without a call")
+    assert two.state == "closed"
+
+
+@pytest.mark.parametrize(("hears", "seconds"), [(True, 5.0), (False, 1.0)])
+async def test_where_no_notification_arrives_it_looks_more_often(world: World, *, hears: bool, seconds: float) -> None:
+    one = Process(world, Policy(service="mail"), look_seconds=None)
+    world.processes.append(one)
+    one.breakers.watch(lambda _: None, hears=lambda: hears)
+    assert one.breakers._seconds == seconds

@@ -1,10 +1,14 @@
 """The application of a simulated process: jobs that do as their payload says, a duty, a schedule."""
 
 import asyncio
+from typing import Final
 
 from asyncjobs import AsyncJobs, Backoff, Dead, DutyContext, JobContext, Queue, Snooze
 from tests.simulation.course import Course
 from tests.simulation.process import Process
+
+RUNNER_TIMEOUT: Final = 9.0
+LEASE_EXPIRY: Final = 6.0
 
 
 class HandlerError(Exception):
@@ -15,7 +19,7 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
     """The app of this process; `passes` is where its duty is noted."""
     jobs = AsyncJobs(
         "postgresql://simulated/world", queues=[Queue("default", concurrency=course.concurrency), Queue("side", concurrency=2)],
-        heartbeat=3, runner_timeout=9, lease_expiry=6, lease_renew=2, lease_trust=4, lease_observe=5,
+        heartbeat=3, runner_timeout=RUNNER_TIMEOUT, lease_expiry=LEASE_EXPIRY, lease_renew=2, lease_trust=4, lease_observe=5,
         metrics_interval=60, grace=3, **course.settings,
     )  # fmt: skip
 
@@ -26,6 +30,8 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
             raise HandlerError(number)
         if what == "die":
             return Dead("it was to die")  # type: ignore[return-value]
+        if what == "complete":
+            await _complete_here(process, ctx)
         if what == "snooze" and ctx.job.snoozes < 2:
             return Snooze(0.5)  # type: ignore[return-value]
         return number
@@ -52,6 +58,16 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
                 done.ended_at = process.world.now
 
     return jobs
+
+
+async def _complete_here(process: Process, ctx: JobContext) -> None:
+    """Complete the job in a transaction of the handler's own."""
+    connection = await process.world.connect(process, "application", 5.0)
+    try:
+        async with connection.transaction():
+            await ctx.complete(connection)
+    finally:
+        connection.terminate()
 
 
 class Pass:

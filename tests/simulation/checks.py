@@ -22,7 +22,8 @@ def violations(server: Server, recorder: Recorder, client: Client, passes: list[
     """Everything that is wrong, in words."""
     return [
         *_tables(server), *_events(server, recorder), *_lost(server, client), *_twice(server), *_passes(passes),
-        *_beside(recorder, home), *_fenced(recorder), *_moves(server, client),
+        *_beside(recorder, home), *_fenced(recorder), *moves(server, client),
+        *_halted(server, client),
     ]  # fmt: skip
 
 
@@ -71,7 +72,7 @@ def _fenced(recorder: Recorder) -> list[str]:
 
 
 def _is_unseen(process: Process, since: float, until: float) -> bool:
-    return any(begins <= until and ends >= since for begins, ends in process.unseen)
+    return any(begins <= until and ends > since for begins, ends in process.unseen)
 
 
 def _lost(server: Server, client: Client) -> list[str]:
@@ -105,10 +106,10 @@ def _passes(passes: list[Pass]) -> list[str]:
 
 
 def _was_unseen(*both: Pass) -> bool:
-    return any(_is_unseen(one.process, one.began_at - 1.0, one.ended_at or one.began_at) for one in both)
+    return any(_is_unseen(one.process, one.began_at, one.ended_at or one.began_at) for one in both)
 
 
-def _moves(server: Server, client: Client) -> list[str]:
+def moves(server: Server, client: Client) -> list[str]:
     """Changes of a job's status that no rule allows, by what the server noted of each."""
     found: list[str] = []
     for row in server.fetch("SELECT * FROM asyncjobs.simulated_moves ORDER BY number"):
@@ -124,9 +125,21 @@ def _moves(server: Server, client: Client) -> list[str]:
             is_refund = row["is_now"] == "scheduled" or (row["is_now"] in {"pending", "paused"} and counted)
             if counted != (-1 if is_refund else 0):
                 found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")
-        elif row["was"] in FINAL and row["is_now"] not in FINAL and row["job_id"] not in client.retried:
-            found.append(f"P1: {what}, and nobody started it over")
+        elif row["was"] in FINAL and row["job_id"] not in client.retried:
+            found.append(f"P2: {what}, and nobody started it over")
+        elif row["is_now"] == "completed":
+            found.append(f"P2: {what}, which no attempt of it can have done")
     return found
+
+
+def _halted(server: Server, client: Client) -> list[str]:
+    """Jobs that died without halting their key, although they had to: nobody had to let it go."""
+    dead = server.fetch(
+        "SELECT id FROM asyncjobs.jobs WHERE type = 'halting' AND status = 'dead' AND serialization_key IS NOT NULL"
+    )
+    return [
+        f"P3: the key of job {row[0]} went on after its death" for row in dead if row[0] not in client.released | client.retried
+    ]
 
 
 def untimely(server: Server, recorder: Recorder, client: Client) -> list[str]:

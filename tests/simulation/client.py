@@ -25,6 +25,7 @@ class Client:
         self.accepted: dict[int, list[int]] = {}  # number -> ids that the enqueue said
         self.due: dict[int, float] = {}  # id -> when it was accepted and due
         self.retried: set[int] = set()  # ids that an operator started over, perhaps
+        self.released: set[int] = set()  # heads that halted their keys, before these were let go
         self.is_done = False
         self._course = course
         self._number = 0
@@ -47,8 +48,12 @@ class Client:
         await self._clear_up()
 
     async def _go(self, way: Callable[[], Awaitable[None]]) -> None:
-        with contextlib.suppress(*_ERRORS):
+        try:
             await way()
+        except _ERRORS as error:
+            self.process.world.trace("failed", self.process.name, type(error).__name__)
+            if self._course.is_calm:
+                self.process.world.violations.append(f"P1: an enqueue failed where nothing does: {error!r}")
 
     async def _clear_up(self) -> None:
         """Nothing stays paused, or halted."""
@@ -59,6 +64,7 @@ class Client:
                     await self.jobs.admin.resume(**{pause.kind: pause.name})
                 for key in await self.jobs.admin.keys() if "halt" in self._course.ways else ():
                     if key.halted_at is not None:
+                        self.released.add(key.head_id)
                         await self.jobs.admin.release_key(key.key)
             await asyncio.sleep(4.0 if {"pause", "halt"} & set(self._course.ways) else 1000.0)
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
@@ -18,6 +18,8 @@ from asyncjobs.store.database import Database
 if TYPE_CHECKING:
     from tests.simulation.process import Process
     from tests.simulation.world import World
+
+_ROUTINE: Final = ("beat_with_leases", "promote", "look_at_", "keepalive", "listen", "sweep_keys", "send_notifications", "list_")
 
 Work = Callable[[Any], Awaitable[Any]]
 
@@ -48,6 +50,7 @@ class Connection:
         self.pid = world.number()
         self.session: Any = None  # the real one
         self.call: Call | None = None  # whose answer is awaited
+        self.carries = True  # whether that call is about jobs, and not what is made all the time by who has nothing to do
         self.outstanding: Call | None = None  # that the server is not done with
         self.last: Call | None = None
         self.heard_at = 0.0
@@ -71,8 +74,10 @@ class Connection:
         return self.pid
 
     async def fetch(self, sql: str, *args: Any, timeout: float | None = None) -> Any:
+        name = _name_of(sql)
+        self.carries = not name.startswith(_ROUTINE) and (name != "finish" or bool(args[1]))
         args = tuple("1ms" if arg == "50ms" else arg for arg in args)  # lock time-outs: nobody else moves meanwhile
-        return await self._send(_name_of(sql), lambda session: session.fetch(sql, *args), timeout)
+        return await self._send(name, lambda session: session.fetch(sql, *args), timeout)
 
     async def fetchrow(self, sql: str, *args: Any, timeout: float | None = None) -> Any:
         return await self._send(_name_of(sql), lambda session: session.fetchrow(sql, *args), timeout)

@@ -14,7 +14,7 @@ STRIKES: Final = ("freeze", "freeze at the answer", "lose the answer", "lose the
 #: What clients do.
 WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup", "cancel", "halt", "pause", "retry")
 _CALM_WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup")
-_PLANS: Final = (("fail", "ok"), ("fail",), ("die",), ("snooze",), ("fail", "snooze"))
+_PLANS: Final = (("fail", "ok"), ("fail",), ("die",), ("snooze",), ("fail", "snooze"), ("complete",))
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +54,8 @@ def draw(seed: int) -> Course:
 
 def _calm(random: Random) -> Course:
     return Course(
-        runners=random.choice([1, 2, 3]), seconds=8.0, jobs=20, faults=(), fault_every=1.0, strikes=(), strike_odds=0.0,
-        freezes=(1.0,), break_odds=0.0, slow_odds=0.0, late_odds=0.0, gate_odds=random.choice([0.0, 0.1, 0.3]),
+        runners=random.choice([1, 2, 3]), seconds=5.0, jobs=24, faults=(), fault_every=1.0, strikes=(), strike_odds=0.0,
+        freezes=(1.0,), break_odds=0.0, slow_odds=0.0, late_odds=0.0, gate_odds=random.choice([0.0, 0.3, 0.6]),
         ways=_some(random, _CALM_WAYS), plans=(("ok",), ("ok",), *_some(random, _PLANS)), keys=random.choice(["a", "ab", "abc"]),
         durations=random.choice([(0.0,), (0.0, 0.01, 0.3)]), concurrency=40, has_schedule=False,
         settings={"poll_interval": 60, "sweep_interval": 60, "promote_interval": 60, "listener_keepalive": 30},
@@ -66,10 +66,10 @@ def _stormy(random: Random) -> Course:
     return Course(
         runners=random.choice([2, 2, 3]), seconds=random.choice([6.0, 10.0, 16.0]), jobs=random.choice([10, 15, 20]),
         faults=_some(random, FAULTS), fault_every=random.choice([1.5, 3.0, 6.0]),
-        strikes=_some(random, STRIKES), strike_odds=random.choice([0.0, 0.004, 0.02]),
-        freezes=random.choice([(1.0, 6.0), (11.0, 20.0), (1.0, 11.0, 20.0)]),
+        strikes=_some(random, STRIKES), strike_odds=random.choice([0.0, 0.01, 0.03]),
+        freezes=random.choice([(1.0, 10.5), (11.0, 20.0), (1.0, 10.5, 20.0)]),
         break_odds=random.choice([0.0, 0.004, 0.015]), slow_odds=random.choice([0.0, 0.01, 0.03]),
-        late_odds=random.choice([0.0, 0.05, 0.3]), gate_odds=random.choice([0.0, 0.0, 0.05, 0.2]),
+        late_odds=random.choice([0.0, 0.05, 0.3]), gate_odds=random.choice([0.0, 0.0, 0.1, 0.4]),
         ways=_some(random, WAYS), plans=(("ok",), *_some(random, _PLANS)), keys=random.choice(["a", "ab", "abc"]),
         durations=random.choice([(0.0,), (0.0, 0.3, 1.0), (0.0, 0.01, 0.3, 3.0)]), concurrency=random.choice([1, 3, 3]),
         has_schedule=random.random() < 0.4,

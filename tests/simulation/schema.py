@@ -3,7 +3,7 @@
 * `asyncjobs.clock()` is a setting that travels with each statement. Every lock time-out is 1 ms: see `world.py`.
 * Before each statement of every PL/pgSQL function there is a gate. A call may be told to wait at its n-th gate, as if the server
   had taken its time there, while others go on: what two transactions do to each other shows only between their statements.
-* `simulated_moves` keeps every change of a job's status, with what `checks.py` has to know about it.
+* `simulated_moves` keeps every writing of a job's status, with what `checks.py` has to know about it.
 """
 
 import re
@@ -55,7 +55,7 @@ BEGIN
 END $$;
 
 CREATE TRIGGER simulated_move AFTER UPDATE OF status ON asyncjobs.jobs
-    FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION asyncjobs.simulated_move();
+    FOR EACH ROW EXECUTE FUNCTION asyncjobs.simulated_move();
 """
 _LOCK_TIMEOUT: Final = re.compile(r"(lock_timeout'?(?:,| TO| =) ')[0-9]+m?s(')")
 _GATE: Final = "IF current_setting('simulated.gate') <> '' AND asyncjobs.simulated_gate() THEN END IF; "

@@ -20,7 +20,7 @@ from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.telemetry.events import AttemptStarted, ClaimWasLost, Event, Events, ServicePassFailed
 from asyncjobs.testing import Recorder
 from tests.simulation.app import HandlerError, Pass, make_app
-from tests.simulation.checks import untimely, violations
+from tests.simulation.checks import moves, untimely, violations
 from tests.simulation.client import Client
 from tests.simulation.patches import simulated
 from tests.simulation.process import Process
@@ -28,7 +28,7 @@ from tests.simulation.server import Server
 from tests.simulation.strikes import Strikes
 from tests.simulation.world import World
 
-_PEACE_SECONDS: Final = 240.0
+_PEACE_SECONDS: Final = 150.0
 _PROBES: Final = 3
 _PROMPT_SECONDS: Final = 1.5
 _STOP_SECONDS: Final = 4.2
@@ -190,6 +190,8 @@ class _Simulation:
         self._plan_fault()
         world.run(self.course.seconds)
         self._make_peace()
+        if moves(world.server, self.client):  # said once more by the checks
+            return
         if not world.run(_PEACE_SECONDS, until=self._is_quiet):
             rows = world.server.fetch(
                 "SELECT id, status FROM asyncjobs.jobs WHERE completed_at IS NULL AND type <> 'tick' ORDER BY id LIMIT 5"

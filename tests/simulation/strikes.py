@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from tests.simulation.connection import Call
     from tests.simulation.world import World
 
-#: Statements that are made all the time by who has nothing to do.
-_IDLE: Final = ("finish", "beat_with_leases", "promote", "look_at_", "keepalive", "listen", "sweep_keys")
+#: How much more often what is about jobs is struck than routine.
 _RARE: Final = 5.0
 
 
@@ -29,8 +28,8 @@ class Strikes:
     def strike(self, call: "Call") -> float:
         """Perhaps something happens to it, now or with its answer. For how long it is held up on its way."""
         world, course = self._world, self._course
-        is_idle = call.name == "finish" or (call.name != "finish_one" and call.name.startswith(_IDLE[1:]))
-        if not course.strikes or world.random.random() >= course.strike_odds * (1.0 if is_idle else _RARE):
+        odds = course.strike_odds * (_RARE if call.connection.carries else 1.0)
+        if not course.strikes or world.random.random() >= odds:
             return 0.0
         process = call.connection.process
         if not process.is_supervised:

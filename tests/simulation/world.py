@@ -29,7 +29,7 @@ from tests.simulation.strikes import Strikes
 _IDLE_SECONDS: Final = 4.0
 _START: Final = 1000.0
 #: How long a call may wait between two of its statements.
-_GATED_SECONDS: Final = (0.0005, 0.005, 0.02, 0.1)
+_GATED_SECONDS: Final = (0.0005, 0.005, 0.05, 0.3)
 
 
 class World:
@@ -235,7 +235,7 @@ class World:
             connection.session = self.server.take(connection.role)
         self.calls += 1
         self.server.set_clock(self.now + self.clock_step)
-        gate = self._close_gate()
+        gate = self._close_gate(call)
         call.task = self.server.begin(connection.session, call.work, gate=gate)
         if self.server.drive(connection.session, call.task):
             self._open_gate(gate)
@@ -247,13 +247,13 @@ class World:
             self.plan(self.random.choice(_GATED_SECONDS), lambda: self._open_gate(gate))
         return None
 
-    def _close_gate(self) -> str:
+    def _close_gate(self, call: Call) -> str:
         """Perhaps the call is to wait at a gate: after how many, and at which."""
-        if not self.has_gates or self.random.random() >= self.course.gate_odds:
+        if not self.has_gates or self.random.random() >= self.course.gate_odds * (1.0 if call.connection.carries else 0.1):
             return ""
         number = self.number()
         self.server.close_gate(number)
-        return f"{int(self.random.expovariate(0.2))} {number}"
+        return f"{self.random.randrange(20 if call.name.startswith('finish') else 8)} {number}"
 
     def _open_gate(self, gate: str) -> None:
         if gate:
@@ -278,6 +278,8 @@ class World:
         result = None if error is not None or task.cancelled() else task.result()
         summary = type(error).__name__ if error is not None else _size(result)
         self.trace(connection.process.name, connection.role, call.name, summary, "abandoned" if call.is_abandoned else "")
+        if isinstance(error, asyncpg.DeadlockDetectedError):
+            self.violations.append(f"locks: {call.name} of {connection.process.name} met a deadlock")
         self._note_transaction(call, error)
         self._tell(call)
         self._settle(call)

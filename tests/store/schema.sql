@@ -352,6 +352,12 @@ CREATE FUNCTION asyncjobs.add_histograms(jsonb, jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b12d08baba3ec9a4
 
+CREATE FUNCTION asyncjobs.add_metrics(_rows asyncjobs.job_metrics[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 54905e3e9df46d25
+
 CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[], OUT blocked text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -633,7 +639,7 @@ CREATE FUNCTION asyncjobs.fold_oldest(_from interval, _unit text, _to interval, 
     RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9aae0c8f7d7d58cd
+-- body: bbb523f13035ccee
 
 CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_token bigint)
     RETURNS TABLE(id bigint, queue text)
@@ -901,7 +907,7 @@ CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bb52275e1d0ff190
+-- body: b156c1f3214cac91
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer

@@ -28,22 +28,29 @@ $$;
 CREATE AGGREGATE asyncjobs.sum_histograms(jsonb) (
     SFUNC = asyncjobs.add_histograms, STYPE = jsonb, INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = SAFE);
 
--- Add what a runner counted, an array of objects, to the rows of this minute. Rows are taken in the order of their keys: runners that roll up at the same
--- time wait for each other, and never in a circle.
-CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- Add these rows to what there is of their spans. They are taken in the order of their keys: runners that roll up at the same time wait
+-- for each other, and never in a circle.
+CREATE FUNCTION asyncjobs.add_metrics(_rows asyncjobs.job_metrics[]) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    INSERT INTO asyncjobs.job_metrics AS m (job_type, status, minute, count, queue_seconds, run_seconds, queue_time, run_time)
-    SELECT c.job_type, c.status, date_trunc('minute', asyncjobs.clock(), 'UTC'), c.count, c.queue_seconds, c.run_seconds, c.queue_time,
-        c.run_time
-    FROM jsonb_to_recordset(_tallies)
-        AS c(job_type text, status text, count bigint, queue_seconds float8, run_seconds float8, queue_time jsonb, run_time jsonb)
-    ORDER BY c.job_type, c.status
+    INSERT INTO asyncjobs.job_metrics AS m (job_type, status, minute, span, count, queue_seconds, run_seconds, queue_time, run_time)
+    SELECT r.job_type, r.status, r.minute, r.span, r.count, r.queue_seconds, r.run_seconds, r.queue_time, r.run_time
+    FROM unnest(_rows) AS r ORDER BY r.span, r.minute, r.job_type, r.status
     ON CONFLICT (span, minute, job_type, status) DO UPDATE SET
         count = m.count + excluded.count,
         queue_seconds = m.queue_seconds + excluded.queue_seconds,
         run_seconds = m.run_seconds + excluded.run_seconds,
         queue_time = asyncjobs.add_histograms(m.queue_time, excluded.queue_time),
         run_time = asyncjobs.add_histograms(m.run_time, excluded.run_time);
+END $$;
+
+-- Add what a runner counted, an array of objects, to the rows of this minute.
+CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM asyncjobs.add_metrics(ARRAY(
+        SELECT ROW(c.job_type, c.status, date_trunc('minute', asyncjobs.clock(), 'UTC'), interval '1 minute', c.count, c.queue_seconds,
+            c.run_seconds, c.queue_time, c.run_time)::asyncjobs.job_metrics
+        FROM jsonb_to_recordset(_tallies)
+            AS c(job_type text, status text, count bigint, queue_seconds float8, run_seconds float8, queue_time jsonb, run_time jsonb)));
 END $$;
 
 -- Make one row of the rows of an hour's minutes, and of a day's hours, the oldest first: one hour and one day a call. Rows that
@@ -71,6 +78,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _start timestamptz;
     _rows integer;
+    _sums asyncjobs.job_metrics[];
 BEGIN
     SELECT date_trunc(_unit, min(m.minute), 'UTC') INTO _start FROM asyncjobs.job_metrics AS m WHERE m.span = _from;
     IF _start IS NULL OR _start >= _before THEN
@@ -79,18 +87,15 @@ BEGIN
     WITH gone AS (
         DELETE FROM asyncjobs.job_metrics AS m WHERE m.span = _from AND m.minute >= _start AND m.minute < _start + _to
         RETURNING m.job_type, m.status, m.count, m.queue_seconds, m.run_seconds, m.queue_time, m.run_time),
-    made AS (
-        INSERT INTO asyncjobs.job_metrics AS m (job_type, status, minute, span, count, queue_seconds, run_seconds, queue_time, run_time)
-        SELECT g.job_type, g.status, _start, _to, sum(g.count), sum(g.queue_seconds), sum(g.run_seconds),
-            asyncjobs.sum_histograms(g.queue_time), asyncjobs.sum_histograms(g.run_time)
-        FROM gone AS g GROUP BY g.job_type, g.status ORDER BY g.job_type, g.status
-        ON CONFLICT (span, minute, job_type, status) DO UPDATE SET
-            count = m.count + excluded.count,
-            queue_seconds = m.queue_seconds + excluded.queue_seconds,
-            run_seconds = m.run_seconds + excluded.run_seconds,
-            queue_time = asyncjobs.add_histograms(m.queue_time, excluded.queue_time),
-            run_time = asyncjobs.add_histograms(m.run_time, excluded.run_time))
-    SELECT count(1) INTO _rows FROM gone;
+    sums AS (
+        SELECT g.job_type, g.status, count(1) AS rows, sum(g.count)::bigint AS count, sum(g.queue_seconds) AS queue_seconds,
+            sum(g.run_seconds) AS run_seconds, asyncjobs.sum_histograms(g.queue_time) AS queue_time,
+            asyncjobs.sum_histograms(g.run_time) AS run_time
+        FROM gone AS g GROUP BY g.job_type, g.status)
+    SELECT sum(s.rows), array_agg(ROW(s.job_type, s.status, _start, _to, s.count, s.queue_seconds, s.run_seconds, s.queue_time,
+        s.run_time)::asyncjobs.job_metrics)
+    INTO _rows, _sums FROM sums AS s;
+    PERFORM asyncjobs.add_metrics(_sums);
     RETURN _rows;
 END $$;
 
