@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -13,6 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from asyncjobs import AsyncJobs, JobContext
 from asyncjobs.errors import ClaimLost
+from asyncjobs.runtime.acker import Acker
+from asyncjobs.store import jobs as stored
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptEnded, ClaimWasLost, OutcomeWritten
 from asyncjobs.testing import Recorder
@@ -231,9 +234,20 @@ async def test_job_that_is_not_the_attempts_any_more_cannot_be_completed(
 
 
 async def test_reconciliation_leaves_a_job_alone_whose_transaction_is_open(
-    database: Database, recorder: Recorder, held: list[Any]
+    jobs: AsyncJobs, recorder: Recorder, held: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = AsyncJobs(database.dsn, schema=database.schema, heartbeat=0.1, runner_timeout=0.4)
+    reconciled = asyncio.Semaphore(0)
+
+    async def give_back(*args: Any, **fields: Any) -> list[tuple[int, str]]:
+        strays = await stored.give_back(*args, **fields)
+        reconciled.release()
+        return strays
+
+    def acker(*args: Any, **fields: Any) -> Acker:
+        return Acker(*args, **fields | {"reconcile_seconds": 0.05})
+
+    monkeypatch.setattr("asyncjobs.runtime.acker.jobs", SimpleNamespace(**vars(stored) | {"give_back": give_back}))
+    monkeypatch.setattr("asyncjobs.runner.Acker", acker)
 
     @jobs.job("open")
     async def leave_open(ctx: JobContext) -> Any:
@@ -242,7 +256,9 @@ async def test_reconciliation_leaves_a_job_alone_whose_transaction_is_open(
     async with jobs.runner():
         handle = await leave_open.enqueue()
         await recorder.wait_for(AttemptEnded)
-        await asyncio.sleep(1.0)  # two reconciliations
+        reconciled = asyncio.Semaphore(0)
+        await reconciled.acquire()  # it may have begun before
+        await reconciled.acquire()
         await held[0].execute("COMMIT")
         assert await handle.result(timeout=5) == 1
     assert len(held) == 1

@@ -130,6 +130,10 @@ class Peers:
 
         await eventually(waits, description=f"backend {pid} waits for a lock", timeout=LOCK_PATIENCE_SECONDS)
 
+    async def wait_for_keys(self, interval: str) -> None:
+        """How long an end waits for the lock of its key before it leaves the next head to a serializer."""
+        await self.admin.execute(f"ALTER FUNCTION asyncjobs.lock_keys_shortly SET lock_timeout = '{interval}'")
+
     async def line(self, key: str = "k") -> list[tuple[int, str]]:
         """The jobs of a key in their order, with the state of each."""
         rows = await self.admin.fetch(
@@ -187,7 +191,9 @@ async def peers(database: Database, *, call: Call = "finish") -> AsyncGenerator[
             await link.connection()
             await insert_runner(admin, schema=database.schema, id=number, types=list(TYPES))
             made.append(Peer(link, number, call=call))
-        yield Peers(made[0], made[1], admin, database)
+        world = Peers(made[0], made[1], admin, database)
+        await world.wait_for_keys("30s")  # a machine that stands still makes nobody give up
+        yield world
 
 
 def spawn(coroutine: Any) -> "asyncio.Task[Any]":

@@ -210,7 +210,8 @@ async def a_key_goes_on_when_a_stranger_held_its_lock(world: Peers) -> None:
     head = await b.claim_one()
     await a.begin()
     second = await a.enqueue()
-    await b.ack(head)  # gives up after a moment
+    await world.wait_for_keys("50ms")
+    await b.ack(head)  # gives up
     assert await world.admin.fetchval("SELECT count(*) FROM asyncjobs.dispatch_requests") == 1
     await a.commit()
     assert await world.line() == [(second, "waiting")]
