@@ -85,8 +85,8 @@ class JobRouter:
         `serialize_by` is a template over the arguments ("inbox_{to}"): jobs with the same key run one at a time, in order;
         `on_dead="halt"` stops the key when one dies. `aliases` are former names that stored jobs may still have. A payload of
         an older `version` goes through `upgrades[version]`, a plain function from the fields to those of the next version, and so
-        on up to this one; there must be a step from each version on since the oldest. Jobs of a newer version are given back
-        untouched, for a runner that knows it.
+        on up to this one; there must be a step from each version on since the oldest. Jobs of a newer version are left to
+        runners that know it.
         """
         _refuse_function(name)
         if isinstance(aliases, str):

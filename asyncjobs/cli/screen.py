@@ -35,6 +35,7 @@ def is_terminal() -> bool:
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """The rows under the columns' names."""
     made = Table(*columns, box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    made.columns[0].no_wrap = True  # what a row is about is cut last
     for row in rows:
         made.add_row(*map(_cell, row))
     return _drawn(made)

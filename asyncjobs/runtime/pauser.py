@@ -9,10 +9,10 @@ What was claimed before goes on. All else is housekeeping, so that claims do not
    there was something to move; else it comes back after its interval, or two of them while nothing at all is paused. So a
    notification that got lost costs that.
 3. Of a paused queue nothing is moved: no claim looks into it.
-4. Jobs of a type that no live runner serves are moved out of the way, too, when they are among the first of a queue and have been
-   due for five minutes. A runner that registers wakes the duty, and does one pass itself, whoever's turn it is: what it serves
-   comes back.
-5. Rows that come back keep their order among themselves and get new places, behind what is pending.
+4. Jobs of a type or a version that no live runner serves are moved out of the way, too, when they are among the first of a queue
+   and have been due for five minutes. A runner that registers wakes the duty, and does one pass itself, whoever's turn it is:
+   what it serves comes back.
+5. Rows that come back keep their order among those of the same type and version, and get new places, behind what is pending.
 
 Looking for pending jobs of paused types reads the queue's pending entries when there are none: a pass is followed by a pause of
 at least twenty times what it took.

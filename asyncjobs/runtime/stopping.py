@@ -194,7 +194,7 @@ class Stopping:
 
     async def _left(self, seconds: float, *, stays: bool) -> None:
         async with asyncio.timeout(seconds):
-            kept = await self._duties.end(_LEAVE_SECONDS / 4)
+            kept = await self._duties.end(seconds / 4)
             await asyncio.gather(
                 self._heartbeat.stop(timeout_seconds=seconds),
                 self._take_row_away(seconds, stays=stays, kept=kept),

@@ -129,8 +129,10 @@ async def test_who_uses_a_breaker_looks_each_interval_and_who_does_not_asks_noth
     await world.advance(11)
     before = world.statements["look"]
     for _ in range(3):
+        passed = asyncio.create_task(two.breakers.wait_passed())
+        await asyncio.sleep(0)  # it waits before time passes
         await world.advance(11)
-        await two.breakers.wait_passed()
+        await passed
     assert world.statements["look"] - before <= 3, "those of the other process"
 
 

@@ -168,6 +168,7 @@ async def test_two_commits_that_lock_many_keys_do_not_deadlock(world: Peers, iso
 
 async def test_key_taken_early_by_set_constraints_is_left_to_a_serializer_by_acks(world: Peers) -> None:
     """SET CONSTRAINTS ALL IMMEDIATE holds the key's lock until the commit. Acks do not wait for it, other keys do not notice."""
+    await world.wait_for_keys("50ms")
     await world.b.enqueue()
     other = await world.b.enqueue("other")
     jobs = {job.id: job for job in await world.b.claim()}

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.support.embedded import environment_without
 from tests.support.eventually import patience
 from tests.support.program import ROOT
 
@@ -62,7 +63,7 @@ async def on_terminal(*args: str, env: Mapping[str, str], columns: int = 120) ->
     """`python *args` on a terminal; killed at the end if it still runs."""
     person, program = pty.openpty()
     fcntl.ioctl(program, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", **env}
+    environment = {**environment_without("COLUMNS", "LINES"), "PYTHONPATH": str(ROOT), "TERM": "xterm", **env}
     process = await asyncio.create_subprocess_exec(
         sys.executable, *args, env=environment, cwd=ROOT, stdin=program, stdout=program, stderr=program, start_new_session=True
     )
