@@ -56,8 +56,13 @@ class Stress:
 
     async def ack(self) -> None:
         acks, self.claimed = self.claimed[:4], self.claimed[4:]
-        made = [an_ack(job, self.chance.choice(ENDINGS), delay_seconds=0.01, error={"message": "e"}) for job in acks]
+        made = [an_ack(job, self.ending(job), delay_seconds=0.01, error={"message": "e"}) for job in acks]
         self.claimed += (await self.peer.finish(made, limit=2)).claimed
+
+    def ending(self, job: Claimed) -> Any:
+        """How the attempt ends: as a runner says it, the last one is not to be retried."""
+        ending = self.chance.choice(ENDINGS)
+        return "dead" if ending == "retry" and job.attempt >= job.max_attempts else ending
 
     async def give_back(self) -> None:
         running = [job.id for job in self.claimed]
