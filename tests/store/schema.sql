@@ -888,7 +888,7 @@ CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8820ec1171d4bd35
+-- body: cfb68315997d11ac
 
 CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OUT cancelled bigint[], OUT head_id bigint)
     RETURNS record
@@ -984,7 +984,7 @@ CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 76c595d771b4a937
+-- body: 72609787c6b7df7c
 
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void

@@ -76,7 +76,7 @@ KEYED: dict[str, Any] = {"serialization_key": "k"}
 HEAD = "before"  # put another job of the key in front
 
 CASES = {
-    # G-12: what is due tomorrow, and the same key now or later
+    # what is due tomorrow, and the same key now or later
     "scheduled, return now": Case({"run_at": TOMORROW}, None, RETURN, ("scheduled", "1", TOMORROW)),
     "scheduled, return later": Case({"run_at": TOMORROW}, None, RETURN | {"run_at": LATER}, ("scheduled", "1", TOMORROW)),
     "scheduled, replace now": Case({"run_at": TOMORROW}, None, REPLACE, ("pending", "2", None)),

@@ -125,6 +125,17 @@ async def test_row_that_somebody_holds_is_skipped(database: Database, link: Link
     assert (await pruning.prune(link, KEEP, 100)).jobs == 1
 
 
+async def test_letter_that_somebody_holds_is_left_to_the_next_pass(link: Link, connection: Connection) -> None:
+    """To wait for it, while holding others, would be a circle with whoever acknowledges several."""
+    held, free = [await insert_job(connection) for _ in range(2)]
+    for job_id in (held, free):
+        await letter(connection, job_id, acknowledged_days=31)
+    async with connection.transaction():
+        await connection.execute("SELECT FROM asyncjobs.dead_letter_jobs WHERE job_id = $1 FOR UPDATE", held)
+        assert (await pruning.prune(link, KEEP, 100)).letters == 1
+    assert (await pruning.prune(link, KEEP, 100)).letters == 1
+
+
 async def test_former_runners_and_expired_dedup_keys_go(link: Link, connection: Connection) -> None:
     columns: dict[str, Any] = {"host": "h", "pid": 1, "version": "0", "queues": [], "types": []}
     now = await connection.fetchval("SELECT now()")

@@ -368,3 +368,15 @@ async def test_retry_of_a_dead_job_whose_dedup_key_another_has_says_whose(world:
     await world.drain()
     assert (await serialized.retry(world.a.link, job_id, "me")).outcome == "retried"
     await world.promises_hold()
+
+
+async def test_retried_job_that_waits_in_its_line_again_has_started_and_is_not_replaced(world: Peers) -> None:
+    job_id = await world.a.enqueue(dedup_key="d")
+    await world.a.ack(await world.a.claim_one(), "dead", message="no")
+    head = await world.a.enqueue()
+    await serialized.retry(world.a.link, job_id, "me")
+    line = [(head, "pending"), (job_id, "waiting")]
+    assert await world.line() == line
+    assert await world.a.enqueue(dedup_key="d", on_duplicate="replace", delay_seconds=60) == job_id
+    assert await world.line() == line
+    assert await world.drain() == [head, job_id]

@@ -112,8 +112,10 @@ DECLARE
     _next bigint;
 BEGIN
     -- In this order: a waiting row that is locked is not dispatched meanwhile; one that was is seen by the next statement.
+    -- One that has started, and was put back into the line by an operator's retry, stays as it is.
     UPDATE asyncjobs.serialized_jobs AS s SET payload = _payload::jsonb, version = _version, scheduled_at = _due_at
-    WHERE s.id = _id AND s.job_id IS NULL;
+    WHERE s.id = _id AND s.job_id IS NULL
+      AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = _id AND (j.attempts > 0 OR j.started_at IS NOT NULL));
     _waits := FOUND;
     UPDATE asyncjobs.jobs AS j
     SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = _now,

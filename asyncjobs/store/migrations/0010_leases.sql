@@ -219,10 +219,13 @@ BEGIN
             SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' AND NOT EXISTS (
                 SELECT FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = j.id AND d.id <> ALL (_letter_ids)) ORDER BY j.id);
         jobs := jobs + asyncjobs.delete_jobs(_ids);
-        WITH gone AS (
-            DELETE FROM asyncjobs.dead_letter_jobs AS d
+        WITH ours AS MATERIALIZED (  -- in the order of all who take several; those that somebody has are left to the next pass
+            SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
             WHERE d.id = ANY (_letter_ids) AND NOT EXISTS (
-                SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.id = d.job_id) RETURNING 1)
+                SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.id = d.job_id)
+            ORDER BY d.id FOR UPDATE OF d SKIP LOCKED),
+        gone AS (
+            DELETE FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (ARRAY(SELECT o.id FROM ours AS o)) RETURNING 1)
         SELECT count(*) INTO letters FROM gone AS g;
         more := more OR letters >= _batch;
     END IF;
