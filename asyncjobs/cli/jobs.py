@@ -19,7 +19,6 @@ from asyncjobs.store.serialized import Verb
 
 _IDS = argument("job_ids", nargs=-1, type=int, metavar="[JOB]...")
 _MESSAGE = option("--message", metavar="TEXT", help="Why, for the record.")
-_DOES = {"retried", "cancelled", "dead", "requested"}
 
 
 def add_to(program: Group) -> None:
@@ -157,22 +156,12 @@ async def _one_by_one(asked: Asked, job_ids: Sequence[int], one: Callable[[int],
         except JobNotFound as error:
             missing.append(error)
     if done:
-        asked.answer(done, lambda: "\n".join(_told(job_id, verb) for job_id, verb in done.items()))
+        asked.answer(done, lambda: "\n".join(verb.told(job_id) for job_id, verb in done.items()))
     if missing:
         for other in missing[:-1]:
             asked.note(str(other))
         raise missing[-1]
-    return None if all(verb.outcome in _DOES for verb in done.values()) else NOT_DONE
-
-
-def _told(job_id: int, done: Verb) -> str:
-    if done.outcome == "requested":
-        return f"job {job_id} runs, and was asked to end"
-    if done.outcome == "duplicate":
-        return f"job {job_id} was not retried: job {done.other_id} lives and has its dedup key"
-    if done.outcome in _DOES:
-        return f"job {job_id}: {done.outcome} (was {done.was})"
-    return f"job {job_id} was left as it is: {done.was}"
+    return None if all(verb.is_change for verb in done.values()) else NOT_DONE
 
 
 async def _get(asked: Asked, job_id: int) -> Job:

@@ -81,6 +81,10 @@ class Place(msgspec.Struct, frozen=True):
     dispatched: bool
 
 
+#: The outcomes of a verb that did something.
+CHANGES: Final = frozenset({"retried", "cancelled", "dead", "requested"})
+
+
 class Verb(msgspec.Struct, frozen=True):
     """What a verb found and did."""
 
@@ -88,6 +92,21 @@ class Verb(msgspec.Struct, frozen=True):
     was: Status | None  # the status in which it found the job
     queues: list[str]  # where jobs became pending
     other_id: int | None = None  # of the live job that has the dedup key
+
+    @property
+    def is_change(self) -> bool:
+        """Whether something is, or will be, other than before."""
+        return self.outcome in CHANGES
+
+    def told(self, job_id: int) -> str:
+        """What became of this job, in words."""
+        if self.outcome == "requested":
+            return f"job {job_id} runs, and was asked to end"
+        if self.outcome == "duplicate":
+            return f"job {job_id} was not retried: job {self.other_id} lives and has its dedup key"
+        if self.is_change:
+            return f"job {job_id}: {self.outcome} (was {self.was})"
+        return f"job {job_id} was left as it is: {self.was or self.outcome}"
 
 
 async def sweep(link: Link, after: str, limit: int, *, after_id: int = 0) -> Sweep:

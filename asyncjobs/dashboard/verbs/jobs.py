@@ -11,9 +11,9 @@ from asyncjobs.dashboard.problems import BadInput
 from asyncjobs.dashboard.verbs.verb import Deed, Outcome, Question, Verb, counted, tally
 from asyncjobs.errors import JobNotFound, StateError
 from asyncjobs.model.finding import JobFilter, JobsDone
+from asyncjobs.store.serialized import CHANGES
 from asyncjobs.store.serialized import Verb as Done
 
-_DOES: Final = {"retried", "cancelled", "dead", "requested"}
 _MOST: Final = 500  # that one form names
 
 
@@ -92,9 +92,9 @@ async def _do_some(way: _Way, deed: Deed) -> Outcome:
     ids = _ids(deed)
     if len(ids) == 1:
         done = await way.one(deed.admin, ids[0], deed)
-        return Outcome(f"job {ids[0]}", _told(ids[0], done), done.outcome in _DOES)
+        return Outcome(f"job {ids[0]}", f"{done.told(ids[0]).capitalize()}.", done.is_change)
     outcomes = tally([await _outcome(way.one(deed.admin, job_id, deed)) for job_id in ids])
-    is_change = any(name in _DOES for name in outcomes)
+    is_change = any(name in CHANGES for name in outcomes)
     return Outcome("jobs " + ", ".join(map(str, ids)), f"{len(ids):,} jobs: {counted(outcomes)}.", is_change)
 
 
@@ -105,16 +105,6 @@ async def _outcome(done: Awaitable[Done]) -> str:
         return "busy"
     except JobNotFound:
         return "unknown"
-
-
-def _told(job_id: int, done: Done) -> str:
-    if done.outcome == "requested":
-        return f"Job {job_id} runs, and was asked to end."
-    if done.outcome == "duplicate":
-        return f"Job {job_id} was not retried: job {done.other_id} lives and has its dedup key."
-    if done.outcome in _DOES:
-        return f"Job {job_id}: {done.outcome} (was {done.was})."
-    return f"Job {job_id} was left as it is: {done.was or done.outcome}."
 
 
 def _ids(deed: Deed) -> list[int]:
