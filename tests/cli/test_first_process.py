@@ -73,6 +73,7 @@ async def test_it_reaps_orphans_and_ends_in_time_when_it_is_told(tmp_path: Path,
         assert await program.wait(timeout=60) == 0
         assert watch.stop() < 1 + 1
         job = await jobs.admin.get(handle.id)
+        assert job is not None
         assert (job.status, job.attempts) == ("pending", 0)
 
 
@@ -83,12 +84,17 @@ async def test_signal_before_the_app_is_imported_is_not_lost(tmp_path: Path) -> 
         assert await program.wait(timeout=60) == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize(("app", "code"), [("import os; os._exit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137), ("x = 1", 2)])
+@pytest.mark.parametrize(
+    ("app", "code"), [("import os; os._exit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137), ("x = 1", 2)]
+)
 async def test_exit_code_is_the_programs(tmp_path: Path, app: str, code: int) -> None:
     (tmp_path / "contained.py").write_text(app, encoding="utf-8")
     namespace = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
     command = (*namespace, sys.executable, "-m", "asyncjobs", "run", "contained:jobs", "--dsn", "postgresql://nowhere/x")
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=tmp_path, stderr=asyncio.subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        *command,
+        cwd=tmp_path,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert await process.wait() == code

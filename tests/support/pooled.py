@@ -110,4 +110,3 @@ async def _of_pooled_server(self: testing.Auditor, link: Link) -> list[Violation
 
 def _address(dsn: str) -> str:
     return urlsplit(dsn).netloc.rpartition("@")[2]
-
