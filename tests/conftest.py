@@ -1,8 +1,8 @@
 """Fixtures of every test: a server, a database of the test's own, a recorder, and the auditor at the end.
 
 A test marked `matrix("loop", "notify", "schema")` runs once as it is and once more for each axis it names. `--loop`, `--notify`
-and `--schema` choose the variant for a whole run, `--odd` a database with unusual settings, and `--pooler` a way through PgBouncer,
-which leaves out the tests marked `direct(why)`.
+and `--schema` choose the variant for a whole run, `--odd` a database with unusual settings, and `--pooler` goes through one,
+without the tests marked `direct(why)`.
 """
 
 import asyncio
