@@ -263,8 +263,7 @@ class Runner:
             raise
 
     async def _register(self) -> None:
-        """Make this runner known under a new id. One that was known before tries until that works, whatever is wrong there: what
-        it raised would end the app, enqueues and all, in a process that goes on."""
+        """Make this runner known under a new id. One that was known before tries until that works, whatever is wrong there."""
         failures = 0
         former = self.id or None
         while True:
@@ -279,7 +278,7 @@ class Runner:
                 failures += 1
                 self._events.emit(DatabaseFailed(during="register", error=error))
                 if former is None and (failures >= _REGISTER_TRIES or not is_passing(error)):
-                    raise
+                    raise  # later it would end the app, enqueues and all, in a process that goes on
                 await asyncio.sleep(backoff_seconds(failures, 2.0, 0.5))
             else:
                 break

@@ -79,6 +79,35 @@ CALLS: dict[str, Call] = {
 }
 
 
+NumberCall = Callable[[Any, int], Awaitable[Any]]
+
+#: Every verb that takes a number.
+NUMBERS: dict[str, NumberCall] = {
+    **{
+        name: lambda jobs, number, name=name: getattr(jobs.admin, name)(number)
+        for name in ("cancel", "kill", "retry", "get", "explain", "children", "dead_letter")
+    },
+    "fail": lambda jobs, number: jobs.admin.fail(number, will_retry=True),
+    "acknowledge": lambda jobs, number: jobs.admin.acknowledge(number, by="me"),
+    "requeue": lambda jobs, number: jobs.admin.requeue(number, by="me"),
+    **{
+        name: lambda jobs, number, name=name: getattr(jobs.admin, name)(limit=number)
+        for name in ("find", "rows", "keys", "largest")
+    },
+    **{
+        f"{name} of": lambda jobs, number, name=name: getattr(jobs.admin, name)("x", limit=number)
+        for name in ("line", "trace", "tree")
+    },
+    "dead_letters": lambda jobs, number: jobs.admin.dead_letters(limit=number),
+    "find before": lambda jobs, number: jobs.admin.find(before=number),
+    "rows before": lambda jobs, number: jobs.admin.rows(before=number),
+    "retry_dead": lambda jobs, number: jobs.admin.retry_dead(type="email", limit=number),
+    "trace_rows": lambda jobs, number: jobs.admin.trace_rows("x", limit=number),
+    "runners": lambda jobs, number: jobs.admin.runners(former=number),
+    "jobs.get": lambda jobs, number: jobs.get(number),
+}
+
+
 @pytest.fixture
 async def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The text of every statement that asyncjobs sends."""
@@ -135,4 +164,17 @@ async def test_text_never_becomes_part_of_a_statement_and_is_refused_before_anyt
             wrong[name] = refused
     assert [statement for statement in statements if MARK in statement] == []
     assert statements
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("number", [-1, 2**31, 2**63, 10**30])
+async def test_number_that_no_column_holds_is_refused_in_words_of_its_own(number: int, jobs: Any) -> None:
+    wrong: dict[str, str] = {}
+    for name, call in NUMBERS.items():
+        try:
+            await call(jobs, number)
+        except AsyncJobsError:
+            continue
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, OverflowError) as error:
+            wrong[name] = f"{type(error).__name__}: {error}"
     assert wrong == {}
