@@ -19,7 +19,7 @@ from asyncjobs.telemetry.events import (
 from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import eventually
 
-SHORT = {"heartbeat": 0.1, "runner_timeout": 0.6, "rescue_interval": 0.1, "promote_interval": 0.2}
+SHORT: dict[str, Any] = {"heartbeat": 0.1, "runner_timeout": 0.6, "rescue_interval": 0.1, "promote_interval": 0.2}
 
 
 @pytest.fixture
