@@ -49,8 +49,8 @@ class Desk:
     async def _do(self, name: str, call: Callable[[Link], Awaitable[T]], *, most: int = TRIES) -> T:
         """The call's answer on a connection of the pool; again (`most` tries) when the server resolved a conflict against it.
 
-        UsageError for a text or number that no table can hold, StateError when somebody's open transaction holds what it needs for longer
-        than a few seconds.
+        UsageError for a text or number that no table holds, StateError when somebody's open transaction holds what it needs for
+        longer than a few seconds.
         """
         opened = self._opened(f"admin.{name} was called")
         for tries in range(1, most + 1):

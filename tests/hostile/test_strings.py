@@ -81,29 +81,29 @@ CALLS: dict[str, Call] = {
 
 NumberCall = Callable[[Any, int], Awaitable[Any]]
 
+
+def _verb(name: str, *given: Any, named: str | None = None) -> NumberCall:
+    """Calls it with the number behind what else is given, or named so."""
+
+    async def call(jobs: Any, number: int) -> Any:
+        verb = getattr(jobs.admin, name)
+        return await (verb(*given, number) if named is None else verb(*given, **{named: number}))
+
+    return call
+
+
 #: Every verb that takes a number.
 NUMBERS: dict[str, NumberCall] = {
-    **{
-        name: lambda jobs, number, name=name: getattr(jobs.admin, name)(number)
-        for name in ("cancel", "kill", "retry", "get", "explain", "children", "dead_letter")
-    },
+    **{name: _verb(name) for name in ("cancel", "kill", "retry", "get", "explain", "children", "dead_letter")},
+    **{name: _verb(name, named="limit") for name in ("find", "rows", "keys", "largest", "dead_letters")},
+    **{f"{name} of": _verb(name, "x", named="limit") for name in ("line", "trace", "tree", "trace_rows")},
+    "find before": _verb("find", named="before"),
+    "rows before": _verb("rows", named="before"),
+    "runners": _verb("runners", named="former"),
     "fail": lambda jobs, number: jobs.admin.fail(number, will_retry=True),
     "acknowledge": lambda jobs, number: jobs.admin.acknowledge(number, by="me"),
     "requeue": lambda jobs, number: jobs.admin.requeue(number, by="me"),
-    **{
-        name: lambda jobs, number, name=name: getattr(jobs.admin, name)(limit=number)
-        for name in ("find", "rows", "keys", "largest")
-    },
-    **{
-        f"{name} of": lambda jobs, number, name=name: getattr(jobs.admin, name)("x", limit=number)
-        for name in ("line", "trace", "tree")
-    },
-    "dead_letters": lambda jobs, number: jobs.admin.dead_letters(limit=number),
-    "find before": lambda jobs, number: jobs.admin.find(before=number),
-    "rows before": lambda jobs, number: jobs.admin.rows(before=number),
     "retry_dead": lambda jobs, number: jobs.admin.retry_dead(type="email", limit=number),
-    "trace_rows": lambda jobs, number: jobs.admin.trace_rows("x", limit=number),
-    "runners": lambda jobs, number: jobs.admin.runners(former=number),
     "jobs.get": lambda jobs, number: jobs.get(number),
 }
 
