@@ -465,7 +465,7 @@ CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 47af27233b4a8fe1
 
-CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
+CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NULL::bigint[])
     RETURNS TABLE(id bigint, serialization_key text)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -475,7 +475,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0efb312de422ec6a
+-- body: 7313e8df629980a3
 
 CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_keys text[])
     RETURNS void
@@ -629,7 +629,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 701e81e5727215e4
+-- body: dd61fde6f9d0072f
 
 CREATE FUNCTION asyncjobs.fold_metrics(_minutes interval, _hours interval, _days interval, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -956,7 +956,7 @@ CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 42891ee4429d2b52
+-- body: e5b706b39fb0bafd
 
 CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval, OUT released text[], OUT successor bigint)
     RETURNS record
