@@ -475,7 +475,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7313e8df629980a3
+-- body: 5b35e6d3d242fb28
 
 CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_keys text[])
     RETURNS void
@@ -916,7 +916,7 @@ CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7d5299c1c05fd903
+-- body: 9a8071b4d2a42a5e
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer

@@ -14,7 +14,7 @@ CREATE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALL
 CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint) RETURNS boolean LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE check_violation USING MESSAGE = format('the row with id %s violates %s: no job is ever so', _id, _check), CONSTRAINT = _check;
+    RAISE EXCEPTION 'the row with id % violates %: none can be so', _id, _check USING ERRCODE = 'check_violation', CONSTRAINT = _check;
 END $$;
 
 CREATE TABLE asyncjobs.jobs (
