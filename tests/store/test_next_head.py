@@ -1,4 +1,4 @@
-"""Where the next head of a key is looked for: behind the one that ended, so that a long day of one key costs each job the same."""
+"""Where the next head of a key is looked for: behind the one that ended, so that a long day of a key costs each job the same."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -36,14 +36,17 @@ async def _ends(world: Peers, call: str, times: int) -> list[int]:
     """So many heads of the key end: what each call reads, in pages."""
     read: list[int] = []
     for _ in range(times):
-        head = await world.admin.fetchrow("SELECT id, claim_token FROM asyncjobs.jobs WHERE status = 'processing'")
-        if head is None:
-            job = await world.a.claim_one()
-            head = job.id, job.token
-        text = _CALLS[call].replace("$1", str(head[0])).replace("$2", str(head[1]))
+        found = await world.admin.fetch("SELECT id, claim_token FROM asyncjobs.jobs WHERE status = 'processing'")
+        job_id, token = found[0] if found else await _claim(world)
+        text = _CALLS[call].replace("$1", str(job_id)).replace("$2", str(token))
         [root] = json.loads(await world.admin.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT count(*) FROM {text}"))
         read.append(root["Plan"]["Shared Hit Blocks"] + root["Plan"]["Shared Read Blocks"])
     return read
+
+
+async def _claim(world: Peers) -> tuple[int, int]:
+    job = await world.a.claim_one()
+    return job.id, job.token
 
 
 async def test_job_that_was_not_the_head_leaves_the_line_in_its_order(world: Peers) -> None:
