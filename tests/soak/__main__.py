@@ -1,0 +1,62 @@
+"""`python -m tests.soak`: see `storm.py` and `overload.py`. Prints figures; returns 1 when a promise was broken, or time ran out."""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from asyncjobs.store.database import Database
+from asyncjobs.store.migrate import migrate
+from asyncjobs.testing import install_line
+from tests.soak.figures import growth, table
+from tests.soak.storm import Plan, Report, Storm
+from tests.support.embedded import open_folder
+from tests.support.own_server import started
+
+#: Three runners, the enqueuing process, the looks at them, and those of killed runners that the server has not missed yet.
+SERVER = {"max_connections": "120", "shared_buffers": "256MB"}
+
+
+def main() -> int:
+    """Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1_000_000, help="so many from end to end (%(default)s)")
+    parser.add_argument("--minutes", type=float, default=15.0, help="begin nothing more after so many (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="another order of events")
+    given = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    plan = Plan(jobs=given.jobs, seconds=given.minutes * 60, seed=given.seed)
+    with open_folder() as folder, started(folder / "server", SERVER) as server, tempfile.TemporaryDirectory() as spools:
+        os.environ["ASYNCJOBS_DSN"] = server.dsn
+        asyncio.run(_migrate(server.dsn))
+        report = asyncio.run(Storm(server, plan, Path(spools)).run())
+    return _said(report, plan)
+
+
+async def _migrate(dsn: str) -> None:
+    database = Database(dsn)
+    await migrate(database)
+    await install_line(database)
+
+
+def _said(report: Report, plan: Plan) -> int:
+    grown = growth(report.samples)
+    is_whole = report.accepted >= plan.jobs and report.kills >= plan.kills
+    is_whole = is_whole and report.restarts == plan.restarts and report.partitions == plan.partitions
+    print(
+        f"{report.accepted:,} jobs accepted ({report.uncertain:,} uncertain) in {report.seconds:.0f} s: {report.kills} kills, "
+        f"{report.restarts} restarts of the server, {report.partitions} partitions"
+    )
+    print(table(report.samples))
+    print(*(grown or ["memory and connections are flat"]), sep="\n")
+    print(report.verdict)
+    if not is_whole:
+        print(f"the time was over before all was done: {plan.jobs:,} jobs, {plan.kills} kills")
+    return 0 if report.verdict.is_clean and not grown and is_whole else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
