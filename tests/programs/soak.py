@@ -8,10 +8,12 @@ from asyncjobs import AsyncJobs, Backoff, JobContext, Queue
 from asyncjobs.telemetry.events import RunnerRegistered
 from tests.soak.spool import spool
 
+TIMEOUT = float(os.environ.get("RUNNER_TIMEOUT", "4.8"))
+
 jobs = AsyncJobs(
     queues=[Queue(concurrency=20)],
-    heartbeat=0.4,
-    runner_timeout=4.8,
+    heartbeat=TIMEOUT / 12,
+    runner_timeout=TIMEOUT,
     rescue_interval=0.5,
     promote_interval=0.5,
     sweep_interval=1.0,

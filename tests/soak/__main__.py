@@ -1,4 +1,4 @@
-"""`python -m tests.soak`: see `storm.py` and `overload.py`. Prints figures; returns 1 when a promise was broken, or time ran out."""
+"""`python -m tests.soak`: a storm (`storm.py`), then more than can be (`overload.py`). Returns 1 when a promise was broken."""
 
 import argparse
 import asyncio

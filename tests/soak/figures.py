@@ -59,9 +59,9 @@ def table(samples: Sequence[Sample]) -> str:
     """Ten of them, to be read."""
     step = max(1, len(samples) // 10)
     lines = ["      jobs  runner MiB  client MiB  server MiB  connections"]
-    for sample in [*samples[::step], *samples[-1:]]:
-        lines.append(
-            f"{sample.done:10,}  {sample.runner_mib:10.1f}  {sample.client_mib:10.1f}  {sample.server_mib:10.1f}"
-            f"  {sample.connections:11}"
-        )
-    return "\n".join(lines)
+    return "\n".join([*lines, *map(_line, samples[::step]), *map(_line, samples[-1:])])
+
+
+def _line(sample: Sample) -> str:
+    mib = "".join(f"  {value:10.1f}" for value in (sample.runner_mib, sample.client_mib, sample.server_mib))
+    return f"{sample.done:10,}{mib}  {sample.connections:11}"

@@ -49,15 +49,19 @@ class Verdict(msgspec.Struct, frozen=True):
         )
 
 
-class _Table(msgspec.Struct):
+class Table(msgspec.Struct, kw_only=True):
     """What the tables say of each job."""
 
-    keys: dict[int, str]
-    ended: dict[int, float]
-    unended: set[int]
-    errors: dict[int, list[dict[str, Any]]]
-    lines: dict[int, list[Joined]]  # by part
+    keys: dict[int, str] = {}
+    ended: dict[int, float] = {}
+    unended: set[int] = set()
+    errors: dict[int, list[dict[str, Any]]] = {}
+    lines: dict[int, list[Joined]] = {}  # by part
     rescues: int = 0
+
+    def join(self, joined: Joined) -> None:
+        """A job got its place in its key's line."""
+        self.lines.setdefault(int(joined.key) % _PARTS, []).append(joined)
 
     def part(self, job_id: int) -> int:
         """Where its key is judged."""
@@ -75,6 +79,11 @@ async def judge(dsn: str, spools: Iterable[Path], accepted: Collection[int], to_
         behind = [str(tuple(row)) for row in await link.fetch("audit_connections")]
     finally:
         await link.close()
+    return judged(table, spools, accepted, limbo=limbo, left_behind=behind)
+
+
+def judged(table: Table, spools: Iterable[Path], accepted: Iterable[int], *, limbo: list[str], left_behind: list[str]) -> Verdict:
+    """What follows from what was read."""
     parts = _sorted_into_parts(spools, table)
     attempts = 0
     doubled: list[int] = []
@@ -90,12 +99,12 @@ async def judge(dsn: str, spools: Iterable[Path], accepted: Collection[int], to_
     lost = [job_id for job_id in accepted if job_id not in table.ended]
     return Verdict(
         jobs=len(table.ended) + len(table.unended), attempts=attempts, rescued=table.rescues, lost=[*lost, *table.unended],
-        doubled=doubled, overlapped=overlapped, out_of_order=unordered, limbo=limbo, left_behind=behind,
+        doubled=doubled, overlapped=overlapped, out_of_order=unordered, limbo=limbo, left_behind=left_behind,
     )  # fmt: skip
 
 
-async def _read(connection: Connection, to_monotonic: float) -> _Table:
-    table = _Table({}, {}, set(), {}, defaultdict(list))
+async def _read(connection: Connection, to_monotonic: float) -> Table:
+    table = Table()
     async with connection.transaction():
         statement = (
             "SELECT id, serialization_key AS key, status, extract(epoch FROM completed_at)::float8 AS ended_at, rescues,"
@@ -112,11 +121,11 @@ async def _read(connection: Connection, to_monotonic: float) -> _Table:
                 table.rescues += row["rescues"]
                 table.errors[row["id"]] = json.loads(row["errors"])
         async for row in connection.cursor("SELECT serialization_key, job_id, place FROM asyncjobs.audit_line", prefetch=10_000):
-            table.lines[int(row["serialization_key"]) % _PARTS].append(Joined(*row))
+            table.join(Joined(*row))
     return table
 
 
-def _sorted_into_parts(spools: Iterable[Path], table: _Table) -> dict[int, bytearray]:
+def _sorted_into_parts(spools: Iterable[Path], table: Table) -> dict[int, bytearray]:
     parts: defaultdict[int, bytearray] = defaultdict(bytearray)
     for path in spools:
         for entry in entries(path):
@@ -128,7 +137,7 @@ def _sorted_into_parts(spools: Iterable[Path], table: _Table) -> dict[int, bytea
     return parts
 
 
-def _recorded(part: bytes | bytearray, table: _Table) -> list[Recorded]:
+def _recorded(part: bytes | bytearray, table: Table) -> list[Recorded]:
     return sorted((entry.event(table.keys.get(entry.job_id)) for entry in unpacked(part)), key=lambda one: one.at)
 
 
@@ -139,7 +148,7 @@ def _doubled(recorded: Iterable[Recorded]) -> list[int]:
     return [job_id for job_id, times in completed.items() if times > 1]
 
 
-def _history(recorded: Iterable[Recorded], attempts: list[Attempt], table: _Table, part: int) -> History:
+def _history(recorded: Iterable[Recorded], attempts: list[Attempt], table: Table, part: int) -> History:
     jobs = {attempt.job_id for attempt in attempts}
     return History(
         attempts=attempts, joins=table.lines.get(part, ()), writes=_writes(recorded, attempts, table.errors),
