@@ -4,6 +4,7 @@ The history of a million jobs is judged in parts, each of them some keys (or som
 that the checker looks for spans two keys.
 """
 
+import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -12,13 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
-from asyncjobs.store.database import Connection, Database
+from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.telemetry.events import OutcomeWritten
 from asyncjobs.testing import History, Joined, Written
 from asyncjobs.testing.attempts import Attempt, Recorded, attempts_in
 from tests.soak.spool import entries, unpacked
 
 _PARTS: Final = 64
+_LOOKS: Final = 50
+_LOOK_SECONDS: Final = 0.2
 _FINAL: Final = frozenset({"completed", "failed", "dead", "cancelled"})
 
 
@@ -76,7 +79,7 @@ async def judge(dsn: str, spools: Iterable[Path], accepted: Collection[int], to_
     try:
         table = await _read(await link.connection(), to_monotonic)
         limbo = [str(tuple(row)) for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
-        behind = [str(tuple(row)) for row in await link.fetch("audit_connections")]
+        behind = await _left_behind(link)
     finally:
         await link.close()
     return judged(table, spools, accepted, limbo=limbo, left_behind=behind)
@@ -101,6 +104,17 @@ def judged(table: Table, spools: Iterable[Path], accepted: Iterable[int], *, lim
         jobs=len(table.ended) + len(table.unended), attempts=attempts, rescued=table.rescues, lost=[*lost, *table.unended],
         doubled=doubled, overlapped=overlapped, out_of_order=unordered, limbo=limbo, left_behind=left_behind,
     )  # fmt: skip
+
+
+async def _left_behind(link: Link) -> list[str]:
+    """Connections that the server still has, some time after their processes have ended."""
+    found: list[str] = []
+    for _ in range(_LOOKS):
+        found = [str(tuple(row)) for row in await link.fetch("audit_connections")]
+        if not found:
+            break
+        await asyncio.sleep(_LOOK_SECONDS)
+    return found
 
 
 async def _read(connection: Connection, to_monotonic: float) -> Table:

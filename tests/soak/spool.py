@@ -88,7 +88,7 @@ def entries(path: Path) -> Iterator[Entry]:
     at = 0.0
     for entry in unpacked(path.read_bytes()):
         at = entry.at
-        if entry.kind == _STARTED:
+        if entry.kind == STARTED:
             open_attempts[entry.token] = entry
         elif entry.kind == _ENDED:
             open_attempts.pop(entry.token, None)
@@ -97,7 +97,7 @@ def entries(path: Path) -> Iterator[Entry]:
         yield entry._replace(at=at, kind=_LOST)
 
 
-_STARTED, _ENDED, _LOST = (_KINDS.index(kind) for kind in (AttemptStarted, AttemptEnded, ClaimWasLost))
+STARTED, _ENDED, _LOST = (_KINDS.index(kind) for kind in (AttemptStarted, AttemptEnded, ClaimWasLost))
 _MAKERS: Final[tuple[Callable[[Entry, str | None], Event], ...]] = (
     lambda entry, key: AttemptStarted(
         job_id=entry.job_id, type="soak", queue="default", attempt=entry.number, token=entry.token, runner_id=entry.runner_id,

@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import asyncpg
 import msgspec
@@ -34,7 +35,7 @@ from tests.support.program import Program
 
 _SINGLES: Final = 24
 _EVENTS_A_JOB: Final = 3
-_ERRORS: Final = (AsyncJobsError, *DATABASE_ERRORS)
+_ERRORS: Final = (AsyncJobsError, *DATABASE_ERRORS, TimeoutError, OSError)
 _ENDS: Final[tuple[End, ...]] = ("immediate", "crash", "fast")
 
 
@@ -81,6 +82,7 @@ class Storm:
         self._victims: list[Program] = []
         self._spools = 0
         self._parted = asyncio.Lock()
+        self._up = asyncio.Lock()  # a runner that finds no server when it starts ends
         self._began = time.monotonic()
         self._to_monotonic = time.monotonic() - time.time()
         self._stack = AsyncExitStack()
@@ -88,6 +90,7 @@ class Storm:
     async def run(self) -> Report:
         """All of it; the runners have stopped in good order when it returns."""
         async with self._stack:
+            self._stack.enter_context(patch.dict(os.environ, {"ASYNCJOBS_DSN": self._server.dsn}))
             self._proxy = await self._stack.enter_async_context(Proxy(self._server.dsn))
             self._steady = await self._start(self._proxy.dsn)
             self._victims = [await self._start(self._server.dsn) for _ in range(2)]
@@ -134,7 +137,7 @@ class Storm:
             await asyncio.sleep(0.05)
 
     async def _is_drained(self) -> bool:
-        with suppress(*DATABASE_ERRORS):
+        with suppress(*_ERRORS):
             left = "SELECT EXISTS (SELECT FROM asyncjobs.jobs WHERE status NOT IN ('completed', 'dead', 'cancelled'))"
             return not await self._fetch(left + " OR EXISTS (SELECT FROM asyncjobs.serialized_jobs)")
         return False
@@ -204,13 +207,14 @@ class Storm:
             victim.kill()
             await victim.wait()
             self.kills += 1
-            self._victims.append(await self._start(self._server.dsn))
+            async with self._up:
+                self._victims.append(await self._start(self._server.dsn))
 
     async def _restart(self) -> None:
         for number in range(self.plan.restarts):
             await self._reaches((number + 0.5) / self.plan.restarts)
             if not self._is_late:
-                async with self._parted:
+                async with self._parted, self._up:
                     self._server.end(_ENDS[number % len(_ENDS)])
                     await self._server.back()
                 self.restarts += 1
@@ -234,7 +238,7 @@ class Storm:
         number = int(before[-1].split()[1])
 
         async def is_dead() -> bool:
-            with suppress(*DATABASE_ERRORS):
+            with suppress(*_ERRORS):
                 return not await self._fetch(f"SELECT EXISTS (SELECT FROM asyncjobs.runners WHERE id = {number})")
             return False
 
@@ -257,7 +261,7 @@ class Storm:
 
     async def _sample(self) -> None:
         while True:
-            with suppress(*DATABASE_ERRORS):
+            with suppress(*_ERRORS):
                 found = await self._fetch("SELECT array_agg(pid) FROM pg_stat_activity WHERE application_name LIKE 'asyncjobs %'")
                 pids: list[int] = found or []
                 self.samples.append(
