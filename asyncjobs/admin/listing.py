@@ -21,14 +21,18 @@ class Listing(Desk):
     """Verbs that change nothing."""
 
     async def glance(self) -> Glance:
-        """`summary` and `stats` from one reading, and how many keys are halted."""
+        """`summary` and `stats` from one reading, and how many keys are halted; for those who look every few seconds.
+
+        Where a status has more than 10,000 jobs, its counts and their oldest are as a runner counted them at `counted_at`, half a
+        minute ago at most (counting 10 million takes seconds, and is done less often). When no runner lives all are counted.
+        """
         return await self._do("glance", overview.glance)
 
     async def series(self, *, type: str | None = None, window: Duration = 3600.0, step: Duration = 60.0) -> list[Step]:
         """How attempts fared in the last `window`, step by step: the oldest first, empty steps too, the last one under way.
 
         Steps are whole minutes, hours or days since the epoch, at most 1,000. What is older than two hours is kept by the hour,
-        what is older than a week by the day: a shorter step shows it at the beginning of that.
+        than a day by the quarter of a day, than a week by the day: a shorter step shows it at the beginning of that.
         """
         seconds = config_seconds(window, name="window", positive=True)
         each = config_seconds(step, name="step", positive=True)

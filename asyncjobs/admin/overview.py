@@ -33,15 +33,18 @@ class Overview(Desk):
         return await self._do("summary", overview.summary)
 
     async def sample(self) -> Sample:
-        """How many jobs there are by queue, type and status, their ages, dead letters, halted keys: for monitors."""
+        """How many jobs there are by queue, type and status, their ages, dead letters, halted keys: for monitors.
+
+        Statuses with more than 10,000 jobs are as a runner counted them, half a minute ago at most.
+        """
         return await self._do("sample", overview.sample)
 
     async def metrics(self, *, type: str | None = None, window: Duration = 3600.0) -> list[TypeMetrics]:
         """How attempts fared in the last `window` (seconds or a timedelta), by type: numbers, error rate, p50, p95 and p99.
 
         From the roll-ups, which every runner writes each `metrics_interval`: what came after the last of them is not in it. What
-        is older than two hours is kept by the hour, what is older than a week by the day: a span counts when its end is in the
-        window.
+        is older than two hours is kept by the hour, than a day by the quarter of a day, than a week by the day: a span counts
+        when its end is in the window.
         """
         seconds = config_seconds(window, name="window", positive=True)
         return await self._do("metrics", lambda link: metrics.read(link, type, seconds))

@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import msgspec
 
-from asyncjobs.admin import Admin
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE, BadInput
 from asyncjobs.cli.kit import BY, Asked, Group, found, option, verb
+from asyncjobs.store.overview import Count, LaneUse
+from asyncjobs.store.pauses import Pause
 
 _WHAT = (
     option("--queue", metavar="NAME", help="This queue."),
@@ -43,19 +44,20 @@ def add_to(program: Group) -> None:
 
 async def queues(asked: Asked) -> int | None:
     """Show queues: the unfinished jobs, the slots of all runners, and whether they are paused."""
-    states = await queue_states(asked.jobs.admin)
+    admin = asked.jobs.admin
+    states = queue_states(await admin.stats(), (await admin.glance()).summary.lanes, await admin.pauses())
     return found(asked, "queue", states, lambda: queue_table(states), filtered=False)
 
 
-async def queue_states(admin: Admin) -> list[QueueState]:
+def queue_states(found: Sequence[Count], lanes: Sequence[LaneUse], pauses: Sequence[Pause]) -> list[QueueState]:
     """Every queue that has jobs, slots or a pause, by name."""
-    held = {one.name: one.reason or "yes" for one in await admin.pauses() if one.kind == "queue"}
+    held = {one.name: one.reason or "yes" for one in pauses if one.kind == "queue"}
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for one in await admin.stats():
+    for one in found:
         counts[one.queue][one.status] = counts[one.queue].get(one.status, 0) + one.count
     slots: Counter[str] = Counter()
     in_use: Counter[str] = Counter()
-    for lane in (await admin.summary()).lanes:
+    for lane in lanes:
         slots[lane.queue] += lane.slots
         in_use[lane.queue] += lane.in_use
     names = sorted({*counts, *slots, *held})

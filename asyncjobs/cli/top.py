@@ -10,7 +10,7 @@ from asyncjobs.admin import Admin
 from asyncjobs.cli import keyboard, screen
 from asyncjobs.cli.kit import Asked, Group, Number, option, verb
 from asyncjobs.cli.queues import QueueState, queue_states, queue_table
-from asyncjobs.store.overview import Summary
+from asyncjobs.store.overview import Glance, Summary
 
 _HOME: Final = "\x1b[H\x1b[2J"  # the cursor goes to the corner, and the screen is empty
 _WINDOW: Final = 300.0
@@ -89,23 +89,24 @@ class _View:
 
     async def look(self, *, has_keys: bool) -> str:
         """The screen."""
-        self._queues = await queue_states(self._admin)
+        glance = await self._admin.glance()
+        summary = glance.summary
+        self._queues = queue_states(glance.counts, summary.lanes, await self._admin.pauses())
         names = [one.queue for one in self._queues]
         if has_keys and self._chosen not in names:
             self._chosen = names[0] if names else None
-        summary = await self._admin.summary()
         parts = [_head(summary)]
         if names:
             parts.append(queue_table(self._queues, chosen=self._chosen))
-        parts += await self._tables(summary)
+        parts += await self._tables(glance)
         if has_keys:
             parts.append("   ".join(filter(None, (_KEYS, self._told))))
         return "\n\n".join(parts)
 
-    async def _tables(self, summary: Summary) -> list[str]:
+    async def _tables(self, glance: Glance) -> list[str]:
         admin = self._admin
-        counts = [(one.queue, one.type, one.status, one.count, one.oldest_at, one.served) for one in await admin.stats()]
-        lanes = [(one.queue, one.lane or "(general)", one.runner_id, one.slots, one.in_use) for one in summary.lanes]
+        counts = [(one.queue, one.type, one.status, one.count, one.oldest_at, one.served) for one in glance.counts]
+        lanes = [(one.queue, one.lane or "(general)", one.runner_id, one.slots, one.in_use) for one in glance.summary.lanes]
         rates = [
             (one.type, one.attempts, one.attempts / _WINDOW, f"{one.error_rate:.1%}", one.run_time.p95)
             for one in await admin.metrics(window=_WINDOW)

@@ -11,6 +11,9 @@ from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
 
+#: Of a status with more jobs than that, those who look often are told what the roll-up counted.
+MANY: Final = 10_000
+
 _UNFINISHED: Final = ("pending", "scheduled", "waiting", "paused", "processing", "failed")
 
 
@@ -79,12 +82,20 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     halted_keys: int
 
 
+class Depths(msgspec.Struct, frozen=True):
+    """The unfinished jobs by queue, type and status, as those see them who look often."""
+
+    counts: list[Count]
+    counted_at: datetime | None  # when statuses with more than 10,000 jobs were counted; None: all were just now
+
+
 class Glance(msgspec.Struct, frozen=True, kw_only=True):
     """What a first page shows, from one reading of each."""
 
     summary: Summary
     counts: list[Count]
     halted_keys: int
+    counted_at: datetime | None = None  # when statuses with more than 10,000 jobs were counted; None: all were just now
 
 
 class Sized(msgspec.Struct, frozen=True):
@@ -103,8 +114,8 @@ async def largest(link: Link, limit: int, window: int) -> list[Sized]:
 
 
 async def sample(link: Link) -> Sample:
-    """What there is now: three statements, of which none reads finished jobs (waiting ones are counted)."""
-    counts = await stats(link)
+    """What there is now: three statements, of which none reads finished jobs, nor (while runners live) all of very many."""
+    counts = (await depths(link)).counts
     (letters,) = await link.fetch("open_letters")
     (keys,) = await link.fetch("halted_keys")
     ages = [max((letters["now"] - one.oldest_at).total_seconds(), 0.0) for one in counts]
@@ -117,9 +128,27 @@ async def sample(link: Link) -> Sample:
 
 async def glance(link: Link) -> Glance:
     """How things are, with the counts that say so."""
-    counts = await stats(link)
+    found = await depths(link)
     (keys,) = await link.fetch("halted_keys")
-    return Glance(summary=await _summed(link, counts), counts=counts, halted_keys=keys["count"])
+    summary = await _summed(link, found.counts)
+    return Glance(summary=summary, counts=found.counts, halted_keys=keys["count"], counted_at=found.counted_at)
+
+
+async def depths(link: Link) -> Depths:
+    """The unfinished jobs, of which at most 10,000 of a status are counted; where there are more, as the roll-up counted them.
+
+    Without a roll-up, since no runner has lived for a while, all are counted.
+    """
+    rows = await link.fetch("depths", MANY)
+    if any(row["is_partial"] for row in rows):
+        return Depths(await stats(link), None)
+    counted = [row["counted_at"] for row in rows if row["counted_at"] is not None]
+    return Depths([Count(*tuple(row)[:6]) for row in rows], min(counted, default=None))
+
+
+async def count_depths(link: Link, *, timeout: float | None = None) -> None:
+    """Make the roll-up of statuses with more than 10,000 unfinished jobs."""
+    await link.fetch("count_depths", MANY, timeout=timeout)
 
 
 async def summary(link: Link) -> Summary:
