@@ -49,7 +49,7 @@ class Listing(Desk):
 
         async def read(link: Link) -> list[JobRow] | None:
             job = await jobs.get(link, job_id)
-            return None if job is None else await listing.children(link, job_id, job.correlation_id, limit)
+            return None if job is None else await listing.children(link, job_id, limit)
 
         found = await self._do("children", read)
         if found is None:

@@ -291,6 +291,7 @@ CREATE TABLE asyncjobs.serialized_jobs (
 CREATE INDEX serialized_jobs_correlation ON asyncjobs.serialized_jobs USING btree (correlation_id) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id) WHERE (place IS NULL);
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
+CREATE INDEX serialized_jobs_parent ON asyncjobs.serialized_jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (job_id IS NOT NULL);
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.place IS NULL)) EXECUTE FUNCTION asyncjobs.join_keys();
 
@@ -648,7 +649,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5731d51e73144bea
+-- body: c4b98dcf13527ba6
 
 CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
     RETURNS record
