@@ -90,12 +90,13 @@ CREATE TABLE asyncjobs.job_depths (
     kind text NOT NULL,
     queue text NOT NULL,
     type text NOT NULL,
+    version integer NOT NULL,
     status text NOT NULL,
     count bigint NOT NULL,
     oldest_at timestamp with time zone NOT NULL,
     counted_at timestamp with time zone NOT NULL,
     took interval NOT NULL,
-    CONSTRAINT job_depths_pkey PRIMARY KEY (kind, queue, type, status)
+    CONSTRAINT job_depths_pkey PRIMARY KEY (kind, queue, type, version, status)
 );
 
 CREATE TABLE asyncjobs.job_metrics (
@@ -343,6 +344,7 @@ CREATE VIEW asyncjobs.live_jobs AS
  SELECT 'pending'::text AS kind,
     j.queue,
     j.type,
+    j.version,
     j.status,
     j.run_at AS since
    FROM asyncjobs.jobs j
@@ -351,6 +353,7 @@ UNION ALL
  SELECT 'due'::text AS kind,
     j.queue,
     j.type,
+    j.version,
     j.status,
     j.run_at AS since
    FROM asyncjobs.jobs j
@@ -359,6 +362,7 @@ UNION ALL
  SELECT 'paused'::text AS kind,
     j.queue,
     j.type,
+    j.version,
     j.status,
     j.created_at AS since
    FROM asyncjobs.jobs j
@@ -367,6 +371,7 @@ UNION ALL
  SELECT 'processing'::text AS kind,
     j.queue,
     j.type,
+    j.version,
     j.status,
     j.started_at AS since
    FROM asyncjobs.jobs j
@@ -375,6 +380,7 @@ UNION ALL
  SELECT 'waiting'::text AS kind,
     s.queue,
     s.type,
+    s.version,
     'waiting'::text AS status,
     s.created_at AS since
    FROM asyncjobs.serialized_jobs s
@@ -505,7 +511,7 @@ CREATE FUNCTION asyncjobs.count_depths(_most integer)
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9aa13c82162aa688
+-- body: fe31314aaa95a445
 
 CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _definitions text[], OUT registered boolean, OUT added text[], OUT changed text[], OUT enabled text[], OUT removed text[], OUT differing text[])
     RETURNS record
@@ -526,13 +532,13 @@ CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
 -- body: 47af27233b4a8fe1
 
 CREATE FUNCTION asyncjobs.depths(_most integer)
-    RETURNS TABLE(queue text, type text, status text, count bigint, oldest_at timestamp with time zone, served boolean, counted_at timestamp with time zone, is_partial boolean)
+    RETURNS TABLE(queue text, type text, status text, count bigint, oldest_at timestamp with time zone, unserved bigint, counted_at timestamp with time zone, is_partial boolean)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cb0159bcf6d0c23f
+-- body: aabebdfea3a868b7
 
 CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
     RETURNS TABLE(id bigint, serialization_key text)
@@ -764,6 +770,13 @@ CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     LANGUAGE sql
     STABLE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.is_served(_queue text, _type text, _version integer)
+    RETURNS boolean
+    LANGUAGE sql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2b2710464b39e369
 
 CREATE FUNCTION asyncjobs.join_key(_id bigint, _ctid tid, _key text)
     RETURNS void

@@ -50,7 +50,7 @@ async def test_few_are_counted_when_somebody_looks(link: Link, connection: Conne
     await put(connection, 9, status="completed")
     await overview.count_depths(link)
     found = await overview.depths(link)
-    assert found == overview.Depths(await overview.stats(link), None)
+    assert found == overview.Depths(await overview.counts(link), None)
     assert [(one.status, one.count, one.served) for one in found.counts if one.queue == "mail"] == [("pending", 2, True)]
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.job_depths") == 0
 

@@ -43,7 +43,7 @@ class Line(msgspec.Struct):
 async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
     del query, news
     glance, pauses = await admin.glance(), await admin.pauses()
-    found = lines(glance.counts, glance.summary.lanes, pauses)
+    found = lines(glance.counts, glance.lanes, pauses)
     return {"queues": found, "pauses": pauses, "statuses": LIVE, "counted_at": glance.counted_at}
 
 

@@ -102,16 +102,22 @@ END $$;
 -- What is not finished, by what is read of it: the partial indexes, and never the finished rows. `since` is when it was due, started
 -- or, waiting or paused, made.
 CREATE VIEW asyncjobs.live_jobs AS
-SELECT 'pending' AS kind, j.queue, j.type, j.status, j.run_at AS since FROM asyncjobs.jobs AS j WHERE j.status = 'pending'
+SELECT 'pending' AS kind, j.queue, j.type, j.version, j.status, j.run_at AS since FROM asyncjobs.jobs AS j WHERE j.status = 'pending'
 UNION ALL
-SELECT 'due', j.queue, j.type, j.status, j.run_at FROM asyncjobs.jobs AS j WHERE j.status IN ('scheduled', 'failed')
+SELECT 'due', j.queue, j.type, j.version, j.status, j.run_at FROM asyncjobs.jobs AS j WHERE j.status IN ('scheduled', 'failed')
 UNION ALL
-SELECT 'paused', j.queue, j.type, j.status, j.created_at FROM asyncjobs.jobs AS j WHERE j.status = 'paused'
+SELECT 'paused', j.queue, j.type, j.version, j.status, j.created_at FROM asyncjobs.jobs AS j WHERE j.status = 'paused'
 UNION ALL
-SELECT 'processing', j.queue, j.type, j.status, j.started_at FROM asyncjobs.jobs AS j
+SELECT 'processing', j.queue, j.type, j.version, j.status, j.started_at FROM asyncjobs.jobs AS j
 WHERE j.runner_id IS NOT NULL AND j.status = 'processing'
 UNION ALL
-SELECT 'waiting', s.queue, s.type, 'waiting', s.created_at FROM asyncjobs.serialized_jobs AS s WHERE s.job_id IS NULL;
+SELECT 'waiting', s.queue, s.type, s.version, 'waiting', s.created_at FROM asyncjobs.serialized_jobs AS s WHERE s.job_id IS NULL;
+
+-- Whether a live runner would take a job like that.
+CREATE FUNCTION asyncjobs.is_served(_queue text, _type text, _version integer) RETURNS boolean LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM asyncjobs.runners AS r WHERE _type = ANY (r.types) AND _queue = ANY (r.queues)
+        AND asyncjobs.can_run(r.versions, _type, _version)) $$;
 
 -- The roll-up of kinds of which there are very many: counting 200,000 takes 100 ms, which no page and no monitor should. Kinds of which
 -- there are few are not in here, they are counted when somebody asks.
@@ -119,12 +125,13 @@ CREATE TABLE asyncjobs.job_depths (
     kind text NOT NULL,
     queue text NOT NULL,
     type text NOT NULL,
+    version integer NOT NULL,
     status text NOT NULL,
     count bigint NOT NULL,
     oldest_at timestamptz NOT NULL,
     counted_at timestamptz NOT NULL,
     took interval NOT NULL,  -- to count all of them
-    PRIMARY KEY (kind, queue, type, status)
+    PRIMARY KEY (kind, queue, type, version, status)
 );
 
 -- Count the kinds of which there are more than `_most`. Less often when it takes long: at most a twentieth of the time is spent on it.
@@ -145,10 +152,10 @@ BEGIN
     IF _many = '{}' THEN
         RETURN;
     END IF;
-    INSERT INTO asyncjobs.job_depths AS d (kind, queue, type, status, count, oldest_at, counted_at, took)
-    SELECT l.kind, l.queue, l.type, l.status, count(1), min(l.since), _now, clock_timestamp() - _began
-    FROM asyncjobs.live_jobs AS l WHERE l.kind = ANY (_many) GROUP BY l.kind, l.queue, l.type, l.status
-    ON CONFLICT (kind, queue, type, status) DO UPDATE SET
+    INSERT INTO asyncjobs.job_depths AS d (kind, queue, type, version, status, count, oldest_at, counted_at, took)
+    SELECT l.kind, l.queue, l.type, l.version, l.status, count(1), min(l.since), _now, clock_timestamp() - _began
+    FROM asyncjobs.live_jobs AS l WHERE l.kind = ANY (_many) GROUP BY l.kind, l.queue, l.type, l.version, l.status
+    ON CONFLICT (kind, queue, type, version, status) DO UPDATE SET
         count = excluded.count, oldest_at = excluded.oldest_at, counted_at = excluded.counted_at, took = excluded.took;
     DELETE FROM asyncjobs.job_depths AS d WHERE d.counted_at <> _now;
 END $$;
@@ -157,32 +164,34 @@ END $$;
 -- there are more come from the roll-up, with `counted_at`; one that is not in it, or was not renewed when it should have been, is partial.
 -- (Left to itself the planner reads the table from its beginning, past all that is finished, to find so many.)
 CREATE FUNCTION asyncjobs.depths(_most integer)
-RETURNS TABLE (queue text, type text, status text, count bigint, oldest_at timestamptz, served boolean, counted_at timestamptz,
+RETURNS TABLE (queue text, type text, status text, count bigint, oldest_at timestamptz, unserved bigint, counted_at timestamptz,
     is_partial boolean)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
     WITH counted AS MATERIALIZED (
-        SELECT k.kind, l.queue, l.type, l.status, count(1) AS count, min(l.since) AS oldest_at,
+        SELECT k.kind, l.queue, l.type, l.version, l.status, count(1) AS count, min(l.since) AS oldest_at,
             sum(count(1)) OVER (PARTITION BY k.kind) > _most AS is_partial
         FROM unnest('{pending,due,paused,processing,waiting}'::text[]) AS k(kind)
         CROSS JOIN LATERAL (
-            SELECT j.queue, j.type, j.status, j.since FROM asyncjobs.live_jobs AS j WHERE j.kind = k.kind LIMIT _most + 1) AS l
-        GROUP BY k.kind, l.queue, l.type, l.status),
+            SELECT j.queue, j.type, j.version, j.status, j.since FROM asyncjobs.live_jobs AS j WHERE j.kind = k.kind LIMIT _most + 1) AS l
+        GROUP BY k.kind, l.queue, l.type, l.version, l.status),
     rolled_up AS MATERIALIZED (
-        SELECT d.kind, d.queue, d.type, d.status, d.count, d.oldest_at, d.counted_at FROM asyncjobs.job_depths AS d
+        SELECT d.kind, d.queue, d.type, d.version, d.status, d.count, d.oldest_at, d.counted_at FROM asyncjobs.job_depths AS d
         WHERE asyncjobs.clock() BETWEEN d.counted_at AND d.counted_at + greatest(d.took * 40, interval '2 minutes')
             AND d.kind IN (SELECT c.kind FROM counted AS c WHERE c.is_partial))
-    SELECT u.queue, u.type, u.status, u.count, asyncjobs.instant(u.oldest_at) AS oldest_at,
-        EXISTS (SELECT FROM asyncjobs.runners AS r WHERE u.type = ANY (r.types) AND u.queue = ANY (r.queues)) AS served,
-        u.counted_at, u.is_partial
+    SELECT v.queue, v.type, v.status, sum(v.count)::bigint, asyncjobs.instant(min(v.oldest_at)),
+        coalesce(sum(v.count) FILTER (WHERE NOT v.served), 0)::bigint, min(v.counted_at), bool_or(v.is_partial)
     FROM (
-        SELECT c.queue, c.type, c.status, c.count, c.oldest_at, NULL AS counted_at, c.is_partial FROM counted AS c
-        WHERE c.kind NOT IN (SELECT r.kind FROM rolled_up AS r)
-        UNION ALL
-        SELECT r.queue, r.type, r.status, r.count, r.oldest_at, r.counted_at, false FROM rolled_up AS r) AS u
-    ORDER BY u.queue, u.type, u.status;
+        SELECT u.queue, u.type, u.status, u.count, u.oldest_at, u.counted_at, u.is_partial,
+            asyncjobs.is_served(u.queue, u.type, u.version) AS served
+        FROM (
+            SELECT c.queue, c.type, c.version, c.status, c.count, c.oldest_at, NULL AS counted_at, c.is_partial FROM counted AS c
+            WHERE c.kind NOT IN (SELECT r.kind FROM rolled_up AS r)
+            UNION ALL
+            SELECT r.queue, r.type, r.version, r.status, r.count, r.oldest_at, r.counted_at, false FROM rolled_up AS r) AS u) AS v
+    GROUP BY v.queue, v.type, v.status;
 END $$;
 
 -- How each type fares: what is unfinished, from the partial indexes, and what ended in the last hour, from the roll-ups. `oldest` is
