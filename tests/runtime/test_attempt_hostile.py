@@ -171,7 +171,7 @@ class Faceless(Exception):
     """Does not say of which class it is, as a proxy whose object is gone does."""
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
         raise RuntimeError("no object")
 
 
