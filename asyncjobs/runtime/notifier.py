@@ -7,8 +7,8 @@ enqueue (in it, enqueues of 16 connections took 2.8 times as long). Instead:
 2. The notifier's task takes what is pending and sends it as one statement on a connection of its own, with a time-out of 1 s.
    What is marked meanwhile goes with the next statement, which begins a millisecond after this one began at the earliest: of
    enqueues that come one after another, each would send its own, and spend a third of its time on it. While marks come thicker
-   than two in a millisecond the next waits twice as long, up to 4 ms: listeners that hear so often are busy, and eight jobs a look
-   cost them less than two. A mark that comes after a quiet millisecond goes at once.
+   than two in a millisecond the next waits twice as long, up to 4 ms: listeners that hear so often are busy, and eight jobs a
+   look cost them less than two. A mark that comes after a quiet millisecond goes at once.
 3. If that fails, the connection is aborted, the marks are put back, and the loop backs off and sends them again: a listener
    may hear a notification twice, never not at all while this process lives. What can never be sent (it does not fit) is
    dropped.
@@ -101,7 +101,9 @@ class Notifier(Service):
         async with asyncio.timeout(self._timeout_seconds + self._connecting_seconds()):
             connection = await self._link.connection()
             self.backend_pid = connection.get_server_pid()
-            await self._link.fetch("send_notifications", self._link.database.channel, payloads, timeout=self._timeout_seconds)
+            await self._link.fetch_often(
+                "send_notifications", self._link.database.channel, payloads, timeout=self._timeout_seconds
+            )
         self.sent += len(payloads)
         if self.events.wants(NotificationsSent):
             self.events.emit(NotificationsSent(count=len(payloads)))
