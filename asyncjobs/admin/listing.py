@@ -8,10 +8,9 @@ from asyncjobs.errors import UsageError
 from asyncjobs.model.finding import JobFilter
 from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.opened import not_found
-from asyncjobs.store import jobs, listing, overview, series
+from asyncjobs.store import jobs, listing, series
 from asyncjobs.store.database import Link
 from asyncjobs.store.listing import JobRow, Listed
-from asyncjobs.store.overview import Glance
 from asyncjobs.store.series import Step
 
 _MOST_STEPS = 1_000
@@ -19,10 +18,6 @@ _MOST_STEPS = 1_000
 
 class Listing(Desk):
     """Verbs that change nothing."""
-
-    async def glance(self) -> Glance:
-        """`summary` and `stats` from one reading, and how many keys are halted."""
-        return await self._do("glance", overview.glance)
 
     async def series(self, *, type: str | None = None, window: Duration = 3600.0, step: Duration = 60.0) -> list[Step]:
         """How attempts fared in the last `window`, step by step: the oldest first, empty steps too, the last one under way.

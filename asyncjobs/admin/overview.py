@@ -11,7 +11,7 @@ from asyncjobs.runtime.opened import not_found
 from asyncjobs.store import explaining, leases, metrics, overview, runners
 from asyncjobs.store.leases import Lease
 from asyncjobs.store.metrics import TypeMetrics
-from asyncjobs.store.overview import Count, Sample, Sized, Summary
+from asyncjobs.store.overview import Sample, Sized, Stats
 from asyncjobs.store.runners import RunnerRow
 
 _WINDOW: Final = 10_000
@@ -20,17 +20,14 @@ _WINDOW: Final = 10_000
 class Overview(Desk):
     """Verbs that change nothing."""
 
-    async def stats(self) -> list[Count]:
-        """The unfinished jobs by queue, type and status.
+    async def stats(self) -> Stats:
+        """How much is pending, runs and failed, since when the oldest has been due, and the slots in use per lane and runner.
 
-        `served` is False for jobs that no live runner would take: a type without a handler anywhere, a queue that nobody serves.
-        They wait until a runner that knows them comes. How far lanes are used: see `summary()`.
+        `counts` are the unfinished jobs by queue, type and status. Of them, `unserved` are those that no live runner would take:
+        of a queue that nobody serves, of a type without a handler, with a newer payload than any handler's. They wait until a
+        runner comes that can run them.
         """
         return await self._do("stats", overview.stats)
-
-    async def summary(self) -> Summary:
-        """How much is pending, runs and failed, since when the oldest has been due, and the slots in use per lane and runner."""
-        return await self._do("summary", overview.summary)
 
     async def sample(self) -> Sample:
         """How many jobs there are by queue, type and status, their ages, dead letters, halted keys: for monitors."""

@@ -35,12 +35,12 @@ WINDOWS: Final[Mapping[str, Window]] = {
 async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
     window, type = query.choice("window", list(WINDOWS)) or "1h", query.text("type")
     span = WINDOWS[window]
-    glance, drawn, types = await asyncio.gather(
-        admin.glance(),
+    stats, drawn, types = await asyncio.gather(
+        admin.stats(),
         news.look(("charts", window, type), partial(_drawn, admin, span, type), fresh_seconds=span.fresh, lasts=True),
         news.look(("types", window), partial(_types, admin, span), fresh_seconds=span.fresh, lasts=True),
     )
-    return {"glance": glance, "summary": glance.summary, "window": window, "windows": WINDOWS, "type": type, **drawn, **types}
+    return {"stats": stats, "window": window, "windows": WINDOWS, "type": type, **drawn, **types}
 
 
 async def _drawn(admin: Admin, span: Window, type: str | None) -> dict[str, Any]:

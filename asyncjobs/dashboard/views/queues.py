@@ -42,8 +42,8 @@ class Line(msgspec.Struct):
 
 async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
     del query, news
-    glance, pauses = await admin.glance(), await admin.pauses()
-    return {"queues": lines(glance.counts, glance.summary.lanes, pauses), "pauses": pauses, "statuses": LIVE}
+    stats, pauses = await admin.stats(), await admin.pauses()
+    return {"queues": lines(stats.counts, stats.lanes, pauses), "pauses": pauses, "statuses": LIVE}
 
 
 def lines(counts: Sequence[Count], lanes: Sequence[LaneUse], pauses: Sequence[Pause]) -> list[Line]:
