@@ -14,10 +14,12 @@ The duty `rollup` folds rows: minutes older than two hours into hours, hours old
 table depends on types and time, never on the number of jobs. Every row is folded once, in a transaction: a crash changes nothing.
 """
 
+import time
 from typing import ClassVar, Final
 
 from asyncjobs.model.claim import Ack
 from asyncjobs.model.histogram import bucket
+from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.service import Service
@@ -44,12 +46,12 @@ class Metrics(Service):
 
     def ended(self, attempt: Attempt, ack: Ack) -> None:
         """Count an attempt that ended here."""
-        status = ack.status
+        status = "completed" if ack.outcome is COMPLETED else ack.status
         if status == "pending":
             return
         claimed = attempt.claimed
         queued = (claimed.started_at - claimed.run_at).total_seconds()
-        self.count(claimed.type, status, queued_seconds=max(queued, 0.0), run_seconds=attempt.run_seconds)
+        self.count(claimed.type, status, queued_seconds=max(queued, 0.0), run_seconds=time.monotonic() - attempt.started_at)
 
     def lost(self, type: str, status: str) -> None:
         """Count an attempt that ended with its runner; nobody knows how long it ran."""
@@ -58,7 +60,7 @@ class Metrics(Service):
 
     def count(self, type: str, status: str, *, queued_seconds: float, run_seconds: float) -> None:
         """Count one attempt."""
-        tally = self._tally(type, status)
+        tally = self._tallies.get((type, status)) or self._tally(type, status)
         tally.count += 1
         tally.queue_seconds += queued_seconds
         tally.run_seconds += run_seconds
