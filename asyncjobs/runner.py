@@ -105,8 +105,7 @@ class Runner:
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context, hooks),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
-            ended=self.gate.ended if guarded else None,
-            is_held=self.gate.is_held,
+            ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
         )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
