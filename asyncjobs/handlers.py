@@ -114,7 +114,7 @@ class Handler:
         """How its result is encoded and decoded."""
         return ResultCodec(self.name, self.signature.returns)
 
-    @cached_property
+    @property
     def takes_context(self) -> bool:
         """Whether the function's first parameter is the context."""
         return self.signature.takes_context
