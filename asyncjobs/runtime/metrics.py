@@ -18,7 +18,6 @@ It also counts the unfinished jobs where there are very many, into `job_depths`.
 says when it was; with nobody who does the duty it is not believed for long, and those who look count for themselves.
 """
 
-import time
 from typing import ClassVar, Final
 
 from asyncjobs.model.claim import Ack
@@ -58,7 +57,7 @@ class Metrics(Service):
             return
         claimed = attempt.claimed
         queued = (claimed.started_at - claimed.run_at).total_seconds()
-        self.count(claimed.type, status, queued_seconds=max(queued, 0.0), run_seconds=time.monotonic() - attempt.started_at)
+        self.count(claimed.type, status, queued_seconds=max(queued, 0.0), run_seconds=attempt.run_seconds)
 
     def lost(self, type: str, status: str) -> None:
         """Count an attempt that ended with its runner; nobody knows how long it ran."""
