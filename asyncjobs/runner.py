@@ -104,8 +104,8 @@ class Runner:
         )  # fmt: skip
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context, hooks),
-            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended, ended=self.gate.ended,
-            is_held=self.gate.is_held,
+            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
+            ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
         )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,

@@ -34,7 +34,7 @@ from asyncjobs.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.claim import Ack, Claimed, to_job
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.outcome import COMPLETED, Outcome
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
@@ -52,9 +52,6 @@ _REASONS: Final[dict[Wanted, CancelReason]] = {
     "dead": "kill requested",
     "fail": "failure requested",
 }
-
-#: How nearly all attempts end.
-_COMPLETED: Final = Outcome(kind="completed")
 
 #: The attempt for which the current task works: the handler's own, or one that it started.
 _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
@@ -199,7 +196,7 @@ class Attempt:
         return _ending_of(self._request, ending)
 
     def _end(self, ending: object) -> None:
-        outcome = _COMPLETED if ending is None else self._outcome_of(ending)
+        outcome = COMPLETED if ending is None else self._outcome_of(ending)
         # Nothing holds anything in a circle any more: what has ended is gone at once, without the collector.
         self._task = self._context = None
         if outcome.kind != "completed" or self._surroundings.events.wants(AttemptEnded):  # of completions only some want to know
