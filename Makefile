@@ -91,6 +91,12 @@ simulate: $(DEV)  ## simulate runners on virtual time in worlds that fail: SEEDS
 simulate-mutants: $(DEV)  ## break the protocols on purpose: does a simulated world notice? ARGS="--mutants=lease" for some of them
 	@PYTHONHASHSEED=0 $(RUN) -m tests.simulation --mutants= --seeds 200 $(ARGS)
 
+MINUTES ?= 15
+JOBS ?= 1000000
+.PHONY: soak
+soak: $(DEV)  ## a million jobs among kills, restarts and partitions, then a minute of too many: within MINUTES=15, of JOBS=1000000
+	@$(RUN) -m tests.soak --jobs $(JOBS) --minutes $(MINUTES) $(ARGS)
+
 .PHONY: proof
 proof: $(DEV)  ## show the promises at full counts (long; goes on where it was stopped)
 	@$(RUN) -m pytest -m proof --resume -o faulthandler_timeout=1800 $(ARGS)

@@ -89,8 +89,8 @@ class Connection:
         return await self._send(sql.lower(), lambda session: session.execute(sql), timeout)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[None]:
-        await self.execute("BEGIN")
+    async def transaction(self, *, isolation: str | None = None) -> AsyncGenerator[None]:
+        await self.execute("BEGIN" if isolation is None else f"BEGIN ISOLATION LEVEL {isolation.replace('_', ' ')}")
         try:
             yield
         except BaseException:

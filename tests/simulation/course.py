@@ -14,6 +14,8 @@ STRIKES: Final = ("freeze", "freeze at the answer", "lose the answer", "lose the
 #: What clients do.
 WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup", "cancel", "halt", "pause", "retry")
 _CALM_WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup")
+#: What they do besides.
+_MORE_WAYS: Final = ("joined", "replace", "end", "requeue")
 _PLANS: Final = (("fail", "ok"), ("fail",), ("die",), ("snooze",), ("fail", "snooze"), ("complete",))
 
 
@@ -21,6 +23,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     """What is drawn. Odds are of each call, or notification; seconds are virtual ones."""
 
     runners: int
+    clients: int = 1
     seconds: float  # that the faults last
     jobs: int
     faults: tuple[str, ...]
@@ -39,6 +42,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int
     has_schedule: bool
     settings: dict[str, Any]
+    fragile: tuple[str, ...] = ()  # roles of connections that break where nothing else does
 
     @property
     def is_calm(self) -> bool:
@@ -49,7 +53,12 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
 def draw(seed: int) -> Course:
     """The course of this seed."""
     random = Random(f"course {seed}")
-    return _calm(random) if random.random() < 0.2 else _stormy(random)
+    course = _calm(random) if random.random() < 0.2 else _stormy(random)
+    more = ("joined",) if course.is_calm else _MORE_WAYS
+    return msgspec.structs.replace(
+        course, ways=(*course.ways, *(way for way in more if random.random() < 0.3)), clients=random.choice([1, 2, 2]),
+        fragile=("notifier",) if course.is_calm and random.random() < 0.3 else (),
+    )  # fmt: skip
 
 
 def _calm(random: Random) -> Course:

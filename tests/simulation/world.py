@@ -30,6 +30,8 @@ _IDLE_SECONDS: Final = 4.0
 _START: Final = 1000.0
 #: How long a call may wait between two of its statements.
 _GATED_SECONDS: Final = (0.0005, 0.005, 0.05, 0.3)
+#: Of each call of a role that breaks even where nothing else does.
+_FRAGILE_ODDS: Final = 0.3
 
 
 class World:
@@ -151,6 +153,8 @@ class World:
         call = connection.outstanding = Call(self.number(), connection, name, work, answer)
         if self.faulty and self.random.random() < self.course.break_odds:
             self._plan_break(connection)
+        elif self.has_gates and connection.role in self.course.fragile and self.random.random() < _FRAGILE_ODDS:
+            self.plan(self._latency(), lambda: self.break_connection(connection))
         slow = self.random.uniform(0.05, 0.3) if connection.role in self.slow else 0.0
         if self.faulty and self.strikes is not None:
             slow += self.strikes.strike(call)
@@ -297,8 +301,8 @@ class World:
     def _note_transaction(self, call: Call, error: BaseException | None) -> None:
         connection = call.connection
         connection.last = call
-        if call.name in {"begin", "commit", "rollback"} and error is None:
-            connection.in_transaction = call.name == "begin"
+        if call.name.startswith(("begin", "commit", "rollback")) and error is None:
+            connection.in_transaction = call.name.startswith("begin")
         if connection.in_transaction:
             self.plan(_IDLE_SECONDS, lambda: self._end_idle(connection, call))
 
