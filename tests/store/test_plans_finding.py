@@ -30,7 +30,7 @@ SELECT n * 10 + 8, n, 'email', 'default', CASE WHEN n < 20 THEN 'few' ELSE 'k' |
     CASE WHEN n < 20 THEN 'few' ELSE 'many' END, CASE WHEN n > 100 AND n % 2 = 0 THEN n * 10 + 8 END,
     CASE WHEN n > 100 AND n % 2 = 0 THEN now() END
 FROM generate_series(1, 200) AS n;
-INSERT INTO asyncjobs.serialized_jobs (id, place, type, queue, serialization_key)  -- waiting again, as after a delay: in both tables
+INSERT INTO asyncjobs.serialized_jobs (id, place, type, queue, serialization_key)  -- waiting again: in both tables
 SELECT n * 10 + 7, 1000 + n, 'email', 'default', 'k' || n FROM generate_series(1, 50) AS n;
 INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, acknowledged, acknowledged_at)
 SELECT j.id, to_jsonb(j) || jsonb_build_object('serialization_key', CASE WHEN j.id < 200 THEN 'few' ELSE 'many' END),

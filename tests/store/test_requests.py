@@ -58,7 +58,7 @@ async def test_kill(world: Peers, case: Case) -> None:
 
 
 async def test_line_that_had_no_head_has_one_after_one_that_waits_is_ended(world: Peers) -> None:
-    """A crash between an end and the dispatch of the next leaves such a line until a sweep; a verb on it does not wait for that."""
+    """A crash may leave such a line until the next sweep: a verb on it does not wait for that."""
     first, second = [await insert_serialized(world.admin, "k") for _ in range(2)]
     verb = await serialized.cancel(world.b.link, first, "by me")
     assert (verb.outcome, verb.queues) == ("cancelled", ["default"])
