@@ -155,14 +155,14 @@ CREATE TABLE asyncjobs.jobs (
     trace_context text,
     created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    CONSTRAINT jobs_check CHECK ((
+    CONSTRAINT jobs_pkey PRIMARY KEY (id)
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX jobs_check ON asyncjobs.jobs USING btree (asyncjobs.refuse_row('jobs_check'::text, id)) WHERE (NOT (
 CASE
     WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
     WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
     ELSE (status = ANY ('{pending,scheduled,failed,waiting,paused}'::text[]))
-END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[])))),
-    CONSTRAINT jobs_pkey PRIMARY KEY (id)
-) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
+END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[]))));
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, priority, place) WHERE (status = 'pending'::text);
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL));
 CREATE INDEX jobs_claim_rescued ON asyncjobs.jobs USING btree (queue, priority, place) WHERE ((status = 'pending'::text) AND (rescues > 0));
@@ -284,11 +284,13 @@ CREATE TABLE asyncjobs.serialized_jobs (
     halted_at timestamp with time zone,
     halt_reason text,
     created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    CONSTRAINT serialized_jobs_dispatch_check CHECK ((((job_id IS NULL) = (dispatched_at IS NULL)) AND ((job_id IS NULL) OR (job_id = id)))),
-    CONSTRAINT serialized_jobs_halt_check CHECK (((halted_at IS NULL) OR (job_id IS NOT NULL))),
-    CONSTRAINT serialized_jobs_key_check CHECK ((serialization_key <> ''::text)),
     CONSTRAINT serialized_jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX serialized_jobs_check ON asyncjobs.serialized_jobs USING btree (asyncjobs.refuse_row('serialized_jobs_check'::text, id)) WHERE (NOT (
+CASE
+    WHEN (job_id IS NULL) THEN ((dispatched_at IS NULL) AND (halted_at IS NULL))
+    ELSE ((job_id = id) AND (dispatched_at IS NOT NULL))
+END AND (serialization_key <> ''::text)));
 CREATE INDEX serialized_jobs_correlation ON asyncjobs.serialized_jobs USING btree (correlation_id) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id) WHERE (place IS NULL);
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
@@ -540,7 +542,7 @@ CREATE FUNCTION asyncjobs.depths(_most integer)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: aabebdfea3a868b7
 
-CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
+CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NULL::bigint[])
     RETURNS TABLE(id bigint, serialization_key text)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -550,7 +552,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0efb312de422ec6a
+-- body: 5b35e6d3d242fb28
 
 CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_keys text[])
     RETURNS void
@@ -704,7 +706,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 701e81e5727215e4
+-- body: dd61fde6f9d0072f
 
 CREATE FUNCTION asyncjobs.fold_metrics(_minutes interval, _hours interval, _quarters interval, _days interval, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -993,6 +995,13 @@ CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b156c1f3214cac91
 
+CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9a8071b4d2a42a5e
+
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
     LANGUAGE plpgsql
@@ -1031,7 +1040,7 @@ CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 42891ee4429d2b52
+-- body: e5b706b39fb0bafd
 
 CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval, OUT released text[], OUT successor bigint)
     RETURNS record
