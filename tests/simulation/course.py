@@ -93,7 +93,8 @@ def _calm_in_its_way(random: Random, course: Course) -> Course:
     how = random.choice(["", "fragile", "late", "race", "race"])
     ways = (*course.ways, *(("joined",) if random.random() < 0.3 else ()))
     if how == "fragile":
-        return msgspec.structs.replace(course, ways=ways, fragile=("notifier",))
+        # So few jobs that nobody is woken by the next one's notification.
+        return msgspec.structs.replace(course, ways=ways, fragile=("notifier",), jobs=8, seconds=24.0)
     if how == "late":
         return msgspec.structs.replace(course, ways=ways, late_answers=("finish", "duties"), gate_odds=0.0)
     if how == "race":

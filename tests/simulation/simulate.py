@@ -254,7 +254,7 @@ class _Simulation:
         elif what == "down":
             self._down(random.choice([0.5, 4.0, 16.0]))
         elif what == "clock":
-            world.clock_step += random.choice([-60.0, -5.0, 5.0, 60.0])
+            world.clock_step = random.choice([-60.0, -5.0, 0.0, 5.0, 60.0])  # a job may be due so much later, and must be in time
 
     def _down(self, seconds: float) -> None:
         self.world.is_down = True
