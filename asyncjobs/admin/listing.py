@@ -23,7 +23,7 @@ class Listing(Desk):
         """How attempts fared in the last `window`, step by step: the oldest first, empty steps too, the last one under way.
 
         Steps are whole minutes, hours or days since the epoch, at most 1,000. What is older than two hours is kept by the hour,
-        what is older than a week by the day: a shorter step shows it at the beginning of that.
+        than a day by the quarter of a day, than a week by the day: a shorter step shows it at the beginning of that.
         """
         seconds = config_seconds(window, name="window", positive=True)
         each = config_seconds(step, name="step", positive=True)
@@ -40,7 +40,7 @@ class Listing(Desk):
 
         async def read(link: Link) -> list[JobRow] | None:
             job = await jobs.get(link, job_id)
-            return None if job is None else await listing.children(link, job_id, job.correlation_id, limit)
+            return None if job is None else await listing.children(link, job_id, limit)
 
         found = await self._do("children", read)
         if found is None:

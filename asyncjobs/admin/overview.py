@@ -11,7 +11,7 @@ from asyncjobs.runtime.opened import not_found
 from asyncjobs.store import explaining, leases, metrics, overview, runners
 from asyncjobs.store.leases import Lease
 from asyncjobs.store.metrics import TypeMetrics
-from asyncjobs.store.overview import Sample, Sized, Stats
+from asyncjobs.store.overview import Glance, Sample, Sized, Stats
 from asyncjobs.store.runners import RunnerRow
 
 _WINDOW: Final = 10_000
@@ -29,16 +29,27 @@ class Overview(Desk):
         """
         return await self._do("stats", overview.stats)
 
+    async def glance(self) -> Glance:
+        """`stats` for those who look every few seconds, as pages do: at most 10,000 jobs of a status are counted for it.
+
+        Where there are more, their counts and the oldest of them are as a runner counted them at `counted_at`, half a minute ago
+        at most (counting 10 million takes seconds, and is done less often). When no runner lives all are counted.
+        """
+        return await self._do("glance", overview.glance)
+
     async def sample(self) -> Sample:
-        """How many jobs there are by queue, type and status, their ages, dead letters, halted keys: for monitors."""
+        """How many jobs there are by queue, type and status, their ages, dead letters, halted keys: for monitors.
+
+        Statuses with more than 10,000 jobs are as a runner counted them, half a minute ago at most.
+        """
         return await self._do("sample", overview.sample)
 
     async def metrics(self, *, type: str | None = None, window: Duration = 3600.0) -> list[TypeMetrics]:
         """How attempts fared in the last `window` (seconds or a timedelta), by type: numbers, error rate, p50, p95 and p99.
 
         From the roll-ups, which every runner writes each `metrics_interval`: what came after the last of them is not in it. What
-        is older than two hours is kept by the hour, what is older than a week by the day: a span counts when its end is in the
-        window.
+        is older than two hours is kept by the hour, than a day by the quarter of a day, than a week by the day: a span counts
+        when its end is in the window.
         """
         seconds = config_seconds(window, name="window", positive=True)
         return await self._do("metrics", lambda link: metrics.read(link, type, seconds))

@@ -90,7 +90,7 @@ class _View:
 
     async def look(self, *, has_keys: bool) -> str:
         """The screen."""
-        stats = await self._admin.stats()
+        stats = await self._admin.glance()
         self._queues = await queue_states(self._admin, stats)
         names = [one.queue for one in self._queues]
         if has_keys and self._chosen not in names:

@@ -58,14 +58,14 @@ async def record(link: Link, tallies: Mapping[tuple[str, str], Tally], *, timeou
     await link.fetch("record_metrics", msgspec.json.encode(rows).decode(), timeout=timeout)
 
 
-async def fold(link: Link, *, minutes: float, hours: float, days: float) -> tuple[int, bool]:
-    """Fold the oldest hour and day of rows that were kept so many seconds; how many rows that took, and whether to call again."""
-    (row,) = await link.fetch("fold_metrics", minutes, hours, days)
+async def fold(link: Link, *, minutes: float, hours: float, quarters: float, days: float) -> tuple[int, bool]:
+    """Fold the oldest of the rows that were kept so many seconds; how many rows that took, and whether to call again."""
+    (row,) = await link.fetch("fold_metrics", minutes, hours, quarters, days)
     return row["folded"] + row["deleted"], row["more"]
 
 
 async def read(link: Link, type: str | None, window_seconds: float) -> list[TypeMetrics]:
-    """By type, by name. Old rows span an hour or a day: all of the span counts when its end is in the window."""
+    """By type, by name. Old rows span up to a day: all of the span counts when its end is in the window."""
     by_type: dict[str, Counts] = {}
     for row in await link.fetch("read_metrics", type, window_seconds):
         add(by_type.setdefault(row["job_type"], {}), row)

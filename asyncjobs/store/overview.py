@@ -1,7 +1,7 @@
 """What operators look at first: how much of what is there, and whether anybody serves it."""
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -9,6 +9,9 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
+
+#: Of a status with more jobs than that, those who look often are told what the roll-up counted.
+MANY: Final = 10_000
 
 _UNFINISHED: Final = ("pending", "scheduled", "waiting", "paused", "processing", "failed")
 
@@ -64,6 +67,19 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     counts: list[Count]  # the unfinished jobs by queue, type and status
 
 
+class Glance(Stats, frozen=True, kw_only=True):
+    """How things are, at little cost."""
+
+    counted_at: datetime | None  # when statuses with more than 10,000 jobs were counted; None: all were just now
+
+
+class Depths(msgspec.Struct, frozen=True):
+    """The unfinished jobs by queue, type and status, as those see them who look often."""
+
+    counts: list[Count]
+    counted_at: datetime | None
+
+
 class Depth(msgspec.Struct, frozen=True):
     """The unfinished jobs of one queue, type and status, with the age of the oldest (due, started or, waiting, made) by the
     server's clock.
@@ -100,8 +116,8 @@ async def largest(link: Link, limit: int, window: int) -> list[Sized]:
 
 
 async def sample(link: Link) -> Sample:
-    """What there is now: three statements, of which none reads finished jobs (waiting ones are counted)."""
-    counted = await counts(link)
+    """What there is now: three statements, of which none reads finished jobs, nor (while runners live) all of very many."""
+    counted = (await depths(link)).counts
     (letters,) = await link.fetch("open_letters")
     (keys,) = await link.fetch("halted_keys")
     ages = [max((letters["now"] - one.oldest_at).total_seconds(), 0.0) for one in counted]
@@ -114,19 +130,45 @@ async def sample(link: Link) -> Sample:
 
 async def stats(link: Link) -> Stats:
     """How things are: four statements, of which none reads finished jobs."""
-    counted = await counts(link)
+    return Stats(**await _summed(link, await counts(link)))
+
+
+async def glance(link: Link) -> Glance:
+    """How things are: four statements, of which none reads very many rows while runners live."""
+    found = await depths(link)
+    return Glance(**await _summed(link, found.counts), counted_at=found.counted_at)
+
+
+async def _summed(link: Link, counted: list[Count]) -> dict[str, Any]:
     (letters,) = await link.fetch("open_letters")
     (keys,) = await link.fetch("halted_keys")
     number = {status: sum(one.count for one in counted if one.status == status) for status in _UNFINISHED}
     oldest = min((one.oldest_at for one in counted if one.status == "pending"), default=None)
-    return Stats(
+    return {
         **number,
-        dead_letters=letters["count"],
-        halted_keys=keys["count"],
-        oldest_pending_age=None if oldest is None else max(letters["now"] - oldest, timedelta(0)),
-        lanes=[LaneUse(*row) for row in await link.fetch("lane_use")],
-        counts=counted,
-    )
+        "dead_letters": letters["count"],
+        "halted_keys": keys["count"],
+        "oldest_pending_age": None if oldest is None else max(letters["now"] - oldest, timedelta(0)),
+        "lanes": [LaneUse(*row) for row in await link.fetch("lane_use")],
+        "counts": counted,
+    }
+
+
+async def depths(link: Link) -> Depths:
+    """The unfinished jobs, of which at most 10,000 of a status are counted; where there are more, as the roll-up counted them.
+
+    Without a roll-up, since no runner has lived for a while, all are counted.
+    """
+    rows = await link.fetch("depths", MANY)
+    if any(row["is_partial"] for row in rows):
+        return Depths(await counts(link), None)
+    counted = [row["counted_at"] for row in rows if row["counted_at"] is not None]
+    return Depths([Count(*tuple(row)[:6]) for row in rows], min(counted, default=None))
+
+
+async def count_depths(link: Link, *, timeout: float | None = None) -> None:
+    """Make the roll-up of statuses with more than 10,000 unfinished jobs."""
+    await link.fetch("count_depths", MANY, timeout=timeout)
 
 
 async def counts(link: Link) -> list[Count]:

@@ -44,7 +44,9 @@ def tally(*run_seconds: float, queued: float = 0.5) -> Tally:
 async def fold(link: Link, **kept: float) -> int:
     rows, more = 0, True
     while more:
-        folded, more = await metrics.fold(link, **({"minutes": 7200.0, "hours": 7 * DAY, "days": 90 * DAY} | kept))
+        folded, more = await metrics.fold(
+            link, **({"minutes": 7200.0, "hours": DAY, "quarters": 7 * DAY, "days": 90 * DAY} | kept)
+        )
         rows += folded
     return rows
 
@@ -76,7 +78,9 @@ async def test_what_two_runners_counted_adds_up(link: Link, database: Database) 
     assert email.queue_time.p95 == pytest.approx(0.7, rel=0.02)
 
 
-async def test_minutes_become_hours_and_days_and_nothing_is_lost(link: Link, connection: Connection, clock: MovableClock) -> None:
+async def test_minutes_become_hours_then_quarters_of_a_day_then_days_and_nothing_is_lost(
+    link: Link, connection: Connection, clock: MovableClock
+) -> None:
     await clock.set(await connection.fetchval("SELECT date_trunc('day', now(), 'UTC') + interval '10 minutes'"))
     for _ in range(6):
         await metrics.record(link, {("email", "completed"): tally(1.0, 4.0), ("email", "dead"): tally(9.0)})
@@ -90,7 +94,11 @@ async def test_minutes_become_hours_and_days_and_nothing_is_lost(link: Link, con
         *[(6, timedelta(hours=1)), (3, timedelta(hours=1))],
     ]
     assert await one(link, window=DAY) == before
-    await clock.advance(timedelta(days=9))
+    await clock.advance(timedelta(days=2))
+    assert await fold(link) == 6 + 4
+    assert [(row["count"], row["span"]) for row in await rows(connection)] == [(12, timedelta(hours=6)), (6, timedelta(hours=6))]
+    assert await one(link, window=7 * DAY) == before
+    await clock.advance(timedelta(days=7))
     await fold(link)
     assert [(row["status"], row["count"], row["span"]) for row in await rows(connection)] == [
         ("completed", 12, timedelta(days=1)),

@@ -36,7 +36,7 @@ async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
     window, type = query.choice("window", list(WINDOWS)) or "1h", query.text("type")
     span = WINDOWS[window]
     stats, drawn, types = await asyncio.gather(
-        admin.stats(),
+        admin.glance(),
         news.look(("charts", window, type), partial(_drawn, admin, span, type), fresh_seconds=span.fresh, lasts=True),
         news.look(("types", window), partial(_types, admin, span), fresh_seconds=span.fresh, lasts=True),
     )

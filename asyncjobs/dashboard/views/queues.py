@@ -42,8 +42,9 @@ class Line(msgspec.Struct):
 
 async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
     del query, news
-    stats, pauses = await admin.stats(), await admin.pauses()
-    return {"queues": lines(stats.counts, stats.lanes, pauses), "pauses": pauses, "statuses": LIVE}
+    glance, pauses = await admin.glance(), await admin.pauses()
+    found = lines(glance.counts, glance.lanes, pauses)
+    return {"queues": found, "pauses": pauses, "statuses": LIVE, "counted_at": glance.counted_at}
 
 
 def lines(counts: Sequence[Count], lanes: Sequence[LaneUse], pauses: Sequence[Pause]) -> list[Line]:

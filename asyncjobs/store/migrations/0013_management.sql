@@ -281,6 +281,8 @@ BEGIN
             WHERE s.correlation_id = _correlation_id AND s.job_id IS NULL LIMIT _look + 1);
     ELSIF _parent IS NOT NULL THEN
         _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.parent_job_id = _parent LIMIT _look + 1);
+        _waiting := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
+            WHERE s.parent_job_id = _parent AND s.job_id IS NULL LIMIT _look + 1);
     ELSIF _walk THEN
         NULL;
     ELSIF _statuses <@ '{processing}' THEN
