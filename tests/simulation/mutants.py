@@ -207,5 +207,5 @@ NOTICED: Final = (
     "a lease is taken at sight", "a lease is renewed by name", "a taken lease is not compared again", "a rescue leaves the token",
     "the coordinator's flag is cleared after the fetch", "a wake-up during a pass is lost", "a NOTIFY that failed is forgotten",
     "claims that were not answered are forgotten", "an enqueue is repeated blindly", "scans never return to the front",
-    "a job is started beside itself",
+    "a job is started beside itself", "keys are not locked", "an ack does not look again",
 )  # fmt: skip
