@@ -56,7 +56,8 @@ class Overview(Desk):
 
     async def get(self, job_id: int, /) -> Job | None:
         """The job as it is now, also while it waits for its key, or None."""
-        return await self._opened("admin.get was called").get(job_id)
+        opened = self._opened("admin.get was called")
+        return await opened.get(job_id) if 0 < job_id < 2**63 else None
 
     async def explain(self, job_id: int, /) -> Explanation:
         """Why the job does not run: the first thing that has to change before it does, as data and as a sentence. JobNotFound.

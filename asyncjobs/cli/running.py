@@ -38,6 +38,7 @@ def add_to(program: Group) -> None:
         option("--log-format", type=Choice(_FORMATS), help="Lines as JSON objects or for eyes.  [default: as the app has it]"),
         option("--reload", is_flag=True, help="Start anew when a Python file below this folder changes."),
         opens=False,
+        lasts=True,
         settings=("grace",),
     )(run)
 

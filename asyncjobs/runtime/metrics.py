@@ -22,6 +22,7 @@ from typing import ClassVar, Final
 
 from asyncjobs.model.claim import Ack
 from asyncjobs.model.histogram import bucket
+from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.service import Service
@@ -51,7 +52,7 @@ class Metrics(Service):
 
     def ended(self, attempt: Attempt, ack: Ack) -> None:
         """Count an attempt that ended here."""
-        status = ack.status
+        status = "completed" if ack.outcome is COMPLETED else ack.status
         if status == "pending":
             return
         claimed = attempt.claimed
@@ -65,7 +66,7 @@ class Metrics(Service):
 
     def count(self, type: str, status: str, *, queued_seconds: float, run_seconds: float) -> None:
         """Count one attempt."""
-        tally = self._tally(type, status)
+        tally = self._tallies.get((type, status)) or self._tally(type, status)
         tally.count += 1
         tally.queue_seconds += queued_seconds
         tally.run_seconds += run_seconds

@@ -40,6 +40,17 @@ class Call:
         self.at_answer: Callable[[], object] | None = None  # what happens when the server has done it
 
 
+class Prepared:
+    """What a simulated process has in place of `asyncpg.PreparedStatement`: preparing it is nothing that could fail."""
+
+    def __init__(self, connection: "Connection", sql: str) -> None:
+        self._connection = connection
+        self._sql = sql
+
+    async def fetch(self, *args: Any, timeout: float | None = None) -> Any:
+        return await self._connection.fetch(self._sql, *args, timeout=timeout)
+
+
 class Connection:
     """What a simulated process has in place of `asyncpg.Connection`."""
 
@@ -78,6 +89,10 @@ class Connection:
         self.carries = not name.startswith(_ROUTINE) and (name != "finish" or bool(args[1]))
         args = tuple("1ms" if arg == "50ms" else arg for arg in args)  # lock time-outs: nobody else moves meanwhile
         return await self._send(name, lambda session: session.fetch(sql, *args), timeout)
+
+    async def prepare(self, sql: str, *, timeout: float | None = None) -> "Prepared":
+        del timeout
+        return Prepared(self, sql)
 
     async def fetchrow(self, sql: str, *args: Any, timeout: float | None = None) -> Any:
         return await self._send(_name_of(sql), lambda session: session.fetchrow(sql, *args), timeout)

@@ -107,8 +107,8 @@ CREATE TABLE asyncjobs.job_metrics (
     count bigint NOT NULL,
     queue_seconds double precision NOT NULL,
     run_seconds double precision NOT NULL,
-    queue_time jsonb NOT NULL,
-    run_time jsonb NOT NULL,
+    queue_time bigint[] NOT NULL,
+    run_time bigint[] NOT NULL,
     CONSTRAINT job_metrics_count_check CHECK ((count > 0)),
     CONSTRAINT job_metrics_pkey PRIMARY KEY (span, minute, job_type, status)
 );
@@ -407,12 +407,12 @@ CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 72bb17ecccac9525
 
-CREATE FUNCTION asyncjobs.add_histograms(jsonb, jsonb)
-    RETURNS jsonb
+CREATE FUNCTION asyncjobs.add_histograms(bigint[], bigint[])
+    RETURNS bigint[]
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b12d08baba3ec9a4
+-- body: d036d29f22f54d01
 
 CREATE FUNCTION asyncjobs.add_metrics(_rows asyncjobs.job_metrics[])
     RETURNS void
@@ -928,6 +928,13 @@ CREATE FUNCTION asyncjobs.orphans(_limit integer)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c988d1a548a2764a
 
+CREATE FUNCTION asyncjobs.pack_histogram(jsonb)
+    RETURNS bigint[]
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: da89a30ffc71e5a4
+
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -993,7 +1000,7 @@ CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b156c1f3214cac91
+-- body: e4097452e68ef4a2
 
 CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
     RETURNS boolean
@@ -1102,7 +1109,7 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2623fbeca5587099
+-- body: 33ef7e274de39b08
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
@@ -1135,7 +1142,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d56af74227d09103
+-- body: 4fc0582fd114229d
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -1234,4 +1241,4 @@ CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5ab33bb80cc341b0
 
-CREATE AGGREGATE asyncjobs.sum_histograms(jsonb) (SFUNC = asyncjobs.add_histograms, STYPE = jsonb, INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);
+CREATE AGGREGATE asyncjobs.sum_histograms(bigint[]) (SFUNC = asyncjobs.add_histograms, STYPE = bigint[], INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);
