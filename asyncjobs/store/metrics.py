@@ -69,7 +69,7 @@ async def read(link: Link, type: str | None, window_seconds: float) -> list[Type
     by_type: dict[str, Counts] = {}
     for row in await link.fetch("read_metrics", type, window_seconds):
         add(by_type.setdefault(row["job_type"], {}), row)
-    return [_type_metrics(name, counts) for name, counts in sorted(by_type.items())]
+    return [type_metrics(name, counts) for name, counts in sorted(by_type.items())]
 
 
 def add(counts: Counts, row: Record) -> None:
@@ -83,7 +83,8 @@ def percentiles(counts: Counts, what: str) -> Percentiles:
     return Percentiles(*(percentile(histogram, fraction) for fraction in (0.5, 0.95, 0.99)))
 
 
-def _type_metrics(type: str, counts: Counts) -> TypeMetrics:
+def type_metrics(type: str, counts: Counts) -> TypeMetrics:
+    """What these counts say of a type."""
     by_status = counts["status"]
     return TypeMetrics(
         type=type,

@@ -104,7 +104,7 @@ async def verbs_work(shop: Shop, text: str) -> None:
     assert [job.id for job in (await admin.find(type="keyed", status="cancelled")).jobs] == [paused.id]
     await asyncio.gather(
         admin.stats(), admin.metrics(), admin.largest(), admin.leases(), admin.runners(), admin.schedules(),
-        admin.keys(), admin.pauses(), admin.prune(), admin.doctor(), admin.series(),
+        admin.keys(), admin.pauses(), admin.prune(), admin.doctor(), admin.series(), admin.history(),
     )  # fmt: skip
 
 

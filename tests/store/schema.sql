@@ -107,43 +107,45 @@ CREATE TABLE asyncjobs.job_metrics (
     count bigint NOT NULL,
     queue_seconds double precision NOT NULL,
     run_seconds double precision NOT NULL,
-    queue_time jsonb NOT NULL,
-    run_time jsonb NOT NULL,
+    queue_time bigint[] NOT NULL,
+    run_time bigint[] NOT NULL,
     CONSTRAINT job_metrics_count_check CHECK ((count > 0)),
     CONSTRAINT job_metrics_pkey PRIMARY KEY (span, minute, job_type, status)
 );
 
 CREATE TABLE asyncjobs.jobs (
     id bigint DEFAULT nextval('asyncjobs.jobs_id_seq'::regclass) NOT NULL,
-    queue text DEFAULT 'default'::text NOT NULL,
-    lane text,
-    type text NOT NULL,
-    version integer DEFAULT 1 NOT NULL,
-    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
-    status text DEFAULT 'pending'::text NOT NULL,
-    priority smallint DEFAULT 100 NOT NULL,
     place bigint DEFAULT nextval('asyncjobs.place_seq'::regclass) NOT NULL,
+    snoozes bigint DEFAULT 0 NOT NULL,
+    run_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     max_attempts integer DEFAULT 3 NOT NULL,
-    timeout interval,
-    snoozes bigint DEFAULT 0 NOT NULL,
     rescues integer DEFAULT 0 NOT NULL,
-    scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    run_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    priority smallint DEFAULT 100 NOT NULL,
+    claim_token bigint,
     started_at timestamp with time zone,
+    runner_id bigint,
     completed_at timestamp with time zone,
+    status text DEFAULT 'pending'::text NOT NULL,
+    queue text DEFAULT 'default'::text NOT NULL,
+    on_dead text DEFAULT 'advance'::text NOT NULL,
+    type text NOT NULL,
+    lane text,
+    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
+    parent_job_id bigint,
+    correlation_id text,
+    timeout interval,
     error_message text,
     last_error text,
     last_error_at timestamp with time zone,
-    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
-    correlation_id text,
-    parent_job_id bigint,
     created_by text,
     dedup_key text,
     serialization_key text,
-    on_dead text DEFAULT 'advance'::text NOT NULL,
-    claim_token bigint,
-    runner_id bigint,
     cancel_requested_at timestamp with time zone,
     requested_outcome text,
     request_message text,
@@ -153,8 +155,6 @@ CREATE TABLE asyncjobs.jobs (
     progress jsonb,
     requeued_from bigint,
     trace_context text,
-    created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX jobs_check ON asyncjobs.jobs USING btree (asyncjobs.refuse_row('jobs_check'::text, id)) WHERE (NOT (
@@ -407,12 +407,12 @@ CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 72bb17ecccac9525
 
-CREATE FUNCTION asyncjobs.add_histograms(jsonb, jsonb)
-    RETURNS jsonb
+CREATE FUNCTION asyncjobs.add_histograms(bigint[], bigint[])
+    RETURNS bigint[]
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b12d08baba3ec9a4
+-- body: d036d29f22f54d01
 
 CREATE FUNCTION asyncjobs.add_metrics(_rows asyncjobs.job_metrics[])
     RETURNS void
@@ -928,6 +928,13 @@ CREATE FUNCTION asyncjobs.orphans(_limit integer)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c988d1a548a2764a
 
+CREATE FUNCTION asyncjobs.pack_histogram(jsonb)
+    RETURNS bigint[]
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: da89a30ffc71e5a4
+
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -993,7 +1000,7 @@ CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b156c1f3214cac91
+-- body: e4097452e68ef4a2
 
 CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
     RETURNS boolean
@@ -1102,7 +1109,7 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2623fbeca5587099
+-- body: 33ef7e274de39b08
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
@@ -1135,7 +1142,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d56af74227d09103
+-- body: 4fc0582fd114229d
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -1234,4 +1241,4 @@ CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5ab33bb80cc341b0
 
-CREATE AGGREGATE asyncjobs.sum_histograms(jsonb) (SFUNC = asyncjobs.add_histograms, STYPE = jsonb, INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);
+CREATE AGGREGATE asyncjobs.sum_histograms(bigint[]) (SFUNC = asyncjobs.add_histograms, STYPE = bigint[], INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);

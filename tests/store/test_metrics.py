@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import AsyncGenerator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from asyncjobs.model.histogram import bucket
-from asyncjobs.store import metrics
+from asyncjobs.store import metrics, series
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.metrics import Tally, TypeMetrics
 from asyncjobs.testing import MovableClock
@@ -145,6 +145,19 @@ async def test_a_million_executions_over_a_month_are_few_rows_and_exact_to_five_
     found = await one(link, "type 0", 40 * DAY)
     for fraction, value in ((0.5, found.run_time.p50), (0.95, found.run_time.p95), (0.99, found.run_time.p99)):
         assert value == pytest.approx(exact[int(fraction * len(exact)) - 1], rel=0.05)
+
+
+async def test_a_history_is_the_steps_and_the_types_of_the_same_rows(link: Link, clock: MovableClock) -> None:
+    await clock.set(datetime(2026, 5, 4, 12, 0, 30, tzinfo=UTC))
+    await metrics.record(link, {("email", "completed"): tally(1.0, 4.0), ("sms", "dead"): tally(9.0, queued=0.1)})
+    await clock.advance(timedelta(minutes=2))
+    await metrics.record(link, {("email", "failed"): tally(2.0)})
+    found = await series.history(link, step_seconds=60.0, window_seconds=300.0)
+    assert found.steps == await series.read(link, None, step_seconds=60.0, window_seconds=300.0)
+    assert [step.by_status for step in found.steps] == [{}, {}, {"completed": 2, "dead": 1}, {}, {"failed": 1}]
+    assert found.types == await metrics.read(link, None, 300.0)
+    assert [(one.type, one.attempts, one.failed) for one in found.types] == [("email", 3, 1), ("sms", 1, 1)]
+    assert (await series.history(link, step_seconds=60.0, window_seconds=60.0)).types[0].attempts == 1
 
 
 async def test_the_health_of_queues_shows_what_is_unfinished_and_what_ended_within_the_hour(

@@ -35,8 +35,8 @@ SELECT asyncjobs.bury(array_agg(id)) FROM made
 _METRICS = """
 INSERT INTO asyncjobs.job_metrics (job_type, status, minute, span, count, queue_seconds, run_seconds, queue_time, run_time)
 SELECT 'type' || t, s, at, span, 5 * filled, 1, 1,
-    (SELECT jsonb_object_agg(200 + b + n % 7, 1 + (n * b + t) % 97) FROM generate_series(1, filled) AS b),
-    (SELECT jsonb_object_agg(250 + b + n % 7, 1 + (n * b + t) % 89) FROM generate_series(1, filled) AS b)
+    (SELECT array_agg(((200 + b + n % 7)::bigint << 40) + 1 + (n * b + t) % 97) FROM generate_series(1, filled) AS b),
+    (SELECT array_agg(((250 + b + n % 7)::bigint << 40) + 1 + (n * b + t) % 89) FROM generate_series(1, filled) AS b)
 FROM generate_series(1, $1) AS t, unnest(ARRAY['completed', 'failed']) AS s, LATERAL (
     SELECT date_trunc('minute', now()) - n * interval '1 minute' AS at, interval '1 minute' AS span, n,
         CASE s WHEN 'completed' THEN 5 ELSE 1 END AS filled

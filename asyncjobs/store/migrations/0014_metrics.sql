@@ -1,8 +1,9 @@
 -- What attempts did, rolled up: a row per type, status and minute, later per hour, quarter of a day and day, with histograms of its durations.
 
 -- `status` is what the attempt made of its job: completed, failed (it will be tried again), scheduled (snoozed), dead, cancelled. An
--- attempt that was interrupted and given back is none. Histograms are objects from bucket to count: bucket n ends at 1.04^n
--- microseconds. `minute` is when the span begins, in which the runner rolled the attempts up.
+-- attempt that was interrupted and given back is none. In a histogram each number is a bucket, times 2^40, and how many are in it;
+-- bucket n ends at 1.04^n microseconds. (As jsonb they took three times as long to add up: a page over 30 days reads 400,000 buckets.)
+-- `minute` is when the span begins, in which the runner rolled the attempts up.
 -- Full pages: 97.7 % of the updates of 100 rows that share a minute were HOT, at 70 % all, but rows are kept for months.
 CREATE TABLE asyncjobs.job_metrics (
     job_type text NOT NULL,
@@ -12,21 +13,20 @@ CREATE TABLE asyncjobs.job_metrics (
     count bigint NOT NULL CHECK (count > 0),
     queue_seconds double precision NOT NULL,
     run_seconds double precision NOT NULL,
-    queue_time jsonb NOT NULL,
-    run_time jsonb NOT NULL,
+    queue_time bigint[] NOT NULL,
+    run_time bigint[] NOT NULL,
     PRIMARY KEY (span, minute, job_type, status)
 );
 
-CREATE FUNCTION asyncjobs.add_histograms(jsonb, jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
+CREATE FUNCTION asyncjobs.add_histograms(bigint[], bigint[]) RETURNS bigint[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce(jsonb_object_agg(b.key, b.count), '{}')
-    FROM (SELECT e.key, sum(e.value::bigint) AS count
-          FROM (SELECT a.key, a.value FROM jsonb_each_text($1) AS a UNION ALL SELECT b.key, b.value FROM jsonb_each_text($2) AS b) AS e
-          GROUP BY e.key) AS b
+    SELECT coalesce(array_agg(b.packed ORDER BY b.packed), '{}')
+    FROM (SELECT ((e.packed >> 40) << 40) + sum(e.packed & 1099511627775)::bigint AS packed
+          FROM unnest($1 || $2) AS e(packed) GROUP BY e.packed >> 40) AS b
 $$;
 
-CREATE AGGREGATE asyncjobs.sum_histograms(jsonb) (
-    SFUNC = asyncjobs.add_histograms, STYPE = jsonb, INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = SAFE);
+CREATE AGGREGATE asyncjobs.sum_histograms(bigint[]) (
+    SFUNC = asyncjobs.add_histograms, STYPE = bigint[], INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = SAFE);
 
 -- Add these rows to what there is of their spans. They are taken in the order of their keys: runners that roll up at the same time wait
 -- for each other, and never in a circle.
@@ -43,12 +43,18 @@ BEGIN
         run_time = asyncjobs.add_histograms(m.run_time, excluded.run_time);
 END $$;
 
+-- A histogram of an object from bucket to count.
+CREATE FUNCTION asyncjobs.pack_histogram(jsonb) RETURNS bigint[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(array_agg((e.key::bigint << 40) + e.value::bigint ORDER BY e.key::bigint), '{}') FROM jsonb_each_text($1) AS e
+$$;
+
 -- Add what a runner counted, an array of objects, to the rows of this minute.
 CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM asyncjobs.add_metrics(ARRAY(
         SELECT ROW(c.job_type, c.status, date_trunc('minute', asyncjobs.clock(), 'UTC'), interval '1 minute', c.count, c.queue_seconds,
-            c.run_seconds, c.queue_time, c.run_time)::asyncjobs.job_metrics
+            c.run_seconds, asyncjobs.pack_histogram(c.queue_time), asyncjobs.pack_histogram(c.run_time))::asyncjobs.job_metrics
         FROM jsonb_to_recordset(_tallies)
             AS c(job_type text, status text, count bigint, queue_seconds float8, run_seconds float8, queue_time jsonb, run_time jsonb)));
 END $$;

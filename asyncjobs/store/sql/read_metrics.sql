@@ -1,5 +1,5 @@
--- What attempts of each type did in the last so many seconds: what they made of their jobs, and the buckets of the histograms. Taken apart and
--- counted, which is four times as fast as adding histograms up as jsonb; read three times, since what is put aside goes to a file.
+-- What attempts of each type did in the last so many seconds: what they made of their jobs, and the buckets of the histograms. Read three
+-- times, since what is put aside goes to a file.
 WITH found AS NOT MATERIALIZED (
     SELECT m.job_type, m.status, m.count, m.queue_time, m.run_time
     FROM asyncjobs.job_metrics AS m
@@ -9,8 +9,8 @@ WITH found AS NOT MATERIALIZED (
 SELECT f.job_type, 'status' AS what, f.status AS name, pg_catalog.sum(f.count)::bigint AS count
 FROM found AS f GROUP BY f.job_type, f.status
 UNION ALL
-SELECT f.job_type, 'queue', q.key, pg_catalog.sum(q.value::bigint)::bigint
-FROM found AS f CROSS JOIN LATERAL pg_catalog.jsonb_each_text(f.queue_time) AS q GROUP BY f.job_type, q.key
+SELECT q.job_type, 'queue', (q.packed >> 40)::text, pg_catalog.sum(q.packed & 1099511627775)::bigint
+FROM (SELECT f.job_type, pg_catalog.unnest(f.queue_time) AS packed FROM found AS f) AS q GROUP BY q.job_type, q.packed >> 40
 UNION ALL
-SELECT f.job_type, 'run', r.key, pg_catalog.sum(r.value::bigint)::bigint
-FROM found AS f CROSS JOIN LATERAL pg_catalog.jsonb_each_text(f.run_time) AS r GROUP BY f.job_type, r.key;
+SELECT r.job_type, 'run', (r.packed >> 40)::text, pg_catalog.sum(r.packed & 1099511627775)::bigint
+FROM (SELECT f.job_type, pg_catalog.unnest(f.run_time) AS packed FROM found AS f) AS r GROUP BY r.job_type, r.packed >> 40;

@@ -11,8 +11,8 @@ WITH found AS NOT MATERIALIZED (
     OFFSET 0)  -- or steps are computed for each bucket, which takes as long as all else
 SELECT f.at, 'status' AS what, f.status AS name, pg_catalog.sum(f.count)::bigint AS count FROM found AS f GROUP BY f.at, f.status
 UNION ALL
-SELECT f.at, 'queue', q.key, pg_catalog.sum(q.value::bigint)::bigint
-FROM found AS f CROSS JOIN LATERAL pg_catalog.jsonb_each_text(f.queue_time) AS q GROUP BY f.at, q.key
+SELECT q.at, 'queue', (q.packed >> 40)::text, pg_catalog.sum(q.packed & 1099511627775)::bigint
+FROM (SELECT f.at, pg_catalog.unnest(f.queue_time) AS packed FROM found AS f) AS q GROUP BY q.at, q.packed >> 40
 UNION ALL
-SELECT f.at, 'run', r.key, pg_catalog.sum(r.value::bigint)::bigint
-FROM found AS f CROSS JOIN LATERAL pg_catalog.jsonb_each_text(f.run_time) AS r GROUP BY f.at, r.key;
+SELECT r.at, 'run', (r.packed >> 40)::text, pg_catalog.sum(r.packed & 1099511627775)::bigint
+FROM (SELECT f.at, pg_catalog.unnest(f.run_time) AS packed FROM found AS f) AS r GROUP BY r.at, r.packed >> 40;
