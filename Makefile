@@ -43,6 +43,14 @@ test-matrix: $(DEV)  ## run the tests on each PostgreSQL of POSTGRES="14 16 18",
 	done
 	@echo '== ids beyond 32 bits'; $(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile --odd 'long sequences' $(ARGS)
 
+.PHONY: test-pgbouncer
+test-pgbouncer: $(DEV)  ## run the tests behind a PgBouncer that pools by transaction: polling, then listening around it
+	@$(RUN) -m tests.support.debian
+	@for how in poll around; do \
+	    echo "== $$how"; \
+	    $(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile --pooler $$how $(ARGS) || exit 1; \
+	done
+
 .PHONY: lint
 lint: $(DEV)  ## check style, format and types
 	@status=0; \

@@ -159,11 +159,15 @@ async def finish_completed(
     dropped = [ack.outcome.result_dropped for ack in acks]
     priority, place = FRONT if scan is None else scan.start
     rows = await link.fetch_often(
-        "finish_completed", runner_id, [ack.id for ack in acks], [ack.token for ack in acks],
+        "finish_completed", runner_id, _numbers([ack.id for ack in acks]), _numbers([ack.token for ack in acks]),
         results if any(results) else None, dropped if any(dropped) else None,
         None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, token_base, token_seq,
     )  # fmt: skip
     return _finished(rows)
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def _finished(rows: Sequence[Record]) -> Finished:

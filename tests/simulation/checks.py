@@ -1,7 +1,7 @@
 """What must be so when a simulated world has come to its end."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from asyncjobs.model.status import FINAL
 from asyncjobs.store.database import Database
@@ -51,8 +51,8 @@ def _beside(recorder: Recorder, home: Mapping[int, Process]) -> list[str]:
     for attempt in recorder.attempts():
         before = by_job.get(attempt.job_id)
         if before is not None and before.ended_at is not None and before.ended_at > attempt.started_at:
-            both = home[before.token], home[attempt.token]
-            if not any(_is_unseen(process, before.started_at, before.ended_at) for process in both):
+            both = {home[before.token], home[attempt.token]}
+            if len(both) == 1 or not any(_is_unseen(process, before.started_at, before.ended_at) for process in both):
                 found.append(f"P2: job {attempt.job_id} ran on beside its attempt {attempt.number}")
         by_job[attempt.job_id] = attempt
     return found
@@ -115,13 +115,10 @@ def moves(server: Server, told: Told) -> list[str]:
     for row in server.fetch("SELECT * FROM asyncjobs.simulated_moves ORDER BY number"):
         what, counted = f"job {row['job_id']} went from {row['was']} to {row['is_now']}", row["attempts"] - row["attempts_were"]
         if row["is_now"] == "processing":
-            if row["was"] != "pending" or row["token"] in {None, row["token_was"]}:
-                found.append(f"P2: {what} with token {row['token']} after {row['token_was']}")
-            if counted != 1:
-                found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")
-            if row["is_paused"]:
-                found.append(f"pause: {what} while it was paused")
+            found += _claim(what, row)
         elif row["was"] == "processing":
+            if row["is_rescue"] and row["token"] == row["token_was"]:
+                found.append(f"P2: {what} by a rescue that left its token")
             is_refund = row["is_now"] == "scheduled" or (row["is_now"] in {"pending", "paused"} and counted)
             if counted != (-1 if is_refund else 0):
                 found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")
@@ -129,6 +126,19 @@ def moves(server: Server, told: Told) -> list[str]:
             found.append(f"P2: {what}, and nobody started it over")
         elif row["is_now"] == "completed":
             found.append(f"P2: {what}, which no attempt of it can have done")
+    return found
+
+
+def _claim(what: str, row: Mapping[str, Any]) -> list[str]:
+    found: list[str] = []
+    if row["was"] != "pending" or row["token"] in {None, row["token_was"]}:
+        found.append(f"P2: {what} with token {row['token']} after {row['token_was']}")
+    if row["attempts"] - row["attempts_were"] != 1:
+        found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")
+    if not row["has_runner"]:
+        found.append(f"P2: {what} for runner {row['runner_id']}, which is gone")
+    if row["is_paused"]:
+        found.append(f"pause: {what} while it was paused")
     return found
 
 

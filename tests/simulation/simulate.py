@@ -30,6 +30,7 @@ from tests.simulation.strikes import Strikes
 from tests.simulation.world import World
 
 _PEACE_SECONDS: Final = 150.0
+_LONGEST_LINE: Final = 30  # attempts one after the other, of one key
 _STOP_SECONDS: Final = 4.2
 
 
@@ -96,6 +97,7 @@ class _Runner:
         world = self.simulation.world
         world.trace("ended", self.name, type(error).__name__)
         process.is_alive = False
+        self.simulation.end_attempts(process)
         for connection in tuple(process.connections):
             if error is None:
                 world.violations.append(f"{self.name}: connection left behind: {connection.role}")
@@ -166,6 +168,10 @@ class _Simulation:
     def bury(self, process: Process) -> None:
         """It was killed: its attempts end with it."""
         process.kill()
+        self.end_attempts(process)
+
+    def end_attempts(self, process: Process) -> None:
+        """Those that the process still has."""
         for started in self._claims[id(process)]:
             self.recorder.record(
                 ClaimWasLost(job_id=started.job_id, token=started.token, runner_id=started.runner_id, during="the process's life")
@@ -186,11 +192,12 @@ class _Simulation:
         self._make_peace()
         if moves(world.server, self.told):  # said once more by the checks
             return
-        if not world.run(_PEACE_SECONDS, until=self._is_quiet):
+        patience = _PEACE_SECONDS + _LONGEST_LINE * max(self.course.durations)
+        if not world.run(patience, until=self._is_quiet):
             rows = world.server.fetch(
                 "SELECT id, status FROM asyncjobs.jobs WHERE completed_at IS NULL AND type <> 'tick' ORDER BY id LIMIT 5"
             )
-            self.found.append(f"P1: not ended in {_PEACE_SECONDS:g} s of peace: {[tuple(row) for row in rows]}")
+            self.found.append(f"P1: not ended in {patience:g} s of peace: {[tuple(row) for row in rows]}")
             return
         world.run(0.5 if self.course.is_calm else 4.0)
         self.found += Probes(world, self.random, self.clients, self.runners, self._started).run()
@@ -224,7 +231,6 @@ class _Simulation:
         process = runner.process
         what = random.choice(self.course.faults)
         world.trace("fault", what, runner.name)
-        connections = [] if process is None else process.connections
         if what == "kill":
             runner.kill()
         elif what == "freeze" and process is not None:
@@ -233,15 +239,22 @@ class _Simulation:
             process.stall(random.choice([1.0, 5.0, 15.0]))
         elif what == "stop":
             runner.stop()
-        elif what == "reset" and connections:
+        elif process is not None:
+            self._break_network(what, process)
+        self._plan_fault()
+
+    def _break_network(self, what: str, process: Process) -> None:
+        world, random, connections = self.world, self.random, process.connections
+        if what == "reset" and connections:
             world.break_connection(random.choice(connections))
         elif what == "silent" and connections:
             random.choice(connections).is_silent = True
+        elif what == "part":
+            world.part(process, random.choice([3.0, 12.0, 25.0]))
         elif what == "down":
             self._down(random.choice([0.5, 4.0, 16.0]))
         elif what == "clock":
-            world.clock_step += random.choice([-60.0, -5.0, 5.0, 60.0])
-        self._plan_fault()
+            world.clock_step = random.choice([-60.0, -5.0, 0.0, 5.0, 60.0])  # a job may be due so much later, and must be in time
 
     def _down(self, seconds: float) -> None:
         self.world.is_down = True
@@ -259,6 +272,7 @@ class _Simulation:
         for process in self.world.processes:
             process.frozen_until = min(process.frozen_until, self.world.now)
             process.stalled_until = min(process.stalled_until, self.world.now)
+            process.parted_until = min(process.parted_until, self.world.now)
             for connection in tuple(process.connections):
                 if connection.is_silent:
                     self.world.break_connection(connection)

@@ -142,6 +142,9 @@ class World:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.plan(self._latency(), lambda: _resolve(answer, None))
         await answer
+        if process.parted_until > self.now:
+            await asyncio.sleep(process.parted_until - self.now)
+            raise ConnectionResetError("the network was parted")
         if self.is_down:
             raise ConnectionRefusedError("the server is down")
         connection = Connection(self, process, role, command_timeout)
@@ -167,6 +170,12 @@ class World:
             connection.is_silent = True
         else:
             self.plan(self._latency(), lambda: self.break_connection(connection))
+
+    def part(self, process: Process, seconds: float) -> None:
+        """Nothing gets through for so long, on connections that are there and on new ones."""
+        process.parted_until = self.now + seconds
+        for connection in process.connections:
+            connection.is_silent = True
 
     def break_connection(self, connection: Connection) -> None:
         """The connection is reset: the process sees it, and the server."""
@@ -292,7 +301,8 @@ class World:
         if call.is_abandoned or connection.is_silent:
             return
         deliver = (lambda: _fail(call.answer, error)) if error is not None else (lambda: _resolve(call.answer, result))
-        self.plan(self._latency(), lambda: self._answer(call, deliver))
+        slow = self.random.uniform(0.02, 0.2) if self.has_gates and connection.role in self.course.late_answers else 0.0
+        self.plan(self._latency() + slow, lambda: self._answer(call, deliver))
 
     def _answer(self, call: Call, deliver: Callable[[], None]) -> None:
         if not (call.connection.is_broken or call.connection.is_silent or call.is_abandoned):
