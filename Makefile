@@ -43,6 +43,14 @@ test-matrix: $(DEV)  ## run the tests on each PostgreSQL of POSTGRES="14 16 18",
 	done
 	@echo '== ids beyond 32 bits'; $(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile --odd 'long sequences' $(ARGS)
 
+.PHONY: test-pgbouncer
+test-pgbouncer: $(DEV)  ## run the tests behind a PgBouncer that pools by transaction: polling, then listening around it
+	@$(RUN) -m tests.support.debian
+	@for how in poll around; do \
+	    echo "== $$how"; \
+	    $(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile --pooler $$how $(ARGS) || exit 1; \
+	done
+
 .PHONY: lint
 lint: $(DEV)  ## check style, format and types
 	@status=0; \
@@ -90,6 +98,12 @@ simulate: $(DEV)  ## simulate runners on virtual time in worlds that fail: SEEDS
 .PHONY: simulate-mutants
 simulate-mutants: $(DEV)  ## break the protocols on purpose: does a simulated world notice? ARGS="--mutants=lease" for some of them
 	@PYTHONHASHSEED=0 $(RUN) -m tests.simulation --mutants= --seeds 200 $(ARGS)
+
+MINUTES ?= 15
+JOBS ?= 1000000
+.PHONY: soak
+soak: $(DEV)  ## a million jobs among kills, restarts and partitions, then a minute of too many: within MINUTES=15, of JOBS=1000000
+	@$(RUN) -m tests.soak --jobs $(JOBS) --minutes $(MINUTES) $(ARGS)
 
 .PHONY: proof
 proof: $(DEV)  ## show the promises at full counts (long; goes on where it was stopped)

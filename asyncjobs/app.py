@@ -36,7 +36,7 @@ from asyncjobs.schedules import made_schedules
 from asyncjobs.served import check_guarded
 from asyncjobs.store.migrate import Status as Migrations
 from asyncjobs.telemetry.events import Events
-from asyncjobs.which_app import check_loop, not_open
+from asyncjobs.which_app import check_loop, not_open, running_loop
 
 N = TypeVar("N")
 
@@ -253,7 +253,10 @@ class AsyncJobs(JobRouter):
     async def enqueue_alone(self, new: NewJob[N], /) -> JobHandle[N]:
         """`enqueue` where nothing but the job matters: there are no hooks, it is of this app, and to be written on its own."""
         row = admit(new.row, new.handler, self.queues, self.settings)
-        one = await self._here(f'"{row.type}" was enqueued').enqueue_alone(row)
+        opened = self.lifecycle.opened
+        if opened is None or running_loop() is not opened.loop:  # which no fork has, nor a loop that is closed
+            opened = self._here(f'"{row.type}" was enqueued')
+        one = await opened.enqueue_alone(row)
         return JobHandle(one.id, self._itself, created=one.created, decode=new.handler.decode_result)
 
     async def _write(self, news: list[NewJob[Any]], connection: Connection | None) -> list[JobHandle[Any]]:

@@ -156,7 +156,8 @@ class Handler:
 
     def decode_payload(self, payload: str, version: int) -> dict[str, Any]:
         """The arguments of a stored payload, upgraded from its version. UndecodablePayload when they do not fit."""
-        return self.payload.decode(payload if version == self.version else self._upgraded(payload, version))
+        codec = self._payload or self.payload
+        return codec.decode(payload if version == self.version else self._upgraded(payload, version))
 
     def _upgraded(self, payload: str, version: int) -> str:
         if version > self.version:

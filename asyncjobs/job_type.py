@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, fina
 from asyncjobs.enqueueing import check_job_id
 from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.handles import JobHandle
+from asyncjobs.in_memory import keeper_of
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.options import NONE_GIVEN, Checked, Options, check_options
 from asyncjobs.rows import empty_row, fill_row
@@ -71,8 +72,10 @@ class JobType(Generic[P, R_co]):
 
         An EnqueueError says that nothing was written.
         """
-        new = self.new(*args, **kwargs)
-        return await self._app().enqueue(new)
+        new, app = self.new(*args, **kwargs), self._app()
+        if new.connection is None and not app.hooks.enqueue and keeper_of(app) is None:
+            return await app.enqueue_alone(new)
+        return await app.enqueue(new)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
         """`enqueue` for a plain `def` in another thread than the event loop's; WouldBlock in the loop's own."""

@@ -104,8 +104,8 @@ class Runner:
         )  # fmt: skip
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context, hooks),
-            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended, ended=self.gate.ended,
-            is_held=self.gate.is_held,
+            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
+            ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
         )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
@@ -263,7 +263,7 @@ class Runner:
             raise
 
     async def _register(self) -> None:
-        """Make this runner known under a new id, trying until that works."""
+        """Make this runner known under a new id. One that was known before tries until that works, whatever is wrong there."""
         failures = 0
         former = self.id or None
         while True:
@@ -277,8 +277,8 @@ class Runner:
             except Exception as error:
                 failures += 1
                 self._events.emit(DatabaseFailed(during="register", error=error))
-                if not is_passing(error) or (former is None and failures >= _REGISTER_TRIES):
-                    raise
+                if former is None and (failures >= _REGISTER_TRIES or not is_passing(error)):
+                    raise  # later it would end the app, enqueues and all, in a process that goes on
                 await asyncio.sleep(backoff_seconds(failures, 2.0, 0.5))
             else:
                 break

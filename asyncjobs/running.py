@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from asyncjobs.config import Queue, config_seconds
@@ -53,7 +54,7 @@ async def running(
             handlers=handlers,
             schedules=() if only_jobs else app.schedules,
             hooks=app.hooks.attempt,
-            open_context=lambda attempt: _open_context(app, attempt),
+            open_context=partial(_open_context, app),
             grace=seconds,
             duties=() if only_jobs else _duties(app),
             guarded={name: handler.breaker for name, handler in handlers.items() if handler.breaker is not None},

@@ -4,12 +4,17 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from functools import partial
 from typing import Final, cast
 
 from asyncjobs.errors import DatabaseUnavailable, UsageError
 
 _NUMBERS: Final = (signal.SIGTERM, signal.SIGINT)
 _LOOK_SECONDS: Final = 0.1
+
+#: Called at once for each signal that `handled` handles, even while the loop is blocked. For who owns the process.
+at_once: ContextVar[Callable[[], None] | None] = ContextVar("at_once", default=None)
 
 
 @contextmanager
@@ -20,6 +25,8 @@ def handled(on_signal: Callable[[], None]) -> Generator[None]:
     try:
         for number in _NUMBERS:
             loop.add_signal_handler(number, on_signal)
+            if (tell := at_once.get()) is not None:
+                signal.signal(number, partial(_tell, tell))  # the loop hears of it by a socket, whatever Python's handler is
     except (ValueError, RuntimeError):
         raise UsageError(
             "jobs.run() handles signals, which only the main thread can: use `async with jobs.runner()` in others."
@@ -31,6 +38,11 @@ def handled(on_signal: Callable[[], None]) -> Generator[None]:
             loop.remove_signal_handler(number)
             if handler is not None:
                 signal.signal(number, handler)
+
+
+def _tell(tell: Callable[[], None], number: int, frame: object) -> None:
+    del number, frame
+    tell()
 
 
 @asynccontextmanager

@@ -41,7 +41,8 @@ def app_for(handler: "Handler", router: "JobRouter") -> "AsyncJobs":
     """The app that this job type's enqueue goes to. NotIncluded, NotOpen or AmbiguousApp say what to write."""
     if len(_open) == 1 and current.get() is None and keeper.get() is None:  # as it nearly always is: asked by each enqueue
         [app] = _open
-        if app.opened_in == os.getpid() and app.includes(handler):
+        opened = app.lifecycle.opened
+        if opened is not None and opened.pid == os.getpid() and app.includes(handler):
             return app
     candidates = _candidates(lambda app: app.includes(handler))
     if len(candidates) == 1:
@@ -109,7 +110,7 @@ def not_open(what: str, app: "AsyncJobs") -> NotOpen:
 
 def check_loop(loop: asyncio.AbstractEventLoop, opened_in_thread: str, *, instead: str = "enqueue_sync") -> None:
     """WrongLoop unless this is the loop that the app was opened in; it says what to use `instead`."""
-    running = _running_loop()
+    running = running_loop()
     if running is not loop:
         here = "no event loop" if running is None else f"loop {id(running):#x}"
         raise WrongLoop(
@@ -120,11 +121,12 @@ def check_loop(loop: asyncio.AbstractEventLoop, opened_in_thread: str, *, instea
 
 def check_may_block(loop: asyncio.AbstractEventLoop, call: str, *, what: str = "enqueue_sync") -> None:
     """WouldBlock in the event loop's own thread."""
-    if _running_loop() is loop:
+    if running_loop() is loop:
         raise WouldBlock(f"{what} called in the event loop's own thread would block it: {call}.")
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that the caller runs in, if it does."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -15,7 +15,7 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.security import HTTPBasic
 
 from asyncjobs import AsyncJobs
-from asyncjobs.dashboard import Viewer, create
+from asyncjobs.dashboard import Dashboard, Viewer
 
 jobs = AsyncJobs("embedded://")
 app = FastAPI(lifespan=jobs.lifespan)
@@ -33,7 +33,7 @@ async def who(request: Request) -> Viewer:
     return Viewer(given.username, may_act=given.username in operators)
 
 
-app.mount("/ops/jobs", create(jobs, auth=who, title="shop"))
+app.mount("/ops/jobs", Dashboard(jobs, auth=who, title="shop"))
 
 
 @jobs.job("dashboard.remind")

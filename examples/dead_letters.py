@@ -1,4 +1,7 @@
-"""Jobs that failed for good: find out why, mend the cause, and requeue them. Poison stays where it is."""
+"""Jobs that failed for good: find out why, mend the cause, and requeue them. What cannot be mended is acknowledged.
+
+Run it with `python examples/dead_letters.py`.
+"""
 
 import asyncio
 
@@ -10,15 +13,18 @@ prices = {"tea": 3, "coffee": 4}
 
 @jobs.job("letters.order", max_attempts=1)
 async def order(item: str, quantity: int) -> int:
+    """Fails with its only attempt for what nobody sells: the job is dead, and a dead letter tells of it."""
     return prices[item] * quantity
 
 
 async def main() -> None:
+    """Order what there is and what there is not, then deal with the letters."""
     async with jobs.runner():
         await jobs.admin.acknowledge_all(by="the example", type="letters.order")  # what an earlier run may have left
         for item in ("tea", "cocoa", "cocoa", "???"):
             await (await order.enqueue(item, 2)).wait()
 
+        # The newest letter comes first.
         unseen = (await jobs.admin.dead_letters(type="letters.order", acknowledged=False)).letters
         print("unseen:", [letter.error_message for letter in unseen])
         shown = await jobs.admin.dead_letter(unseen[-1].id)
@@ -28,7 +34,7 @@ async def main() -> None:
         prices["cocoa"] = 5
         planned = await jobs.admin.requeue_all(by="ada", type="letters.order", dry_run=True)
         print("would be:", planned.outcomes)
-        for letter in reversed(unseen[1:]):
+        for letter in reversed(unseen[1:]):  # each becomes a new job; `requeue_all` does it for all at once
             requeued = await jobs.admin.requeue(letter.id, by="ada")
             assert requeued.new_id is not None
             print("requeued:", await order.handle(requeued.new_id).result())

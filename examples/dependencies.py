@@ -23,6 +23,7 @@ class Client:
 @resource  # one per runner: opened when the first attempt asks, closed after the last one
 @asynccontextmanager
 async def http() -> AsyncGenerator[Client]:
+    """The client of all attempts."""
     print("client opened")
     yield Client()
     print("client closed")
@@ -57,6 +58,7 @@ jobs = AsyncJobs("embedded://", hooks=[Audit()])
 
 @jobs.job("dependencies.fetch", max_attempts=1)
 async def fetch(ctx: JobContext, url: str) -> None:
+    """Use both: one client for all attempts, a session for this one."""
     client, rows = await ctx.use(http), await ctx.use(session)
     rows.append(await client.get(url))
     if "bad" in url:
@@ -64,6 +66,7 @@ async def fetch(ctx: JobContext, url: str) -> None:
 
 
 async def main() -> None:
+    """Fetch a page that is committed, and one that is rolled back."""
     async with jobs.runner():
         await (await fetch.enqueue("/good")).wait(timeout=10)
         await (await fetch.enqueue("/bad")).wait(timeout=10)

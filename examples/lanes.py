@@ -19,7 +19,7 @@ async def export(name: str) -> None:
     """Slow work. It never takes the fast lane's slot, however much of it there is."""
     running.add(name)
     most.append(len(running))
-    if len(running) == 3:
+    if len(running) == 3:  # all slots but the one that is kept
         busy.set()
     await go_on.wait()
     running.discard(name)

@@ -18,7 +18,7 @@ RUN = uuid4().hex[:8]  # each run has its own jobs
 
 @yesterday.job(f"pay {RUN}")
 async def pay(euros: float) -> str:
-    """Version 1, which is what is not said."""
+    """Has version 1, as every type that says nothing of versions."""
     return f"yesterday's handler paid {euros:.2f} EUR"
 
 
@@ -39,7 +39,7 @@ async def pay_invoice(cents: int, currency: str) -> str:
 
 
 async def main() -> None:
-    """Let yesterday's program enqueue what today's runs."""
+    """Let yesterday's program enqueue what today's runs. The other way round a job would wait for a newer runner."""
     async with yesterday, today:
         stored = await pay.enqueue(12.5)
         new = await pay_invoice.enqueue(1990, currency="SEK")

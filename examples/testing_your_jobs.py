@@ -1,6 +1,6 @@
 """Handlers tested in memory, and whole flows on a database of the test's own.
 
-pytest examples/testing_your_jobs.py
+Run it with `pytest examples/testing_your_jobs.py`.
 """
 
 import subprocess
@@ -13,10 +13,10 @@ import pytest
 from asyncjobs import AsyncJobs, Dead, JobContext, Retry
 from asyncjobs.testing import MovableClock, assert_enqueued, captured, override, perform, refute_enqueued, run_until_idle
 
-# The app: it knows its own database, and nothing of tests.
+# The app: it names its own database, which no test ever reaches, and knows nothing of tests.
 
 shop = AsyncJobs("postgresql://db.example.com/shop")
-DOWN: set[str] = set()
+DOWN: set[str] = set()  # addresses whose mail server does not answer
 
 
 @shop.job("mail", max_attempts=4)

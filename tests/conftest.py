@@ -1,13 +1,15 @@
 """Fixtures of every test: a server, a database of the test's own, a recorder, and the auditor at the end.
 
 A test marked `matrix("loop", "notify", "schema")` runs once as it is and once more for each axis it names. `--loop`, `--notify`
-and `--schema` choose the variant for a whole run, and `--odd` a database with unusual settings.
+and `--schema` choose the variant for a whole run, `--odd` a database with unusual settings, and `--pooler` goes through one,
+without the tests marked `direct(why)`.
 """
 
 import asyncio
 import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import nullcontext
 from typing import Any, Literal, TypeVar
 
 import asyncpg
@@ -22,6 +24,7 @@ from asyncjobs.telemetry.events import Event, Events
 from asyncjobs.testing import Auditor, Databases, Recorder, databases
 from tests.support.eventually import patience
 from tests.support.oddities import ODDITIES, SEQUENCES, make_odd
+from tests.support.pooled import pooled
 from tests.support.server import running_server
 
 pytest_plugins = ["tests.support.resume"]
@@ -44,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--loop", choices=list(LOOPS), default="asyncio", help="the event loop of tests that do not run on both")
     group.addoption("--notify", choices=["auto", "listen", "poll"], default="auto", help="how runners learn of jobs")
     group.addoption("--schema", default="asyncjobs", help="the name of the schema")
+    group.addoption("--pooler", choices=["poll", "around"], help="go through PgBouncer, and poll or listen around it")
     group.addoption("--odd", choices=[*ODDITIES, SEQUENCES, "all"], help="make every test's database odd in this way")
 
 
@@ -72,10 +76,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """One axis at a time: uvloop goes with the plain variant only."""
-    extra = [item for item in items if _is_two_axes(item)]
+    """One axis at a time: uvloop goes with the plain variant only. What a pooler cannot carry is not sent through one."""
+    how = config.getoption("--pooler")
+    extra = [item for item in items if _is_two_axes(item) or (how and _is_direct(item, how))]
     config.hook.pytest_deselected(items=extra)
-    items[:] = [item for item in items if not _is_two_axes(item)]
+    items[:] = [item for item in items if item not in extra]
+
+
+def _is_direct(item: pytest.Item, how: str) -> bool:
+    """Marked `direct("why")`, or with `only="poll"` or `only="around"` for one of both."""
+    return any(mark.kwargs.get("only", how) == how for mark in item.iter_markers("direct"))
 
 
 def _is_two_axes(item: pytest.Item) -> bool:
@@ -103,9 +113,10 @@ def notify(request: pytest.FixtureRequest, variant: str) -> Literal["auto", "lis
 
 
 @pytest.fixture(scope="session")
-def server_dsn() -> Generator[str]:
+def server_dsn(request: pytest.FixtureRequest) -> Generator[str]:
     """A superuser's DSN of the tests' server. It is shared: make databases with `database` or `empty_dsn`."""
-    with running_server() as dsn:
+    how = request.config.getoption("--pooler")
+    with running_server() as dsn, pooled(dsn, how) if how else nullcontext():
         yield dsn
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from asyncjobs.errors import StateError, UsageError
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.store.database import Database, Link
-from asyncjobs.store.failures import is_rolled_back, is_unstorable_text
+from asyncjobs.store.failures import is_out_of_range, is_rolled_back, is_unstorable_text
 
 T = TypeVar("T")
 
@@ -49,8 +49,8 @@ class Desk:
     async def _do(self, name: str, call: Callable[[Link], Awaitable[T]], *, most: int = TRIES) -> T:
         """The call's answer on a connection of the pool; again (`most` tries) when the server resolved a conflict against it.
 
-        UsageError for a text that no table can hold, StateError when somebody's open transaction holds what it needs for longer
-        than a few seconds.
+        UsageError for a text or number that no table holds, StateError when somebody's open transaction holds what it needs for
+        longer than a few seconds.
         """
         opened = self._opened(f"admin.{name} was called")
         for tries in range(1, most + 1):
@@ -62,6 +62,8 @@ class Desk:
                     raise UsageError(
                         f"{name}: a text has a NUL character or a lone surrogate, which PostgreSQL cannot hold."
                     ) from None
+                if is_out_of_range(error):
+                    raise UsageError(f"{name}: a number is out of its range: {error}.") from None
                 if not is_rolled_back(error):
                     raise
                 if tries == most:

@@ -8,11 +8,10 @@ from asyncjobs.errors import UsageError
 from asyncjobs.model.finding import JobFilter
 from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.opened import not_found
-from asyncjobs.store import jobs, listing, overview, series
+from asyncjobs.store import jobs, listing, series
 from asyncjobs.store.database import Link
 from asyncjobs.store.listing import JobRow, Listed
-from asyncjobs.store.overview import Glance
-from asyncjobs.store.series import Step
+from asyncjobs.store.series import History, Step
 
 _MOST_STEPS = 1_000
 
@@ -20,21 +19,19 @@ _MOST_STEPS = 1_000
 class Listing(Desk):
     """Verbs that change nothing."""
 
-    async def glance(self) -> Glance:
-        """`summary` and `stats` from one reading, and how many keys are halted."""
-        return await self._do("glance", overview.glance)
-
     async def series(self, *, type: str | None = None, window: Duration = 3600.0, step: Duration = 60.0) -> list[Step]:
         """How attempts fared in the last `window`, step by step: the oldest first, empty steps too, the last one under way.
 
         Steps are whole minutes, hours or days since the epoch, at most 1,000. What is older than two hours is kept by the hour,
-        what is older than a week by the day: a shorter step shows it at the beginning of that.
+        than a day by the quarter of a day, than a week by the day: a shorter step shows it at the beginning of that.
         """
-        seconds = config_seconds(window, name="window", positive=True)
-        each = config_seconds(step, name="step", positive=True)
-        if not 1 <= seconds / each <= _MOST_STEPS:
-            raise UsageError(f"admin.series: a window of {seconds:g} s has no 1 to {_MOST_STEPS} steps of {each:g} s.")
+        seconds, each = _steps("series", window, step)
         return await self._do("series", lambda link: series.read(link, type, step_seconds=each, window_seconds=seconds))
+
+    async def history(self, *, window: Duration = 3600.0, step: Duration = 60.0) -> History:
+        """`series` over all types, and how each type fared in the same steps together; from one reading."""
+        seconds, each = _steps("history", window, step)
+        return await self._do("history", lambda link: series.history(link, step_seconds=each, window_seconds=seconds))
 
     async def rows(self, *, before: int | None = None, limit: int = 100, **which: Unpack[JobFilter]) -> Listed:
         """`find` for lists: of each job what a row shows, whatever the size of its payload."""
@@ -45,7 +42,7 @@ class Listing(Desk):
 
         async def read(link: Link) -> list[JobRow] | None:
             job = await jobs.get(link, job_id)
-            return None if job is None else await listing.children(link, job_id, job.correlation_id, limit)
+            return None if job is None else await listing.children(link, job_id, limit)
 
         found = await self._do("children", read)
         if found is None:
@@ -55,3 +52,11 @@ class Listing(Desk):
     async def trace_rows(self, correlation_id: str, /, *, limit: int = 500) -> list[JobRow]:
         """`trace` for lists: the first jobs of a correlation id, the lowest id first."""
         return await self._do("trace_rows", lambda link: listing.trace(link, correlation_id, limit))
+
+
+def _steps(verb: str, window: Duration, step: Duration) -> tuple[float, float]:
+    seconds = config_seconds(window, name="window", positive=True)
+    each = config_seconds(step, name="step", positive=True)
+    if not 1 <= seconds / each <= _MOST_STEPS:
+        raise UsageError(f"admin.{verb}: a window of {seconds:g} s has no 1 to {_MOST_STEPS} steps of {each:g} s.")
+    return seconds, each

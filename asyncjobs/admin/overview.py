@@ -11,7 +11,7 @@ from asyncjobs.runtime.opened import not_found
 from asyncjobs.store import explaining, leases, metrics, overview, runners
 from asyncjobs.store.leases import Lease
 from asyncjobs.store.metrics import TypeMetrics
-from asyncjobs.store.overview import Count, Sample, Sized, Summary
+from asyncjobs.store.overview import Glance, Sample, Sized, Stats
 from asyncjobs.store.runners import RunnerRow
 
 _WINDOW: Final = 10_000
@@ -20,35 +20,44 @@ _WINDOW: Final = 10_000
 class Overview(Desk):
     """Verbs that change nothing."""
 
-    async def stats(self) -> list[Count]:
-        """The unfinished jobs by queue, type and status.
+    async def stats(self) -> Stats:
+        """How much is pending, runs and failed, since when the oldest has been due, and the slots in use per lane and runner.
 
-        `served` is False for jobs that no live runner would take: a type without a handler anywhere, a queue that nobody serves.
-        They wait until a runner that knows them comes. How far lanes are used: see `summary()`.
+        `counts` are the unfinished jobs by queue, type and status. Of them, `unserved` are those that no live runner would take:
+        of a queue that nobody serves, of a type without a handler, with a newer payload than any handler's. They wait until a
+        runner comes that can run them.
         """
         return await self._do("stats", overview.stats)
 
-    async def summary(self) -> Summary:
-        """How much is pending, runs and failed, since when the oldest has been due, and the slots in use per lane and runner."""
-        return await self._do("summary", overview.summary)
+    async def glance(self) -> Glance:
+        """`stats` for those who look every few seconds, as pages do: at most 10,000 jobs of a status are counted for it.
+
+        Where there are more, their counts and the oldest of them are as a runner counted them at `counted_at`, half a minute ago
+        at most (counting 10 million takes seconds, and is done less often). When no runner lives all are counted.
+        """
+        return await self._do("glance", overview.glance)
 
     async def sample(self) -> Sample:
-        """How many jobs there are by queue, type and status, their ages, dead letters, halted keys: for monitors."""
+        """How many jobs there are by queue, type and status, their ages, dead letters, halted keys: for monitors.
+
+        Statuses with more than 10,000 jobs are as a runner counted them, half a minute ago at most.
+        """
         return await self._do("sample", overview.sample)
 
     async def metrics(self, *, type: str | None = None, window: Duration = 3600.0) -> list[TypeMetrics]:
         """How attempts fared in the last `window` (seconds or a timedelta), by type: numbers, error rate, p50, p95 and p99.
 
         From the roll-ups, which every runner writes each `metrics_interval`: what came after the last of them is not in it. What
-        is older than two hours is kept by the hour, what is older than a week by the day: a span counts when its end is in the
-        window.
+        is older than two hours is kept by the hour, than a day by the quarter of a day, than a week by the day: a span counts
+        when its end is in the window.
         """
         seconds = config_seconds(window, name="window", positive=True)
         return await self._do("metrics", lambda link: metrics.read(link, type, seconds))
 
     async def get(self, job_id: int, /) -> Job | None:
         """The job as it is now, also while it waits for its key, or None."""
-        return await self._opened("admin.get was called").get(job_id)
+        opened = self._opened("admin.get was called")
+        return await opened.get(job_id) if 0 < job_id < 2**63 else None
 
     async def explain(self, job_id: int, /) -> Explanation:
         """Why the job does not run: the first thing that has to change before it does, as data and as a sentence. JobNotFound.

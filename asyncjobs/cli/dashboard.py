@@ -57,10 +57,10 @@ async def dashboard(asked: Asked, host: str, port: int, token: str | None, *, al
 
 def _page(asked: Asked, token: str | None, *, allow_anonymous: bool, read_only: bool) -> Any:
     try:
-        from asyncjobs.dashboard import create
+        from asyncjobs.dashboard import Dashboard
     except ModuleNotFoundError as error:
         raise _missing(error) from None
-    return create(asked.jobs, auth=token, allow_anonymous=allow_anonymous, read_only=read_only)
+    return Dashboard(asked.jobs, auth=token, allow_anonymous=allow_anonymous, read_only=read_only)
 
 
 def _is_loopback(host: str) -> bool:

@@ -19,6 +19,7 @@ import msgspec
 from click.shell_completion import get_completion_class
 
 from asyncjobs.app import AsyncJobs
+from asyncjobs.cli.event_loop import new_event_loop
 from asyncjobs.cli.failures import BAD_INPUT, DONE, INTERRUPTED, BadInput, NothingFound, one_line
 from asyncjobs.cli.target import target
 
@@ -135,16 +136,18 @@ def verb(
     *parameters: click.Parameter,
     opens: bool = True,
     is_alone: bool = False,
+    lasts: bool = False,
     settings: Sequence[str] = (),
 ) -> Callable[[V], V]:
     """Declare a verb. Parameters named in `settings` are the app's. With `opens=False` the app is handed over closed.
 
     A parameter `named` is the app, as an argument beside the option. One that `is_alone` has nothing to do with any app.
+    One that `lasts` gets the fastest event loop.
     """
 
     def declare(do: V) -> V:
         def callback(**given: Any) -> int:
-            return _ended(do, given, opens=opens, settings=settings)
+            return _ended(do, given, opens=opens, settings=settings, loop_factory=new_event_loop if lasts else None)
 
         text = "\n\n".join(" ".join(part.split()) for part in (do.__doc__ or "").split("\n\n"))
         short = re.split(r"[.:;](?:\s|$)", text, maxsplit=1)[0]
@@ -158,14 +161,22 @@ def verb(
     return declare
 
 
-def _ended(do: Callable[..., Awaitable[int | None]], given: dict[str, Any], *, opens: bool, settings: Sequence[str]) -> int:
+def _ended(
+    do: Callable[..., Awaitable[int | None]],
+    given: dict[str, Any],
+    *,
+    opens: bool,
+    settings: Sequence[str],
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
+) -> int:
     debug, as_json = given.pop("debug"), given.pop("as_json")
     yes = given.pop("yes", False)
     chosen = {name: given.pop(name) for name in settings}
     named, app = given.pop("named", None), given.pop("app", None)
     try:
         jobs = target(named or app, given.pop("dsn", None), given.pop("schema", None), **chosen)
-        code = asyncio.run(_called(do, Asked(jobs, as_json=as_json, yes=yes, debug=debug), given, opens=opens))
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            code = runner.run(_called(do, Asked(jobs, as_json=as_json, yes=yes, debug=debug), given, opens=opens))
         sys.stdout.flush()
     except BrokenPipeError:
         _hush()

@@ -10,6 +10,7 @@ from asyncjobs.admin import Admin
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE, BadInput
 from asyncjobs.cli.kit import BY, Asked, Group, found, option, verb
+from asyncjobs.store.overview import Stats
 
 _WHAT = (
     option("--queue", metavar="NAME", help="This queue."),
@@ -43,19 +44,20 @@ def add_to(program: Group) -> None:
 
 async def queues(asked: Asked) -> int | None:
     """Show queues: the unfinished jobs, the slots of all runners, and whether they are paused."""
-    states = await queue_states(asked.jobs.admin)
+    admin = asked.jobs.admin
+    states = await queue_states(admin, await admin.stats())
     return found(asked, "queue", states, lambda: queue_table(states), filtered=False)
 
 
-async def queue_states(admin: Admin) -> list[QueueState]:
+async def queue_states(admin: Admin, stats: Stats) -> list[QueueState]:
     """Every queue that has jobs, slots or a pause, by name."""
     held = {one.name: one.reason or "yes" for one in await admin.pauses() if one.kind == "queue"}
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for one in await admin.stats():
+    for one in stats.counts:
         counts[one.queue][one.status] = counts[one.queue].get(one.status, 0) + one.count
     slots: Counter[str] = Counter()
     in_use: Counter[str] = Counter()
-    for lane in (await admin.summary()).lanes:
+    for lane in stats.lanes:
         slots[lane.queue] += lane.slots
         in_use[lane.queue] += lane.in_use
     names = sorted({*counts, *slots, *held})
@@ -73,13 +75,13 @@ def queue_table(states: Sequence[QueueState], *, chosen: str | None = None) -> s
 
 
 async def runners(asked: Asked, former: int) -> int | None:
-    """Show who runs jobs: where, which queues and types, since when."""
+    """Show who runs jobs: where, which queues, types and versions of payloads, since when."""
     rows = await asked.jobs.admin.runners(former=former)
     columns = ("runner", "host", "pid", "version", "queues", "types", "started", "beat", "ended", "died")
     return found(
         asked, "runner", rows, lambda: screen.table(
             columns,
-            [(one.id, one.host, one.pid, one.version, one.queues, one.types, one.started_at, one.beat_at,
+            [(one.id, one.host, one.pid, one.version, one.queues, one.can_run(), one.started_at, one.beat_at,
               one.ended_at, one.died_at)
              for one in rows]), filtered=False,
     )  # fmt: skip

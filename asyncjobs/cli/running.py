@@ -5,10 +5,13 @@ import os
 import sys
 from typing import Final, get_args
 
+from asyncjobs.cli.deadline import Deadline
 from asyncjobs.cli.failures import BadInput
 from asyncjobs.cli.kit import Asked, Choice, Group, argument, option, verb
 from asyncjobs.cli.queue_words import queues_of
 from asyncjobs.cli.reload import run_reloading
+from asyncjobs.running import GRACE_SECONDS_IN_RUN
+from asyncjobs.signals import at_once
 from asyncjobs.telemetry.logs import Level, Style, configure_logs
 
 _LEVELS: Final = get_args(Level)
@@ -35,6 +38,7 @@ def add_to(program: Group) -> None:
         option("--log-format", type=Choice(_FORMATS), help="Lines as JSON objects or for eyes.  [default: as the app has it]"),
         option("--reload", is_flag=True, help="Start anew when a Python file below this folder changes."),
         opens=False,
+        lasts=True,
         settings=("grace",),
     )(run)
 
@@ -43,6 +47,8 @@ async def run(
     asked: Asked, queues: str | None, types: str | None, log_level: Level, log_format: Style | None, *, reload: bool
 ) -> int | None:
     """Run the jobs of an app until SIGTERM or SIGINT; a second signal cuts the grace short.
+
+    What does not let it end, two seconds after the grace, is left to the operating system, and its jobs to the rescue.
 
     The log goes to standard error. With --log-format every line of it, also what other libraries log, has that format.
     """
@@ -55,6 +61,8 @@ async def run(
     log(log_level, log_format)
     if log_format != "json":  # whatever reads that expects nothing else
         asked.note(f"process {os.getpid()} runs jobs; stop it with SIGTERM or Ctrl-C.")
+    grace = asked.jobs.settings.grace
+    at_once.set(Deadline(GRACE_SECONDS_IN_RUN if grace is None else grace, quiet=log_format == "json").tell)
     await asked.jobs.run(queues=chosen, types=names)
     return None
 

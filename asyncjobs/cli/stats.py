@@ -8,14 +8,12 @@ import msgspec
 from asyncjobs.cli import screen
 from asyncjobs.cli.kit import Asked, Group, option, verb
 from asyncjobs.store.metrics import TypeMetrics
-from asyncjobs.store.overview import Count, LaneUse, Summary
+from asyncjobs.store.overview import Count, LaneUse, Stats
 
 
-class Stats(msgspec.Struct, frozen=True):
+class Told(Stats, frozen=True, kw_only=True):
     """What `stats` answers."""
 
-    summary: Summary
-    counts: list[Count]
     metrics: list[TypeMetrics]
 
 
@@ -30,27 +28,30 @@ def add_to(program: Group) -> None:
 async def stats(asked: Asked, window: float) -> None:
     """Show the unfinished jobs by queue, type and status, the slots in use, and how attempts fared.
 
-    Types marked "no" under "served" wait for a runner that has a handler for them.
+    Jobs under "unserved" wait for a runner that has a handler for them, and for the version of their payload.
     """
     admin = asked.jobs.admin
-    found = Stats(await admin.summary(), await admin.stats(), await admin.metrics(window=window))
+    stats = await admin.stats()
+    found = Told(**msgspec.structs.asdict(stats), metrics=await admin.metrics(window=window))
     asked.answer(found, lambda: _text(found, window))
 
 
-def _text(found: Stats, window: float) -> str:
-    parts = [screen.record(msgspec.structs.asdict(found.summary) | {"lanes": None})]
+def _text(found: Told, window: float) -> str:
+    numbers = msgspec.structs.asdict(found)
+    parts = [screen.record(numbers | dict.fromkeys(("lanes", "counts", "metrics")))]
     if found.counts:
-        parts.append(_counts(found.counts))
-    if found.summary.lanes:
-        parts.append(_lanes(found.summary.lanes))
+        parts.append(counts_table(found.counts))
+    if found.lanes:
+        parts.append(_lanes(found.lanes))
     if found.metrics:
         parts.append(f"attempts of the last {timedelta(seconds=window)}:\n{_metrics(found.metrics)}")
     return "\n\n".join(parts)
 
 
-def _counts(counts: Sequence[Count]) -> str:
-    rows = [(one.queue, one.type, one.status, one.count, one.oldest_at, one.served) for one in counts]
-    return screen.table(("queue", "type", "status", "jobs", "oldest", "served"), rows)
+def counts_table(counts: Sequence[Count]) -> str:
+    """The unfinished jobs by queue, type and status."""
+    rows = [(one.queue, one.type, one.status, one.count, one.oldest_at, one.unserved) for one in counts]
+    return screen.table(("queue", "type", "status", "jobs", "oldest", "unserved"), rows)
 
 
 def _lanes(lanes: Sequence[LaneUse]) -> str:

@@ -10,7 +10,8 @@ from asyncjobs.admin import Admin
 from asyncjobs.cli import keyboard, screen
 from asyncjobs.cli.kit import Asked, Group, Number, option, verb
 from asyncjobs.cli.queues import QueueState, queue_states, queue_table
-from asyncjobs.store.overview import Summary
+from asyncjobs.cli.stats import counts_table
+from asyncjobs.store.overview import Stats
 
 _HOME: Final = "\x1b[H\x1b[2J"  # the cursor goes to the corner, and the screen is empty
 _WINDOW: Final = 300.0
@@ -89,39 +90,38 @@ class _View:
 
     async def look(self, *, has_keys: bool) -> str:
         """The screen."""
-        self._queues = await queue_states(self._admin)
+        stats = await self._admin.glance()
+        self._queues = await queue_states(self._admin, stats)
         names = [one.queue for one in self._queues]
         if has_keys and self._chosen not in names:
             self._chosen = names[0] if names else None
-        summary = await self._admin.summary()
-        parts = [_head(summary)]
+        parts = [_head(stats)]
         if names:
             parts.append(queue_table(self._queues, chosen=self._chosen))
-        parts += await self._tables(summary)
+        parts += await self._tables(stats)
         if has_keys:
             parts.append("   ".join(filter(None, (_KEYS, self._told))))
         return "\n\n".join(parts)
 
-    async def _tables(self, summary: Summary) -> list[str]:
+    async def _tables(self, stats: Stats) -> list[str]:
         admin = self._admin
-        counts = [(one.queue, one.type, one.status, one.count, one.oldest_at, one.served) for one in await admin.stats()]
-        lanes = [(one.queue, one.lane or "(general)", one.runner_id, one.slots, one.in_use) for one in summary.lanes]
+        lanes = [(one.queue, one.lane or "(general)", one.runner_id, one.slots, one.in_use) for one in stats.lanes]
         rates = [
             (one.type, one.attempts, one.attempts / _WINDOW, f"{one.error_rate:.1%}", one.run_time.p95)
             for one in await admin.metrics(window=_WINDOW)
         ]
         leaders = [(one.duty, one.runner_id, one.host, one.pid, one.last_pass_at) for one in await admin.leases()]
         tables = (
-            (("queue", "type", "status", "jobs", "oldest", "served"), counts),
             (("queue", "lane", "runner", "slots", "in use"), lanes),
             (("type", "attempts in 5 min", "a second", "errors", "run p95"), rates),
             (("duty", "runner", "host", "pid", "last pass"), leaders),
         )
-        return [screen.table(columns, rows) for columns, rows in tables if rows]
+        counts = [counts_table(stats.counts)] if stats.counts else []
+        return counts + [screen.table(columns, rows) for columns, rows in tables if rows]
 
 
-def _head(summary: Summary) -> str:
+def _head(stats: Stats) -> str:
     return (
-        f"{screen.text(datetime.now(UTC))}  pending {summary.pending:,} (oldest {screen.text(summary.oldest_pending_age)})  "
-        f"processing {summary.processing:,}  failed {summary.failed:,}  dead letters {summary.dead_letters:,}"
+        f"{screen.text(datetime.now(UTC))}  pending {stats.pending:,} (oldest {screen.text(stats.oldest_pending_age)})  "
+        f"processing {stats.processing:,}  failed {stats.failed:,}  dead letters {stats.dead_letters:,}"
     )

@@ -3,16 +3,16 @@
 Mount it in a FastAPI or Starlette app whose lifespan opens `jobs`:
 
     app = FastAPI(lifespan=jobs.lifespan)
-    app.mount("/jobs", dashboard.create(jobs, auth=who))
+    app.mount("/jobs", Dashboard(jobs, auth=who))
 
 Serve it alone with any ASGI server. It opens no app by itself, so the process opens `jobs` around the server:
 
     async with jobs:
-        page = dashboard.create(jobs, auth=Tokens(operator=token))
+        page = Dashboard(jobs, auth=Tokens(operator=token))
         server = uvicorn.Server(uvicorn.Config(page, host="127.0.0.1", port=8080, lifespan="off", proxy_headers=False))
         await server.serve()
 
-Who may see it has to be said; without that `create` raises ConfigurationError. `auth` is
+Who may see it has to be said; without that `Dashboard` raises ConfigurationError. `auth` is
 
 * a function of the request, `async` or not, that returns a `Viewer`, the name of one who may do everything, or None for nobody.
   What it raises as an HTTPException (a redirect to a login, too) is answered as such;
@@ -26,6 +26,6 @@ may do everything. Others are refused, whatever address the server listens on.
 """
 
 from asyncjobs.dashboard.access import Auth, Tokens, Viewer
-from asyncjobs.dashboard.site import Dashboard, create
+from asyncjobs.dashboard.site import Dashboard
 
-__all__ = ["Auth", "Dashboard", "Tokens", "Viewer", "create"]
+__all__ = ["Auth", "Dashboard", "Tokens", "Viewer"]

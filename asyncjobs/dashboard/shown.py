@@ -61,7 +61,7 @@ def seconds(value: float | timedelta | None) -> str:
     if number < 1:
         return f"{number * 1000:.0f} ms"
     for length, unit in _UNITS:
-        if number >= length * 2:
+        if number >= length * 1.99:  # or 119.9 min
             return f"{number / length:.0f} {unit}"
     return f"{number:.1f} s" if number < 10 else f"{number:.0f} s"  # noqa: PLR2004 - two digits are enough
 

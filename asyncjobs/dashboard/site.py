@@ -166,16 +166,3 @@ class Dashboard:
 def _said_by_http(error: HTTPException) -> str:
     texts = {404: "There is no such page.", 405: "This is not how that is asked for."}
     return texts.get(error.status_code, str(error.detail))
-
-
-def create(
-    jobs: AsyncJobs,
-    *,
-    auth: Auth | None = None,
-    allow_anonymous: bool = False,
-    read_only: bool = False,
-    origins: Sequence[str] = (),
-    title: str = "asyncjobs",
-) -> Dashboard:
-    """A dashboard for these jobs, to be mounted or served; see `asyncjobs.dashboard` and `Dashboard`."""
-    return Dashboard(jobs, auth=auth, allow_anonymous=allow_anonymous, read_only=read_only, origins=origins, title=title)

@@ -161,7 +161,7 @@ def _unserved(facts: Facts) -> Explanation | None:
         return _told(facts, "no runner for both", sentence)
     if facts.newest_version is not None and facts.version > facts.newest_version:
         sentence = (
-            f"its payload has version {facts.version}, and the runners that live know {facts.newest_version} at most: "
+            f"no runner can run version {facts.version} of this payload, those that live know {facts.newest_version} at most: "
             f"it waits for one with the newer program."
         )
         return _told(facts, "newer version", sentence)

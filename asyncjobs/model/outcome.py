@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -52,6 +52,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return discreet(self, "result")
+
+
+#: How nearly all attempts end.
+COMPLETED: Final = Outcome(kind="completed")
 
 
 def refused(outcome: Outcome) -> Outcome:

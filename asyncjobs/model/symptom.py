@@ -204,7 +204,9 @@ def _waiting(signs: Signs) -> Iterator[Symptom]:
         yield Symptom("critical", "no runner lives", f"{count:,} jobs wait", "start one: asyncjobs run package.module:jobs")
     elif signs.unserved:
         for queue, type, count in signs.unserved:
-            remedy = "start a runner that serves this queue and has a handler for this type, or cancel them"
+            remedy = (
+                "start a runner that serves this queue and has a handler for this type and its payloads' version, or cancel them"
+            )
             yield Symptom("warning", "jobs that nobody would run wait", f"{count:,} of {type} in {queue}", remedy)
 
 

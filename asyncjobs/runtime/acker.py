@@ -283,9 +283,10 @@ class Acker:
         for queue in finished.heads:
             self._wakes.pending(queue)
         if not (finished.lost or self._twice or self._events.wants(OutcomeWritten)):
+            has_waiters = self._wakes.has_waiters
             for ack in acks:
                 del self._acks[ack.id, ack.token]
-                if ack.outcome.kind != "completed" or self._wakes.has_waiters:
+                if has_waiters or ack.outcome.kind != "completed":
                     self.announce(ack)
             return
         lost = frozenset(finished.lost)

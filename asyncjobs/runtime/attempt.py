@@ -34,7 +34,7 @@ from asyncjobs.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.claim import Ack, Claimed, to_job
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.outcome import COMPLETED, Outcome
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
@@ -52,9 +52,6 @@ _REASONS: Final[dict[Wanted, CancelReason]] = {
     "dead": "kill requested",
     "fail": "failure requested",
 }
-
-#: How nearly all attempts end.
-_COMPLETED: Final = Outcome(kind="completed")
 
 #: The attempt for which the current task works: the handler's own, or one that it started.
 _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
@@ -194,12 +191,12 @@ class Attempt:
         self._end(ending)
 
     def _as_requested(self, ending: object) -> object:
-        if self._request is None or isinstance(ending, FailedByHand):
+        if self._request is None or type(ending) is FailedByHand:
             return ending
         return _ending_of(self._request, ending)
 
     def _end(self, ending: object) -> None:
-        outcome = _COMPLETED if ending is None else self._outcome_of(ending)
+        outcome = COMPLETED if ending is None else self._outcome_of(ending)
         # Nothing holds anything in a circle any more: what has ended is gone at once, without the collector.
         self._task = self._context = None
         if outcome.kind != "completed" or self._surroundings.events.wants(AttemptEnded):  # of completions only some want to know
@@ -227,7 +224,7 @@ class Attempt:
             meaning = self._meaning_of(error)
             if meaning is not error:
                 return meaning
-            if isinstance(ending, Interrupted):
+            if type(ending) is Interrupted:
                 self._surroundings.events.emit(
                     HookRaised(hook=type(hook).__name__, method="after_attempt", type=self.claimed.type, error=error)
                 )
@@ -310,9 +307,9 @@ class Attempt:
         return None if self.claimed.timeout is None else self.claimed.timeout.total_seconds()
 
     def _meaning_of(self, error: BaseException) -> object:
-        if isinstance(error, asyncio.CancelledError) and self.cancel_reason is not None:
-            return Interrupted()
-        return error
+        # isinstance() may ask for __class__, which is the application's: where that raised, slot and job were lost.
+        was_told = issubclass(type(error), asyncio.CancelledError) and self.cancel_reason is not None
+        return Interrupted() if was_told else error
 
     def _decide(self, ending: object) -> Outcome:
         return decide(
@@ -357,24 +354,24 @@ class Attempt:
             )
         )  # fmt: skip
 
-    def _emit_ended(self, outcome: Outcome, ending: object) -> None:
+    def _emit_ended(self, outcome: Outcome, ending: Any) -> None:
         claimed = self.claimed
         self._surroundings.events.emit(
             AttemptEnded(
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), outcome=outcome.kind, message=outcome.message,
                 serialization_key=claimed.serialization_key, run_seconds=self.run_seconds, delay_seconds=outcome.delay_seconds,
-                error=ending if isinstance(ending, BaseException) else None,
+                error=ending if issubclass(type(ending), BaseException) else None,
             )
         )  # fmt: skip
 
 
-def _ending_of(request: Request, ending: object) -> object:
+def _ending_of(request: Request, ending: Any) -> object:
     """How an attempt ends whose end was asked for. The ack turns an interrupted one into what was asked for."""
     if request.wanted != "fail":
         return Interrupted()
     failure = FailedByHand(request.message or "failed by an operator")
-    failure.__cause__ = ending if isinstance(ending, Exception) else None  # what the handler made of it stays in the traceback
+    failure.__cause__ = ending if issubclass(type(ending), Exception) else None  # stays in the traceback
     return failure
 
 

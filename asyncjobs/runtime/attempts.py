@@ -35,7 +35,7 @@ class Attempts:
         settle: Callable[[Attempt, Ack], None],
         wake: Callable[[], None],
         note: Callable[[Attempt, Ack], None],
-        ended: Callable[[Claimed], None] = lambda _: None,
+        ended: Callable[[Claimed], None] | None = None,
         is_held: Callable[[Claimed], bool] = lambda _: False,
     ) -> None:
         self._handlers = handlers
@@ -108,11 +108,12 @@ class Attempts:
         del self._running[job.id]
         if self._reported:
             self._reported.discard((job.id, job.token))
-        self._coordinators[job.queue].slots.give_back(attempt.lane)
-        waited = self._waiting[job.queue].take(attempt.lane)
-        if waited is not None:
+        coordinator = self._coordinators[job.queue]
+        coordinator.slots.give_back(attempt.lane)
+        if coordinator.waiting and (waited := self._waiting[job.queue].take(attempt.lane)) is not None:
             self._start(waited, attempt.lane)
-        self._tell_ended(job)
+        if self._tell_ended is not None:
+            self._tell_ended(job)
         if attempt.completed_here:
             self._settle(attempt, ack)
             self._wake()
@@ -138,7 +139,8 @@ class Attempts:
         for job in jobs:
             self._rescued -= job.rescues > 0
             self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
-            self._tell_ended(job)
+            if self._tell_ended is not None:
+                self._tell_ended(job)
         if any(job.rescues > 0 for job in jobs):
             self._look_for_rescued()
 

@@ -7,17 +7,25 @@
 4. At most `room` items wait; further callers wait for room, first come, first served. A process that enqueues faster than its
    database writes slows down, it does not grow.
 5. The answer of each item is a value or an exception of its own. If `send` itself raises, all items of the batch get that.
-6. When the batcher's task ends, whoever still waits is told by `BatcherEnded` whether the item had been taken. Nobody is
-   cancelled by it: a caller could not tell that from a cancellation of its own.
+6. An item that comes alone after two that came alone is sent by its caller's own task: by `send_one`, without the two turns of
+   the loop that it takes to hand it to the batcher's task and back. What is submitted meanwhile is the next batch, and the one
+   after that is handed over again. Whoever sends so and is cancelled cancels the sending; `send_one` has to be able to bear that.
+7. When the batcher's task ends, whoever still waits is told by `BatcherEnded` whether the item had been taken. Nobody is
+   cancelled by it: a caller could not tell that from a cancellation of its own. (One that sends itself is left to whoever ends
+   what `send_one` works with.)
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+
+
+#: After so many items that came alone the next is expected to.
+_ALONE: Final = 2
 
 
 class BatcherEnded(Exception):
@@ -40,11 +48,15 @@ class Batcher(Generic[Item, Answer]):
         send: Callable[[Sequence[Item]], Awaitable[Sequence[Answer | Exception]]],
         *,
         limit: int,
+        send_one: Callable[[Item], Awaitable[Answer]] | None = None,
         room: int = 10_000,
         weigh: Callable[[Item], int] = _weightless,
         heaviest: int = 1 << 22,
     ) -> None:
         self._send = send
+        self._send_one = send_one
+        self._alone = 0  # items in a row that came alone
+        self._is_sent_apart = False  # one of them is being sent by its caller
         self._limit = limit
         self._weigh = weigh
         self._heaviest = heaviest
@@ -53,8 +65,7 @@ class Batcher(Generic[Item, Answer]):
         self._outside: deque[asyncio.Future[None]] = deque()  # they wait for it
         self._line: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._arrived = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._idle: asyncio.Event | None = None  # while somebody waits for it
         self._open = 0  # submitted, not answered
         self._ended = False
 
@@ -63,11 +74,16 @@ class Batcher(Generic[Item, Answer]):
         """Whether all that was submitted has been answered."""
         return self._open == 0
 
+    @property
+    def is_sent_apart(self) -> bool:
+        """Whether a caller is sending its item itself."""
+        return self._is_sent_apart
+
     async def submit(self, item: Item) -> Answer:
         """The answer to the item. Raises what `send` had to say about it, BatcherEnded when there will be none."""
+        if self._alone >= _ALONE and self._open == 0 and self._send_one is not None and not self._ended:
+            return await self._submit_apart(item, self._send_one)
         loop = asyncio.get_running_loop()
-        if self._open == 0:
-            self._idle.clear()
         self._open += 1
         try:
             if self._inside < self._room:
@@ -79,15 +95,33 @@ class Batcher(Generic[Item, Answer]):
                     raise BatcherEnded(was_sent=False)
                 future: asyncio.Future[Answer] = loop.create_future()
                 self._line.append((item, future))
-                if len(self._line) == 1:
+                if len(self._line) == 1 and not self._is_sent_apart:
                     self._arrived.set()
                 return await future
             finally:
                 self._leave()
         finally:
-            self._open -= 1
-            if self._open == 0:
-                self._idle.set()
+            self._close_one()
+
+    async def _submit_apart(self, item: Item, send_one: Callable[[Item], Awaitable[Answer]]) -> Answer:
+        self._open += 1
+        self._inside += 1
+        self._is_sent_apart = True
+        try:
+            return await send_one(item)
+        finally:
+            self._is_sent_apart = False
+            if self._line:
+                self._alone = 0
+                self._arrived.set()
+            self._leave()
+            self._close_one()
+
+    def _close_one(self) -> None:
+        self._open -= 1
+        if self._open == 0 and self._idle is not None:
+            self._idle.set()
+            self._idle = None
 
     async def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wait until somebody leaves, behind those who wait already; the room is ours then."""
@@ -111,13 +145,16 @@ class Batcher(Generic[Item, Answer]):
 
     async def wait_idle(self) -> None:
         """Wait until all that was submitted has been answered."""
-        await self._idle.wait()
+        while self._open:
+            if self._idle is None:
+                self._idle = asyncio.Event()
+            await self._idle.wait()
 
     async def run(self) -> None:
         """Send batches until cancelled; then whoever still waits is told so."""
         try:
             while True:
-                if not self._line:
+                while not self._line or self._is_sent_apart:
                     self._arrived.clear()
                     await self._arrived.wait()
                 await self._send_batch()
@@ -131,6 +168,7 @@ class Batcher(Generic[Item, Answer]):
         batch = self._take()
         if not batch:
             return
+        self._alone = self._alone + 1 if len(batch) == 1 and not self._line else 0
         try:
             answers = await self._answers([item for item, _ in batch])
         except BaseException:

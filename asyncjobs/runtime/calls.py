@@ -38,7 +38,7 @@ class Calls:
         """The call that does it for the least. `is_one`: the one ack completes, and its key's next job may start."""
         if is_one:
             return partial(self.finish_one, acks[0])
-        if probes or len(scans) > 1 or any(ack.outcome.kind != "completed" for ack in acks):
+        if probes or len(scans) > 1 or not _all_completed(acks):
             return partial(self.finish, acks, scans, probes)
         if scans and (scans[0].lane is not None or (scans[0].start == FRONT and self._host.may_take_rescued())):
             return partial(self.finish, acks, scans)
@@ -64,3 +64,7 @@ class Calls:
         """One completion, and the next job of its key."""
         token = self._tokens.next()
         return await jobs.finish_one(self._link, self._host.runner_id, ack, ack.key_queue, self._gate.types(), next_token=token)
+
+
+def _all_completed(acks: Sequence[Ack]) -> bool:
+    return [ack.outcome.kind for ack in acks].count("completed") == len(acks)

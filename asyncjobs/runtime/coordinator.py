@@ -22,6 +22,7 @@ its scans whenever a call goes out, so that freed slots, acks and claims of all 
 """
 
 from collections.abc import Callable, Collection, Sequence
+from operator import attrgetter
 from typing import Final
 
 from asyncjobs.config import Queue
@@ -34,6 +35,8 @@ SECOND_LOOK_SECONDS: Final = 0.02
 
 #: For how long a scan that came back short vouches for it that nothing waits.
 HEADS_SECONDS: Final = 0.1
+
+_order: Final = attrgetter("priority", "place")
 
 
 class _Lane:
@@ -122,7 +125,7 @@ class Coordinator:
         """
         lane = self._lanes[scan.lane]
         full = len(claimed) >= scan.limit
-        last = max(((job.priority, job.place) for job in claimed if not (job.rescues or job.type in apart)), default=None)
+        last = _last([job for job in claimed if not (job.rescues or job.type in apart)]) if full else None
         lane.start.made(scan.start, full=full, last=last, at=at, seconds=seconds)
         if not full and scan.start == FRONT:
             lane.seen = version
@@ -136,3 +139,7 @@ class Coordinator:
         self.version += 1
         self._second_look_version = self.version
         self._ask()
+
+
+def _last(claimed: Sequence[Claimed]) -> tuple[int, int] | None:
+    return max(map(_order, claimed), default=None)

@@ -47,7 +47,10 @@ class _Line:
 
     def __init__(self, database: Database, kind: str, *, lock_timeout: str | None, retry_seconds: float) -> None:
         self.sender = Sender(database.link(f"enqueue {kind}"), retry_seconds=retry_seconds, lock_timeout=lock_timeout)
-        self.batcher: Batcher[NewRow, Enqueued] = Batcher(self.sender.send, limit=_BATCH, weigh=_weight, heaviest=_BATCH_BYTES)
+        send_one = self.sender.send_one if kind == "plain" else None
+        self.batcher: Batcher[NewRow, Enqueued] = Batcher(
+            self.sender.send, send_one=send_one, limit=_BATCH, weigh=_weight, heaviest=_BATCH_BYTES
+        )
 
 
 class Enqueuer:
@@ -60,6 +63,7 @@ class Enqueuer:
         self._spawn = spawn
         self._retry_seconds = retry_seconds
         self._lines: dict[str, _Line] = {}
+        self._plain: _Line | None = None  # one of them, until it is closed
         self._many: dict[Link, Sender] = {}
         self._lonely = asyncio.Semaphore(_LONELY)
         self._lonely_senders: set[Sender] = set()
@@ -70,12 +74,15 @@ class Enqueuer:
         """Write one row, together with those of other callers. Raises EnqueueError or DatabaseUnavailable."""
         try:
             if row.dedup_key is None and row.serialization_key is None:  # it waits for nobody
-                enqueued = await self._line(row).batcher.submit(row)
+                enqueued = await (self._plain or self._line(row)).batcher.submit(row)
             else:
                 enqueued = await self._enqueue(row)
         except Exception as error:
             raise _told(error) from error
-        self._announce([row], [enqueued])
+        if row.delay_seconds is None and row.run_at is None and enqueued.created:
+            self._wakes.pending(row.queue, front=row.priority < _ORDINARY, here_only=not row.notify)
+        else:
+            self._announce([row], [enqueued])
         return enqueued
 
     async def enqueue_many(self, rows: Sequence[NewRow]) -> list[Enqueued]:
@@ -148,10 +155,6 @@ class Enqueuer:
 
     def _announce(self, rows: Sequence[NewRow], enqueued: Sequence[Enqueued]) -> None:
         """Wake whoever runs such jobs, after the commit."""
-        if len(rows) == 1 and rows[0].delay_seconds is None and rows[0].run_at is None and enqueued[0].created:
-            row = rows[0]
-            self._wakes.pending(row.queue, front=row.priority < _ORDINARY, here_only=not row.notify)
-            return
         queues: dict[str, bool] = {}
         soonest = _SOON_SECONDS
         here_only = not any(row.notify for row in rows)
@@ -177,6 +180,8 @@ class Enqueuer:
             lock_timeout = None if kind == "plain" else _LOCK_TIMEOUT
             line = self._lines[kind] = _Line(self._database, kind, lock_timeout=lock_timeout, retry_seconds=self._retry_seconds)
             self._spawn(line.batcher.run(), f"enqueue {kind}")
+            if kind == "plain":
+                self._plain = line
         return line
 
     async def flush(self) -> None:
@@ -186,8 +191,12 @@ class Enqueuer:
     async def close(self, *, timeout: float = 1.0) -> None:
         """Close all connections, after the lines' tasks have ended. Who still waits alone is told so."""
         self._closed = True
+        self._plain = None
         for sender in self._lonely_senders:
             sender.give_up()
+        for line in self._lines.values():
+            if line.batcher.is_sent_apart:
+                line.sender.give_up()
         await asyncio.gather(*(line.sender.link.close(timeout=timeout) for line in self._lines.values()))
         self._lines.clear()
 

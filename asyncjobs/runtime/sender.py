@@ -10,6 +10,9 @@
    are answered with the time-out. A row whose key another row of the batch has just waited for in vain is not tried.
 5. A row that asked for it is refused when its dedup key is taken; then nothing of the batch was written, and the others are sent
    again without it.
+6. A row that waits for nobody may be sent by its caller's own task (`send_one`): one statement, and no more than that in the way
+   of it. If it fails, that was the first try of all this. A caller that is cancelled meanwhile takes the connection with it,
+   since the statement is on it; whoever comes next opens another.
 """
 
 import asyncio
@@ -25,7 +28,7 @@ from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.runtime import points
 from asyncjobs.runtime.batcher import BatcherEnded
 from asyncjobs.runtime.service import backoff_seconds
-from asyncjobs.store import jobs
+from asyncjobs.store import jobs, plain
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_ambiguous, is_lock_timeout, is_passing, is_unsendable
 
@@ -56,6 +59,12 @@ class Ids:
         now = self._drop_stale()
         self._is_busy, self._taken_at = now - self._taken_at < _FRESH_SECONDS, now
         return self._first(count) if len(self._ids) >= count else None
+
+    def take_one(self) -> int | None:
+        """One id, as `take`."""
+        now = self._drop_stale()
+        self._is_busy, self._taken_at = now - self._taken_at < _FRESH_SECONDS, now
+        return self._ids.popleft()[1] if self._ids else None
 
     async def reserve(self, count: int) -> list[int]:
         """So many ids, of which those that are missing are reserved now."""
@@ -102,6 +111,25 @@ class Sender:
         """End the call that is on its way: it raises BatcherEnded."""
         self._given_up = True
         self.link.abort()
+
+    async def send_one(self, row: NewRow) -> Enqueued:
+        """Write a row that waits for nobody; raises why it was not. The caller's cancellation ends it."""
+        if points.active or not self.link.is_open or (job_id := self._ids.take_one()) is None:
+            (answer,) = await self.send([row])
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        token = jobs.fresh_token()
+        self._was_sent = True
+        try:
+            reserved = await plain.enqueue_one(self.link, row, job_id, token, timeout=self._timeout_seconds([row]))
+        except Exception as error:  # noqa: BLE001 - raised again unless it passes
+            later = await self._write_as([row], [job_id], [token], failed=error)
+            return await self.send_one(row) if later.taken else later.enqueued[0]
+        finally:
+            self._was_sent = False
+        self._ids.put(reserved)
+        return Enqueued(job_id, created=True)
 
     async def send(self, rows: Sequence[NewRow]) -> list[Answer]:
         """The answer to each row. Rows may be written while others are not."""
@@ -164,12 +192,19 @@ class Sender:
         ids = self._ids.take(len(rows))
         if ids is None:
             ids = await self._retried(lambda: self._ids.reserve(len(rows)))
-        tokens = [jobs.fresh_token()] * len(rows)
-        size = sum([len(row.payload) for row in rows])
-        timeout = self.link.timeout_seconds + len(rows) / _ROWS_PER_SECOND + size / _BYTES_PER_SECOND
-        reserve = self._ids.missing(len(rows))
+        return await self._write_as(rows, ids, [jobs.fresh_token()] * len(rows))
+
+    async def _write_as(
+        self, rows: Sequence[NewRow], ids: Sequence[int], tokens: Sequence[int], *, failed: Exception | None = None
+    ) -> jobs.EnqueueAnswer:
+        """Write the rows with these ids and tokens. `failed`: why the first try, which was made already, did."""
+        timeout, reserve = self._timeout_seconds(rows), self._ids.missing(len(rows))
 
         async def once() -> jobs.EnqueueAnswer:
+            nonlocal failed
+            if failed is not None:
+                error, failed = failed, None
+                raise error
             if not self.link.is_open:
                 await self.link.connection()
             if self._given_up:
@@ -190,6 +225,10 @@ class Sender:
             self._was_sent = False
         self._ids.put(answer.reserved)
         return answer
+
+    def _timeout_seconds(self, rows: Sequence[NewRow]) -> float:
+        size = sum([len(row.payload) for row in rows])
+        return self.link.timeout_seconds + len(rows) / _ROWS_PER_SECOND + size / _BYTES_PER_SECOND
 
     async def _retried(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The call's answer, tried again while the database is away. DatabaseUnavailable when that takes longer than it may."""

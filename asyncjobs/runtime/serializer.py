@@ -29,6 +29,8 @@ is looked up after a lock is as it is under the lock.
    without the lock (nobody else can dispatch while the deleted row is visible to them), and for keys that seem empty under it.
    Crash before the commit: nothing happened. After: it is done. When somebody holds that lock for longer than a moment, the ack
    leaves a request instead: whoever holds it commits before or after it, and the serializer looks when both are visible.
+   The ack looks behind the place of the head that ended: all who wait have later ones, since places are drawn under the lock. A
+   row that was not dispatched says nothing of the kind: when such a one is let go, the line is looked at from its front.
    A runner that has nothing else to claim (`runtime/coordinator.py`, 6) acks with `finish_one`, which makes the next head its own
    in the slot that the last one left, if nobody paused anything. That is the claim's rule of one owner (token, attempt, the
    runner's row) and the dispatch's of one head, in one statement. A job that waited in `jobs` becomes pending as always.

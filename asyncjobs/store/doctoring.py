@@ -91,7 +91,7 @@ async def _of_tables(link: Link, now: datetime, silent_after: float) -> dict[str
             key=lambda death: death.died_at,
             reverse=True,
         ),
-        "unserved": [(one.queue, one.type, one.count) for one in await overview.stats(link) if not one.served],
+        "unserved": [(one.queue, one.type, one.unserved) for one in (await overview.depths(link)).counts if one.unserved],
         "blocked_keys": [BlockedKeys(*row) for row in await link.fetch("doctor_keys", LONG_BLOCKED, silent_after)],
     }
 

@@ -83,3 +83,10 @@ def is_unstorable_text(error: BaseException) -> bool:
     """Whether a text of the call is one that PostgreSQL cannot hold: with a NUL character, or a lone surrogate."""
     refused = getattr(error, "sqlstate", None) in {"22021", "22P05"}  # by the server; asyncpg refuses the others itself
     return refused or (isinstance(error, (asyncpg.DataError, ValueError)) and "surrogates not allowed" in str(error))
+
+
+def is_out_of_range(error: BaseException) -> bool:
+    """Whether a number of the call is one that its column, or LIMIT, cannot be."""
+    if getattr(error, "sqlstate", None) in {"2201W", "2201X"}:
+        return True
+    return isinstance(error, asyncpg.DataError) and "invalid input for query argument" in str(error)

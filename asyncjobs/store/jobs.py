@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
@@ -50,9 +51,15 @@ async def reserve_ids(link: Link, count: int) -> list[int]:
     return ids
 
 
+#: Their own generator, which begins anew in a fork: a program may seed Python's with what it likes. A system call for each token
+#: was a fiftieth of an enqueue.
+_tokens: Final = random.Random()
+os.register_at_fork(after_in_child=_tokens.seed)
+
+
 def fresh_token() -> int:
     """A random number, by which the rows of an enqueue are known as its own."""
-    return int.from_bytes(os.urandom(8), signed=True)
+    return _tokens.getrandbits(64) - 2**63
 
 
 async def enqueue(
@@ -121,7 +128,7 @@ async def finish(
 
     Each scan begins with what `probes` allow; their types are not among `types`.
     """
-    rows = await link.fetch(
+    rows = await link.fetch_often(
         "finish", runner_id, *_ack_columns(acks), max_errors,
         [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
         [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, rescued, token_base, token_seq,
@@ -137,7 +144,7 @@ async def finish_one(
     one of these types it is claimed with this token: there must be a free general slot for it.
     """
     outcome = ack.outcome
-    rows = await link.fetch(
+    rows = await link.fetch_often(
         "finish_one", runner_id, ack.id, ack.token, outcome.result, outcome.result_dropped, queue, types, next_token
     )
     return _finished(rows)
@@ -151,12 +158,16 @@ async def finish_completed(
     results = [ack.outcome.result for ack in acks]
     dropped = [ack.outcome.result_dropped for ack in acks]
     priority, place = FRONT if scan is None else scan.start
-    rows = await link.fetch(
-        "finish_completed", runner_id, [ack.id for ack in acks], [ack.token for ack in acks],
+    rows = await link.fetch_often(
+        "finish_completed", runner_id, _numbers([ack.id for ack in acks]), _numbers([ack.token for ack in acks]),
         results if any(results) else None, dropped if any(dropped) else None,
         None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, token_base, token_seq,
     )  # fmt: skip
     return _finished(rows)
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def _finished(rows: Sequence[Record]) -> Finished:

@@ -55,9 +55,9 @@ async def page(link: Link, which: JobFilter, *, before: int | None, limit: int) 
     return Listed(await rows(link, found.ids), found.next, found.looked)
 
 
-async def children(link: Link, job_id: int, correlation_id: str | None, limit: int) -> list[JobRow]:
+async def children(link: Link, job_id: int, limit: int) -> list[JobRow]:
     """The first jobs that this one enqueued, the lowest id first."""
-    ids = [row["id"] for row in await link.fetch("family_ids", job_id, correlation_id, limit)]
+    ids = [row["id"] for row in await link.fetch("family_ids", job_id, limit)]
     return (await rows(link, ids))[::-1]
 
 

@@ -58,18 +58,18 @@ async def record(link: Link, tallies: Mapping[tuple[str, str], Tally], *, timeou
     await link.fetch("record_metrics", msgspec.json.encode(rows).decode(), timeout=timeout)
 
 
-async def fold(link: Link, *, minutes: float, hours: float, days: float) -> tuple[int, bool]:
-    """Fold the oldest hour and day of rows that were kept so many seconds; how many rows that took, and whether to call again."""
-    (row,) = await link.fetch("fold_metrics", minutes, hours, days)
+async def fold(link: Link, *, minutes: float, hours: float, quarters: float, days: float) -> tuple[int, bool]:
+    """Fold the oldest of the rows that were kept so many seconds; how many rows that took, and whether to call again."""
+    (row,) = await link.fetch("fold_metrics", minutes, hours, quarters, days)
     return row["folded"] + row["deleted"], row["more"]
 
 
 async def read(link: Link, type: str | None, window_seconds: float) -> list[TypeMetrics]:
-    """By type, by name. Old rows span an hour or a day: all of the span counts when its end is in the window."""
+    """By type, by name. Old rows span up to a day: all of the span counts when its end is in the window."""
     by_type: dict[str, Counts] = {}
     for row in await link.fetch("read_metrics", type, window_seconds):
         add(by_type.setdefault(row["job_type"], {}), row)
-    return [_type_metrics(name, counts) for name, counts in sorted(by_type.items())]
+    return [type_metrics(name, counts) for name, counts in sorted(by_type.items())]
 
 
 def add(counts: Counts, row: Record) -> None:
@@ -83,7 +83,8 @@ def percentiles(counts: Counts, what: str) -> Percentiles:
     return Percentiles(*(percentile(histogram, fraction) for fraction in (0.5, 0.95, 0.99)))
 
 
-def _type_metrics(type: str, counts: Counts) -> TypeMetrics:
+def type_metrics(type: str, counts: Counts) -> TypeMetrics:
+    """What these counts say of a type."""
     by_status = counts["status"]
     return TypeMetrics(
         type=type,

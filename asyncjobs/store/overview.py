@@ -1,8 +1,7 @@
 """What operators look at first: how much of what is there, and whether anybody serves it."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -10,6 +9,9 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
+
+#: Of a status with more jobs than that, those who look often are told what the roll-up counted.
+MANY: Final = 10_000
 
 _UNFINISHED: Final = ("pending", "scheduled", "waiting", "paused", "processing", "failed")
 
@@ -22,7 +24,11 @@ class Count(msgspec.Struct, frozen=True):
     status: Status
     count: int
     oldest_at: datetime  # due since, or started at, or (waiting, paused) made at
-    served: bool  # a live runner serves this queue and has a handler for this type
+    unserved: int  # of them, those that no live runner would take: not this queue, this type, or this version of a payload
+    served: bool = True  # there are none of those
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "served", not self.unserved)
 
 
 class LaneUse(msgspec.Struct, frozen=True):
@@ -45,7 +51,7 @@ class LaneUse(msgspec.Struct, frozen=True):
         msgspec.structs.force_setattr(self, "utilisation", use)
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """How things are, in one look."""
 
     pending: int
@@ -55,8 +61,23 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     processing: int  # running, or claimed ahead
     failed: int  # to be retried
     dead_letters: int  # that nobody has acknowledged
+    halted_keys: int
     oldest_pending_age: timedelta | None  # since it was due
     lanes: list[LaneUse]
+    counts: list[Count]  # the unfinished jobs by queue, type and status
+
+
+class Glance(Stats, frozen=True, kw_only=True):
+    """How things are, at little cost."""
+
+    counted_at: datetime | None  # when statuses with more than 10,000 jobs were counted; None: all were just now
+
+
+class Depths(msgspec.Struct, frozen=True):
+    """The unfinished jobs by queue, type and status, as those see them who look often."""
+
+    counts: list[Count]
+    counted_at: datetime | None
 
 
 class Depth(msgspec.Struct, frozen=True):
@@ -79,14 +100,6 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     halted_keys: int
 
 
-class Glance(msgspec.Struct, frozen=True, kw_only=True):
-    """What a first page shows, from one reading of each."""
-
-    summary: Summary
-    counts: list[Count]
-    halted_keys: int
-
-
 class Sized(msgspec.Struct, frozen=True):
     """A job and how many bytes its payload has as JSON."""
 
@@ -103,43 +116,62 @@ async def largest(link: Link, limit: int, window: int) -> list[Sized]:
 
 
 async def sample(link: Link) -> Sample:
-    """What there is now: three statements, of which none reads finished jobs (waiting ones are counted)."""
-    counts = await stats(link)
+    """What there is now: three statements, of which none reads finished jobs, nor (while runners live) all of very many."""
+    counted = (await depths(link)).counts
     (letters,) = await link.fetch("open_letters")
     (keys,) = await link.fetch("halted_keys")
-    ages = [max((letters["now"] - one.oldest_at).total_seconds(), 0.0) for one in counts]
+    ages = [max((letters["now"] - one.oldest_at).total_seconds(), 0.0) for one in counted]
     return Sample(
-        depths=[Depth(one.queue, one.type, one.status, one.count, age) for one, age in zip(counts, ages, strict=True)],
+        depths=[Depth(one.queue, one.type, one.status, one.count, age) for one, age in zip(counted, ages, strict=True)],
         dead_letters=letters["count"],
         halted_keys=keys["count"],
     )
 
 
+async def stats(link: Link) -> Stats:
+    """How things are: four statements, of which none reads finished jobs."""
+    return Stats(**await _summed(link, await counts(link)))
+
+
 async def glance(link: Link) -> Glance:
-    """How things are, with the counts that say so."""
-    counts = await stats(link)
-    (keys,) = await link.fetch("halted_keys")
-    return Glance(summary=await _summed(link, counts), counts=counts, halted_keys=keys["count"])
+    """How things are: four statements, of which none reads very many rows while runners live."""
+    found = await depths(link)
+    return Glance(**await _summed(link, found.counts), counted_at=found.counted_at)
 
 
-async def summary(link: Link) -> Summary:
-    """How things are."""
-    return await _summed(link, await stats(link))
-
-
-async def _summed(link: Link, counts: Sequence[Count]) -> Summary:
+async def _summed(link: Link, counted: list[Count]) -> dict[str, Any]:
     (letters,) = await link.fetch("open_letters")
-    number = {status: sum(one.count for one in counts if one.status == status) for status in _UNFINISHED}
-    oldest = min((one.oldest_at for one in counts if one.status == "pending"), default=None)
-    return Summary(
+    (keys,) = await link.fetch("halted_keys")
+    number = {status: sum(one.count for one in counted if one.status == status) for status in _UNFINISHED}
+    oldest = min((one.oldest_at for one in counted if one.status == "pending"), default=None)
+    return {
         **number,
-        dead_letters=letters["count"],
-        oldest_pending_age=None if oldest is None else max(letters["now"] - oldest, timedelta(0)),
-        lanes=[LaneUse(*row) for row in await link.fetch("lane_use")],
-    )
+        "dead_letters": letters["count"],
+        "halted_keys": keys["count"],
+        "oldest_pending_age": None if oldest is None else max(letters["now"] - oldest, timedelta(0)),
+        "lanes": [LaneUse(*row) for row in await link.fetch("lane_use")],
+        "counts": counted,
+    }
 
 
-async def stats(link: Link) -> list[Count]:
+async def depths(link: Link) -> Depths:
+    """The unfinished jobs, of which at most 10,000 of a status are counted; where there are more, as the roll-up counted them.
+
+    Without a roll-up, since no runner has lived for a while, all are counted.
+    """
+    rows = await link.fetch("depths", MANY)
+    if any(row["is_partial"] for row in rows):
+        return Depths(await counts(link), None)
+    counted = [row["counted_at"] for row in rows if row["counted_at"] is not None]
+    return Depths([Count(*tuple(row)[:6]) for row in rows], min(counted, default=None))
+
+
+async def count_depths(link: Link, *, timeout: float | None = None) -> None:
+    """Make the roll-up of statuses with more than 10,000 unfinished jobs."""
+    await link.fetch("count_depths", MANY, timeout=timeout)
+
+
+async def counts(link: Link) -> list[Count]:
     """The unfinished jobs by queue, type and status."""
     return [Count(*row) for row in await link.fetch("stats")]
 

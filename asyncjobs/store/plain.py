@@ -21,13 +21,24 @@ _ONE: Final = attrgetter(
     "parent_job_id", "created_by", "on_dead", "trace_context", "run_at", "delay_seconds",
 )  # fmt: skip
 
+#: What a row that asks for nothing special has there, by the defaults of types and of the table.
+_RARE: Final = attrgetter(
+    "lane", "version", "priority", "max_attempts", "timeout_seconds", "correlation_id", "parent_job_id", "created_by", "on_dead",
+    "trace_context", "run_at", "delay_seconds",
+)  # fmt: skip
+_USUAL: Final = (None, 1, 100, 3, None, None, None, None, "advance", None, None, None)
+
 #: In this order after types and queues, and their places among the columns of `jobs.enqueue`.
 _MANY: Final = (0, 1, 2, 3, 4, 5, 8, 9, 10, 15, 16, 6, 7)
 
 
 async def enqueue_one(link: Link, row: NewRow, job_id: int, token: int, *, timeout: float | None) -> list[int]:
     """Write the row; an id for the next one."""
-    return [row["reserved"] for row in await _write(link, "enqueue_one", job_id, token, *_ONE(row), timeout=timeout)]
+    if _RARE(row) == _USUAL:
+        rows = await _write(link, "enqueue_usual", job_id, token, row.type, row.queue, row.payload, timeout=timeout)
+    else:
+        rows = await _write(link, "enqueue_one", job_id, token, *_ONE(row), timeout=timeout)
+    return [rows[0][0]]
 
 
 async def enqueue_many(
@@ -50,7 +61,7 @@ async def enqueue_many(
 
 async def _write(link: Link, name: str, *args: Any, timeout: float | None) -> list[Record]:
     try:
-        return await link.fetch(name, *args, timeout=timeout)
+        return await link.fetch_often(name, *args, timeout=timeout)
     except asyncpg.UniqueViolationError as error:
         raise asyncpg.SerializationError("a reserved id belongs to another job") from error
 

@@ -52,6 +52,11 @@ class RunnerRow(msgspec.Struct, frozen=True):
     beat_at: datetime | None  # None: it has ended
     ended_at: datetime | None
     died_at: datetime | None  # None for one that left on its own
+    versions: dict[str, int]  # by type, the newest payload that it can run, where that is not 1
+
+    def can_run(self) -> list[str]:
+        """Its types as people read them, with the newest version of their payloads if they have any."""
+        return [f"{type} (version {self.versions[type]})" if type in self.versions else type for type in self.types]
 
 
 def new_runner_id() -> int:
@@ -102,7 +107,8 @@ async def leave(
 
 async def everybody(link: Link, former: int) -> list[RunnerRow]:
     """The runners that are registered, and the last of the former ones."""
-    return [RunnerRow(*row) for row in await link.fetch("list_runners", former)]
+    rows = await link.fetch("list_runners", former)
+    return [RunnerRow(**{**row, "versions": msgspec.json.decode(row["versions"])}) for row in rows]
 
 
 async def look(link: Link, *, timeout: float | None = None) -> RunnersLook:

@@ -1,11 +1,12 @@
 """The roll-ups over time, for charts."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import msgspec
 
 from asyncjobs.store.database import Link
-from asyncjobs.store.metrics import FAILED, Counts, Percentiles, add, percentiles
+from asyncjobs.store.metrics import FAILED, Counts, Percentiles, TypeMetrics, add, percentiles, type_metrics
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,13 +28,41 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.by_status.get(status, 0) for status in FAILED)
 
 
+class History(msgspec.Struct, frozen=True):
+    """The steps of a window, and each type by name in all of it."""
+
+    steps: list[Step]
+    types: list[TypeMetrics]
+
+
 async def read(link: Link, type: str | None, *, step_seconds: float, window_seconds: float) -> list[Step]:
     """The steps of the window, the oldest first, empty ones too. The last one is under way."""
-    (clock,) = await link.fetch("clock_read")
+    now = await _now(link)
     found: dict[datetime, Counts] = {}
     for row in await link.fetch("read_series", type, step_seconds, window_seconds):
         add(found.setdefault(row["at"], {}), row)
+    return _steps(found, now, step_seconds, window_seconds)
+
+
+async def history(link: Link, *, step_seconds: float, window_seconds: float) -> History:
+    """The steps over all types, and the types, from one reading: half the work of two."""
+    now = await _now(link)
+    by_step: dict[datetime, Counts] = {}
+    by_type: dict[str, Counts] = {}
+    for row in await link.fetch("read_history", step_seconds, window_seconds):
+        counts = by_type.setdefault(row["job_type"], {}) if row["at"] is None else by_step.setdefault(row["at"], {})
+        add(counts, row)
+    types = [type_metrics(name, counts) for name, counts in sorted(by_type.items())]
+    return History(_steps(by_step, now, step_seconds, window_seconds), types)
+
+
+async def _now(link: Link) -> datetime:
+    (clock,) = await link.fetch("clock_read")
     now: datetime = clock["now"]
+    return now
+
+
+def _steps(found: Mapping[datetime, Counts], now: datetime, step_seconds: float, window_seconds: float) -> list[Step]:
     last = now - timedelta(seconds=now.timestamp() % step_seconds)
     steps = [last - timedelta(seconds=step_seconds * back) for back in reversed(range(round(window_seconds / step_seconds)))]
     return [_step(at, found.get(at, {})) for at in steps]

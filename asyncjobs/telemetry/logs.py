@@ -8,6 +8,7 @@ that an app that configured neither sees warnings on stderr, and nothing on stdo
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Literal, TextIO
 
 import msgspec
@@ -92,9 +93,12 @@ def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -
     out = default_logger() if logger is None else logger
     by_logging = logging.getLogger("asyncjobs") if logger is None and not structlog.is_configured() else None
 
-    def tells_completions() -> bool:
-        of = _ATTEMPTS["completed"][0]
-        return _LEVELS.index(of) >= least and (by_logging is None or by_logging.isEnabledFor(_NUMBERS[of]))
+    of_completions = _ATTEMPTS["completed"][0]
+    tells_completions: Callable[[], bool]
+    if by_logging is None or _LEVELS.index(of_completions) < least:
+        tells_completions = partial(bool, _LEVELS.index(of_completions) >= least)
+    else:
+        tells_completions = partial(by_logging.isEnabledFor, _NUMBERS[of_completions])
 
     def sink(event: e.Event) -> None:
         if by_logging is not None and not by_logging.isEnabledFor(_NUMBERS[_level_and_name(event)[0]]):

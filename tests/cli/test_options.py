@@ -12,7 +12,7 @@ from asyncjobs.cli import failures
 from asyncjobs.model.finding import Found, JobsDone
 from asyncjobs.model.letter import FoundLetters, LettersDone
 from asyncjobs.store.migrate import Status
-from asyncjobs.store.overview import LaneUse, Summary
+from asyncjobs.store.overview import LaneUse, Stats
 from asyncjobs.store.serialized import KeyState, Verb
 from tests.support.asked import SOMETHING, noted
 from tests.support.cli import Keyboard, cli
@@ -182,19 +182,21 @@ async def test_breaking_migrations_are_asked_about_unless_the_schema_is_new(monk
     assert (await cli("migrate", dsn="postgresql://nowhere/x")).code == 0
 
 
+def stats_of(lanes: list[LaneUse]) -> Stats:
+    numbers = ("pending", "scheduled", "waiting", "paused", "processing", "failed", "dead_letters", "halted_keys")
+    nothing: dict[str, Any] = dict.fromkeys(numbers, 0)
+    return Stats(**nothing, oldest_pending_age=None, lanes=lanes, counts=[])
+
+
 async def test_queues_add_up_the_slots_of_all_runners(monkeypatch: pytest.MonkeyPatch) -> None:
     lanes = [LaneUse("mail", None, 1, 5, 2), LaneUse("mail", "fast", 1, 3, 1), LaneUse("mail", None, 2, 5, 0)]
-    nothing: dict[str, Any] = dict.fromkeys(
-        ("pending", "scheduled", "waiting", "paused", "processing", "failed", "dead_letters"), 0
-    )
-    summary = Summary(**nothing, oldest_pending_age=None, lanes=lanes)
-    noted(monkeypatch, {"pauses": [], "stats": [], "summary": summary, "metrics": []})
+    noted(monkeypatch, {"pauses": [], "stats": stats_of(lanes)})
     (mail,) = (await cli("queues", "--json", dsn="postgresql://nowhere/x")).data
     assert (mail["queue"], mail["slots"], mail["in_use"]) == ("mail", 13, 3)
 
 
 async def test_stats_counts_attempts_within_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    notes = noted(monkeypatch, {"summary": None, "stats": []})
+    notes = noted(monkeypatch, {"stats": stats_of([]), "metrics": []})
     await cli("stats", "--window", "60", dsn="postgresql://nowhere/x")
     assert notes.calls[-1] == ("metrics", (), {"window": 60.0})
 

@@ -1,5 +1,6 @@
 """`asyncjobs run`: its options reach the app, and its log has the format that was asked for."""
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -79,3 +80,19 @@ async def test_every_line_of_a_json_log_is_json(module: str, tmp_path: Path, dsn
     assert {"asyncjobs.runner.started", "asyncjobs.job.failed", "about ada", "asyncjobs.runner.stopped"} <= events.keys()
     assert events["about ada"]["level"] == "warning"
     assert "asyncjobs.job.started" not in events  # that is for debug
+
+
+@pytest.mark.parametrize("installed", [True, False])
+async def test_it_runs_on_uvloop_where_that_is_installed(
+    module: str, monkeypatch: pytest.MonkeyPatch, *, installed: bool
+) -> None:
+    loops: list[str] = []
+
+    async def run(_self: AsyncJobs, **_options: Any) -> None:
+        loops.append(type(asyncio.get_running_loop()).__module__.partition(".")[0])
+
+    monkeypatch.setattr(AsyncJobs, "run", run)
+    if not installed:
+        monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert (await cli("run", f"{module}:jobs")).code == 0
+    assert loops == ["uvloop" if installed else "asyncio"]

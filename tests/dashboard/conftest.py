@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from asyncjobs import AsyncJobs
-from asyncjobs.dashboard import Dashboard, create
+from asyncjobs.dashboard import Dashboard
 from asyncjobs.store.database import Connection
 from asyncjobs.testing import Databases
 from tests.support.browsing import Browser
@@ -64,7 +64,7 @@ class Served:
         self.jobs = jobs
 
     def site(self, **settings: Any) -> Dashboard:
-        return create(self.jobs, **(settings or {"auth": lambda request: "ada"}))
+        return Dashboard(self.jobs, **(settings or {"auth": lambda request: "ada"}))
 
     @asynccontextmanager
     async def browser(self, **settings: Any) -> AsyncGenerator[Browser]:

@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI, HTTPException, Request
 
 from asyncjobs import ConfigurationError
-from asyncjobs.dashboard import Tokens, Viewer, create
+from asyncjobs.dashboard import Dashboard, Tokens, Viewer
 from asyncjobs.dashboard import access as doors
 from asyncjobs.dashboard.verbs import VERBS
 from asyncjobs.dashboard.views import PAGES
@@ -32,7 +32,7 @@ OPERATOR, LOOKER = "operator-0123456789", "looker-0123456789ab"
 )
 async def test_there_is_no_dashboard_without_a_decision(served: Served, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"who may see|at least 16|lets nobody in|the same|auth= is"):
-        create(served.jobs, **settings)
+        Dashboard(served.jobs, **settings)
 
 
 async def test_no_path_answers_whom_nobody_knows(served: Served) -> None:
@@ -147,7 +147,7 @@ async def test_a_session_ends_with_its_time_with_its_token_and_when_it_is_forged
 async def test_anonymous_viewers_come_from_this_machine_only(
     served: Served, base: str, client: str, headers: dict[str, str], status: int
 ) -> None:
-    async with Browser(create(served.jobs, allow_anonymous=True), base=base, client=client, headers=headers) as browser:
+    async with Browser(Dashboard(served.jobs, allow_anonymous=True), base=base, client=client, headers=headers) as browser:
         assert (await browser.get("/")).status == status
 
 

@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 
 from asyncjobs import AsyncJobs
-from asyncjobs.dashboard import create
+from asyncjobs.dashboard import Dashboard
 from asyncjobs.store.database import Connection
 from tests.dashboard.conftest import Served
 from tests.support.browsing import Browser
@@ -118,7 +118,7 @@ async def test_a_form_of_another_kind_or_size_is_refused(browser: Browser) -> No
 
 
 async def test_a_job_that_is_not_open_here_is_a_503_page() -> None:
-    async with Browser(create(AsyncJobs("postgresql://localhost/none"), auth=lambda request: "ada")) as browser:
+    async with Browser(Dashboard(AsyncJobs("postgresql://localhost/none"), auth=lambda request: "ada")) as browser:
         page = await browser.get("/")
     assert (page.status, "AsyncJobs" in page.text) == (503, True)
 

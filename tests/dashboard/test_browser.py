@@ -15,7 +15,7 @@ import pytest_asyncio
 import uvicorn
 from fastapi import FastAPI
 
-from asyncjobs.dashboard import Tokens, create, live
+from asyncjobs.dashboard import Dashboard, Tokens, live
 from asyncjobs.dashboard.verbs import VERBS
 from asyncjobs.store.database import Connection
 from tests.dashboard.conftest import Served
@@ -333,7 +333,7 @@ async def test_pages_and_verbs_work_without_javascript(chrome: Any, base: str, r
 
 
 async def test_people_log_in_and_out(chrome: Any, served: Served) -> None:
-    async with serving(create(served.jobs, auth=Tokens(operator=TOKEN))) as (address, _), somebody(chrome, address) as person:
+    async with serving(Dashboard(served.jobs, auth=Tokens(operator=TOKEN))) as (address, _), somebody(chrome, address) as person:
         await person.goes("/jobs?status=dead")
         await person.takes_a_picture("login")
         assert await person.faults() == []
@@ -349,7 +349,7 @@ async def test_people_log_in_and_out(chrome: Any, served: Served) -> None:
 
 async def test_a_server_that_stops_does_not_wait_for_open_pages(chrome: Any, served: Served) -> None:
     context = await chrome.new_context()
-    async with serving(create(served.jobs, allow_anonymous=True)) as (address, server):
+    async with serving(Dashboard(served.jobs, allow_anonymous=True)) as (address, server):
         person = Person(await context.new_page(), address)
         await person.goes("/queues")
         await person.page.locator("[data-state]").get_by_text("live", exact=True).wait_for()

@@ -4,11 +4,12 @@ Counted here are the server's pages, which a busy machine does not change; the t
 """
 
 import re
-import statistics
 import time
+from pathlib import Path
 
 import pytest
 
+from asyncjobs.store import overview
 from asyncjobs.store.database import Connection
 from tests.support.browsing import Browser
 from tests.support.costs import Cost, Meter
@@ -20,9 +21,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 FINISHED = 12_000
 
 PAGES = [
-    "/", "/?window=24h", "/?window=30d", "/jobs", "/jobs?status=pending", "/jobs?status=completed&type=type3",
+    "/", "/?window=24h", "/?window=7d", "/?window=30d", "/jobs", "/jobs?status=pending", "/jobs?status=completed&type=type3",
     "/jobs?status=dead", "/jobs?payload=to%3Duser7@example.com", "/jobs?correlation_id=trace9", "/jobs/largest",
     "/keys", "/key?key=dest_1", "/dead", "/dead?type=type1", "/queues", "/schedules", "/runners", "/breakers", "/trace?id=trace9",
+    "/doctor",
 ]  # fmt: skip
 
 
@@ -60,7 +62,7 @@ async def test_no_page_costs_more_beside_more_finished_jobs(browser: Browser, ro
     grown = {path: (before[path].buffers, after[path].buffers) for path in PAGES if path not in SEARCHES}
     assert {path: cost for path, cost in grown.items() if cost[1] > 1.2 * cost[0] + PLANNING} == {}
     assert {path: cost.statements for path, cost in after.items() if cost.statements > 10} == {}
-    assert all(cost.transactions == 0 for cost in after.values()), "reading writes nothing"
+    assert {path for path, cost in after.items() if cost.transactions} <= {"/doctor"}, "reading writes nothing; a probe is sent"
     for path in SEARCHES:
         # And at the few that wait for their keys.
         text = (await browser.get(path)).text
@@ -70,16 +72,30 @@ async def test_no_page_costs_more_beside_more_finished_jobs(browser: Browser, ro
 
 
 @pytest.mark.proof
-async def test_pages_answer_in_300_ms_beside_a_million_finished_and_200_000_live_jobs(browser: Browser, rows: Connection) -> None:
+async def test_pages_take_less_than_300_ms_beside_a_million_finished_and_200_000_live(browser: Browser, rows: Connection) -> None:
+    """Of the CPU, here and in the server added up. (On a busy machine 30 days took 220, other pages 40 to 160.)"""
+    database = await rows.fetchval("SELECT quote_ident(current_database())")
+    await rows.execute(f"ALTER DATABASE {database} SET max_parallel_workers_per_gather = 0")  # a worker's time would be missed
     await crowd(rows, finished=1_000_000, live=150_000, waiting=50_000, dead=5_000, types=20)
-    took: dict[str, float] = {}
+    await rows.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'asyncjobs%'")
+    await rows.execute("SELECT asyncjobs.count_depths($1)", overview.MANY)  # as a runner does
+    took: dict[str, tuple[float, float, float]] = {}
     for path in PAGES:
-        times: list[float] = []
-        for _ in range(6):
+        times: list[tuple[float, float, float]] = []
+        for _ in range(4):
             browser_news(browser)
-            began = time.perf_counter()
+            before, began = await server_seconds(rows), (time.process_time(), time.perf_counter())
             assert (await browser.get(path)).status == 200
-            times.append(time.perf_counter() - began)
-        took[path] = statistics.median(times[1:])
-    print(*(f"{seconds * 1000:6.0f} ms  {path}" for path, seconds in took.items()), sep="\n")  # noqa: T201
-    assert {path: seconds for path, seconds in took.items() if seconds >= 0.3} == {}
+            here, wall = time.process_time() - began[0], time.perf_counter() - began[1]
+            times.append((await server_seconds(rows) - before, here, wall))
+        took[path] = sorted(times[1:], key=lambda one: one[0] + one[1])[1]
+    for path, (server, here, wall) in took.items():
+        print(f"{server * 1e3:5.0f} ms server {here * 1e3:5.0f} ms here {wall * 1e3:6.0f} ms in all  {path}")  # noqa: T201
+    assert {path: cost for path, cost in took.items() if cost[0] + cost[1] >= 0.3} == {}
+
+
+async def server_seconds(rows: Connection) -> float:
+    """The CPU time of the backends that serve pages (one that ended meanwhile is not counted)."""
+    pids = await rows.fetch("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'asyncjobs%'")
+    stats = [Path(f"/proc/{row['pid']}/schedstat") for row in pids]
+    return sum(int(stat.read_text().split()[0]) for stat in stats) / 1e9

@@ -65,7 +65,7 @@ async def test_viewers_share_readings_and_not_buttons(served: Served, monkeypatc
     async with Browser(site) as browser:
         streams = [browser.http.get("/live/queues", headers={"x-user": name}) for name in ("ada", "bob", "eve", "bob")]
         texts = [answer.text for answer in await asyncio.gather(*streams)]
-    assert taken == 2, "glance and pauses, once for all four"
+    assert taken == 2, "stats and pauses, once for all four"
     assert texts[1] == texts[2] == texts[3]
     assert ("Pause" in texts[0], "formaction" in texts[1]) == (True, False)
     assert site.news.followers == 0

@@ -6,6 +6,9 @@ from urllib.parse import quote
 import pytest
 
 from asyncjobs.dashboard.views import PAGES
+from asyncjobs.store import overview
+from asyncjobs.store.database import Connection
+from tests.dashboard.conftest import Served
 from tests.support.browsing import Browser
 from tests.support.shop import IMAGE, KEY, SCRIPT
 
@@ -142,3 +145,17 @@ async def test_everything_has_a_label(browser: Browser, ids: dict[str, int]) -> 
 async def test_every_path_is_tested() -> None:
     tested = {path.partition("?")[0] for path in PATHS} | {"/jobs/{id:int}", "/jobs/{id:int}/data.json", "/dead/{id:int}"}
     assert {path for path, _ in PAGES if not path.startswith("/live/")} == tested
+
+
+async def test_pages_say_when_a_runner_counted_what_there_is_much_of(
+    served: Served, rows: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "MANY", 3)
+    async with served.browser() as browser:
+        assert "as a runner counted them" not in (await browser.get("/")).text
+        await rows.execute("SELECT asyncjobs.count_depths(3)")
+        try:
+            assert "as a runner counted them" in (await browser.get("/?window=24h")).text
+            assert "as a runner counted them" in (await browser.get("/queues")).text
+        finally:
+            await rows.execute("DELETE FROM asyncjobs.job_depths")

@@ -98,7 +98,7 @@ async def test_enqueue_alone(dsn: str, connection: Connection) -> None:
             cost = (await meter.read()).per(100)
             assert enqueueing.round_trips - before == 100
     assert cost["statements"] == 1, cost
-    assert cost["transactions"] <= 2.1, cost  # its own, and that of its notification
+    assert cost["transactions"] <= 2.1, cost  # its own, and that of its notification, which fewer have on a faster machine
     assert cost["buffers"] <= 16, cost  # 12.7
     assert cost["wal_bytes"] <= 500, cost  # 405
 
@@ -137,6 +137,24 @@ async def test_calls_in_python_of_an_enqueue(dsn: str, *, together: bool, most: 
     assert (counts[2] - counts[1]) / COUNT <= most, counts
 
 
+@pytest.mark.unaudited("the recorder's work would be counted")
+@pytest.mark.usefixtures("lasting_ids")
+async def test_calls_in_python_of_an_enqueue_alone(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mill = Mill(dsn, 1)
+    async with mill.app:
+        assert mill.app.lifecycle.opened is not None
+        monkeypatch.setattr(
+            mill.app.lifecycle.opened.wakes, "_notify", lambda _: None
+        )  # how many go together depends on the time
+        for _ in range(5):
+            await mill.nothing.enqueue()
+        calls = Calls()
+        with calls.counted():
+            for _ in range(100):
+                await mill.nothing.enqueue()
+    assert calls.count / 100 <= 130  # 116, 50 of them of asyncio and asyncpg
+
+
 @pytest.mark.usefixtures("lasting_ids")
 async def test_calls_with_lists_reserve_ids_for_each_other(dsn: str, connection: Connection) -> None:
     meter = Meter(connection, ENQUEUE)
@@ -166,13 +184,13 @@ async def calls_of(mill: Mill, count: int) -> int:
 
 
 @pytest.mark.unaudited("the recorder's work would be counted")
-@pytest.mark.parametrize(("prefetch", "most"), [(0, 75), (500, 95)])
+@pytest.mark.parametrize(("prefetch", "most"), [(0, 55), (500, 80)])
 async def test_calls_in_python(dsn: str, prefetch: int, most: int) -> None:
     mill = Mill(dsn, 50, prefetch)
     async with mill.app:
         await mill.drain(200)
         few, many = [await calls_of(mill, count) for count in (500, 1_000)]
-    assert (many - few) / 500 <= most  # 58 and 78
+    assert (many - few) / 500 <= most  # 45 and 67
 
 
 @pytest.mark.unaudited("what the recorder keeps would be counted")

@@ -84,6 +84,7 @@ async def test_duty_may_take_nothing_and_enqueue_jobs(dsn: str, connection: Conn
         await asyncio.wait_for(done.wait(), 5)
 
 
+@pytest.mark.direct("is about a lock or a backend of its own session")
 async def test_of_two_runners_one_does_it_and_the_other_follows_within_a_second_of_a_clean_stop(dsn: str, log: Log) -> None:
     first, second = an_app(dsn, log, "first"), an_app(dsn, log, "second")
     async with second.runner() as heir, first.runner() as other:
@@ -248,6 +249,7 @@ async def test_registry_shows_who_runs_what_and_who_did(dsn: str, log: Log) -> N
         assert await jobs.admin.runners(former=0) == []
 
 
+@pytest.mark.direct("is about a lock or a backend of its own session")
 @pytest.mark.parametrize("strategy", ["lease", "advisory", "everyone", "share"])
 async def test_built_in_duties_work_under_each_strategy(dsn: str, connection: Connection, strategy: Any) -> None:
     names = ("promote", "rescue", "sweep", "prune")

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import aiohttp
+import asyncpg
 import httpx
 import pytest
 import uvicorn
@@ -250,19 +251,25 @@ async def test_enqueue_that_is_cancelled_at_any_of_its_awaits_leaves_all_or_noth
     async def work(n: int) -> int:
         return n
 
-    async def enqueue(n: int) -> None:
+    async def enqueue(n: int, caller: Connection) -> None:
         if kind == "many":
             await jobs.enqueue_many([work.new(n), work.new(n)])
         elif kind == "connection":
-            async with connection.transaction():
-                await work.using(connection=connection).enqueue(n)
+            async with caller.transaction():
+                await work.using(connection=caller).enqueue(n)
         else:
             options: dict[str, Any] = {"keyed": {"serialization_key": "k"}, "dedup": {"dedup_key": str(n)}}.get(kind, {})
             await work.using(**options).enqueue(n)
 
     steps = 1
     async with jobs.runner():
-        while await cancelled_at(steps, partial(enqueue, steps)):
+        while True:
+            caller = await asyncpg.connect(dsn)  # a new one: before its next use one that was cancelled may wait once more
+            try:
+                if not await cancelled_at(steps, partial(enqueue, steps, caller)):
+                    break
+            finally:
+                caller.terminate()
             steps += 1
         await check_no_transaction_is_open(connection)
         there = await payloads(connection, schema)

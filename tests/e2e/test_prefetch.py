@@ -179,7 +179,7 @@ async def test_explain_says_that_it_waits_for_a_slot_of_its_runner(press: Press,
     assert found.sentence == f"Job {handle.id} (page): it is claimed ahead by runner {runner.id}, waiting for a slot."
     stopping = await connection.fetchval("SELECT id FROM asyncjobs.jobs WHERE type = 'stop'")
     assert (await press.app.admin.explain(stopping)).reason == "running"
-    [use] = (await press.app.admin.summary()).lanes
+    [use] = (await press.app.admin.stats()).lanes
     assert (use.slots, use.in_use, use.ahead) == (1, 1, 1)
 
 

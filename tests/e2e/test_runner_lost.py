@@ -8,11 +8,18 @@ import pytest
 
 from asyncjobs import AsyncJobs, JobContext
 from asyncjobs.store.database import Connection, Database
-from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, ClaimWasLost, RunnerLostItself, RunnerRegistered
+from asyncjobs.telemetry.events import (
+    AttemptEnded,
+    AttemptStarted,
+    ClaimWasLost,
+    DatabaseFailed,
+    RunnerLostItself,
+    RunnerRegistered,
+)
 from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import eventually
 
-SHORT = {"heartbeat": 0.1, "runner_timeout": 0.6, "rescue_interval": 0.1, "promote_interval": 0.2}
+SHORT: dict[str, Any] = {"heartbeat": 0.1, "runner_timeout": 0.6, "rescue_interval": 0.1, "promote_interval": 0.2}
 
 
 @pytest.fixture
@@ -94,3 +101,26 @@ async def test_runner_that_stops_while_it_registers_anew_leaves_no_row(
         proxy.heal()
         await asyncio.sleep(0.3)
         assert await connection.fetchval("SELECT count(*) FROM asyncjobs.runners") == 0
+
+
+async def test_runner_that_may_not_come_back_yet_goes_on_trying_and_its_app_stays_usable(
+    database: Database, connection: Connection, recorder: Recorder
+) -> None:
+    """A schema that is being restored, a role without its rights: not even an error that is not known to pass ends the app."""
+    jobs = AsyncJobs(database.dsn, **SHORT)
+
+    @jobs.job("quick")
+    async def quick() -> None: ...
+
+    def failed() -> int:
+        return sum(event.during == "register" for event in recorder.of(DatabaseFailed))
+
+    async with jobs.runner() as runner:
+        former = runner.id
+        await connection.execute("ALTER TABLE asyncjobs.runners ADD CONSTRAINT nobody CHECK (false) NOT VALID")
+        await connection.execute("DELETE FROM asyncjobs.runners")
+        await eventually(lambda: failed() >= 2, description="it tries again", timeout=20)
+        handle = await quick.enqueue()
+        await connection.execute("ALTER TABLE asyncjobs.runners DROP CONSTRAINT nobody")
+        await recorder.wait_for(RunnerRegistered, lambda event: event.formerly == former)
+        assert (await handle.wait(timeout=20)).status == "completed"

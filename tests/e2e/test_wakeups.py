@@ -53,6 +53,7 @@ async def settled(program: Program) -> None:
         await (await worker.quick.enqueue()).wait()
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_jobs_of_other_processes_need_no_poll_to_start(app: Any, dsn: str) -> None:
     async with a_worker(dsn) as program:
         await settled(program)
@@ -74,6 +75,7 @@ async def test_thousand_jobs_of_other_processes_start_at_once(app: Any, dsn: str
     assert waited[-1] <= 1.0
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_jobs_start_at_once_after_the_listeners_backend_was_terminated(app: Any, dsn: str, connection: Connection) -> None:
     async with a_worker(dsn) as program:
         await settled(program)
@@ -91,6 +93,7 @@ async def test_jobs_start_at_once_after_the_listeners_backend_was_terminated(app
         await program.wait()
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_jobs_start_within_the_bound_after_the_listeners_socket_fell_silent(app: Any, dsn: str) -> None:
     async with Proxy(dsn) as proxy, a_worker(proxy.dsn) as program:
         await settled(program)

@@ -103,8 +103,8 @@ async def verbs_work(shop: Shop, text: str) -> None:
     assert await admin.resume(type="keyed")
     assert [job.id for job in (await admin.find(type="keyed", status="cancelled")).jobs] == [paused.id]
     await asyncio.gather(
-        admin.stats(), admin.summary(), admin.metrics(), admin.largest(), admin.leases(), admin.runners(), admin.schedules(),
-        admin.keys(), admin.pauses(), admin.prune(), admin.doctor(), admin.glance(), admin.series(),
+        admin.stats(), admin.metrics(), admin.largest(), admin.leases(), admin.runners(), admin.schedules(),
+        admin.keys(), admin.pauses(), admin.prune(), admin.doctor(), admin.series(), admin.history(),
     )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ class Shop:
         await admin.line("k")
         for letter in (await admin.dead_letters()).letters:
             await admin.dead_letter(letter.id)
-        for look in (admin.summary, admin.stats, admin.sample, admin.metrics, admin.largest, admin.leases, admin.runners,
+        for look in (admin.stats, admin.sample, admin.metrics, admin.largest, admin.leases, admin.runners,
                      admin.schedules, admin.breakers, admin.pauses, admin.doctor):  # fmt: skip
             await look()
 

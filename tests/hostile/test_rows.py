@@ -44,7 +44,6 @@ async def look_everywhere(app: AsyncJobs, ids: list[int]) -> None:
     await app.admin.trace("c")
     for letter in (await app.admin.dead_letters()).letters:
         await app.admin.dead_letter(letter.id)
-    await app.admin.summary()
     await app.admin.stats()
     await app.admin.sample()
 

@@ -252,7 +252,7 @@ async def test_connections_of_an_app_are_bounded(jobs: AsyncJobs, connection: Co
         keyed = work.using(serialization_key="k", dedup_key="d")
         await asyncio.gather(
             *(work.enqueue() for _ in range(50)), *(keyed.enqueue() for _ in range(50)),
-            *(jobs.enqueue_many([work.new(), work.new()]) for _ in range(20)), *(jobs.admin.summary() for _ in range(20)),
+            *(jobs.enqueue_many([work.new(), work.new()]) for _ in range(20)), *(jobs.admin.stats() for _ in range(20)),
         )  # fmt: skip
 
     async def count() -> int:

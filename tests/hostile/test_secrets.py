@@ -142,7 +142,6 @@ async def test_words_of_payloads_results_and_passwords_stay_where_they_belong(
             for row in await connection.fetch("SELECT query, application_name FROM pg_stat_activity"):
                 places.look("pg_stat_activity", str(row))
             for look in (
-                jobs.admin.summary,
                 jobs.admin.doctor,
                 jobs.admin.dead_letters,
                 jobs.admin.schedules,

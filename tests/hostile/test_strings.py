@@ -79,6 +79,35 @@ CALLS: dict[str, Call] = {
 }
 
 
+NumberCall = Callable[[Any, int], Awaitable[Any]]
+
+
+def _verb(name: str, *given: Any, named: str | None = None) -> NumberCall:
+    """Calls it with the number behind what else is given, or named so."""
+
+    async def call(jobs: Any, number: int) -> Any:
+        verb = getattr(jobs.admin, name)
+        return await (verb(*given, number) if named is None else verb(*given, **{named: number}))
+
+    return call
+
+
+#: Every verb that takes a number.
+NUMBERS: dict[str, NumberCall] = {
+    **{name: _verb(name) for name in ("cancel", "kill", "retry", "get", "explain", "children", "dead_letter")},
+    **{name: _verb(name, named="limit") for name in ("find", "rows", "keys", "largest", "dead_letters")},
+    **{f"{name} of": _verb(name, "x", named="limit") for name in ("line", "trace", "tree", "trace_rows")},
+    "find before": _verb("find", named="before"),
+    "rows before": _verb("rows", named="before"),
+    "runners": _verb("runners", named="former"),
+    "fail": lambda jobs, number: jobs.admin.fail(number, will_retry=True),
+    "acknowledge": lambda jobs, number: jobs.admin.acknowledge(number, by="me"),
+    "requeue": lambda jobs, number: jobs.admin.requeue(number, by="me"),
+    "retry_dead": lambda jobs, number: jobs.admin.retry_dead(type="email", limit=number),
+    "jobs.get": lambda jobs, number: jobs.get(number),
+}
+
+
 @pytest.fixture
 async def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The text of every statement that asyncjobs sends."""
@@ -135,4 +164,17 @@ async def test_text_never_becomes_part_of_a_statement_and_is_refused_before_anyt
             wrong[name] = refused
     assert [statement for statement in statements if MARK in statement] == []
     assert statements
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("number", [-1, 2**31, 2**63, 10**30])
+async def test_number_that_no_column_holds_is_refused_in_words_of_its_own(number: int, jobs: Any) -> None:
+    wrong: dict[str, str] = {}
+    for name, call in NUMBERS.items():
+        try:
+            await call(jobs, number)
+        except AsyncJobsError:
+            continue
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, OverflowError) as error:
+            wrong[name] = f"{type(error).__name__}: {error}"
     assert wrong == {}

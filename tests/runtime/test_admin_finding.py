@@ -10,7 +10,7 @@ from asyncjobs import AsyncJobs, JobContext, JobType, Queue
 from asyncjobs.errors import UsageError
 from asyncjobs.model.finding import ManyVerb, outcome_of
 from asyncjobs.model.status import TRANSITIONS
-from asyncjobs.store import finding
+from asyncjobs.store import finding, listing
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptStarted
 from asyncjobs.testing import Recorder
@@ -129,6 +129,24 @@ async def test_tree_of_one_user_action(shop: Shop) -> None:
     [root] = await shop.app.admin.tree("click-1")
     assert (root.job.id, [child.job.payload for child in root.children]) == (handle.id, [{"part": number} for number in range(3)])
     assert await shop.app.admin.tree("no such") == []
+
+
+async def test_children_are_found_also_while_they_wait_and_without_a_correlation_id(
+    database: Database, connection: Connection
+) -> None:
+    parent = await insert_job(connection)
+    head = await insert_job(connection, serialization_key="k", parent_job_id=parent)
+    await insert_serialized(connection, "k", id=head, job_id=head, parent_job_id=parent)
+    behind = await insert_serialized(connection, "k", parent_job_id=parent)
+    await insert_serialized(connection, "k", parent_job_id=behind)
+    link = database.link("test")
+    try:
+        assert [row.id for row in await listing.children(link, parent, 10)] == [head, behind]
+        assert [row.id for row in await listing.children(link, parent, 1)] == [head]
+        page = await finding.find(link, {"parent_job_id": parent}, before=None, limit=10)
+        assert (page.ids, page.looked) == ([behind, head], 2)
+    finally:
+        await link.close()
 
 
 async def test_all_that_fit_are_cancelled_and_a_dry_run_says_how_many(shop: Shop, recorder: Recorder) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from asyncjobs.model.request import Request
 from tests.support.attempts import Runs
 from tests.support.eventually import eventually
 
@@ -164,3 +165,32 @@ async def test_exceptions_that_cannot_be_pickled_are_stored_as_text(
     entry = outcome.error or {}
     assert (str(entry["type"]).rsplit(".", 1)[-1], entry["message"]) == (type(error).__name__, message)
     assert all(isinstance(value, str | int) for value in entry.values())
+
+
+class Faceless(Exception):
+    """Does not say of which class it is, as a proxy whose object is gone does."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise RuntimeError("no object")
+
+
+@pytest.mark.parametrize("asked_to_fail", [False, True])
+@pytest.mark.parametrize("returned", [False, True])
+async def test_error_or_answer_that_may_not_be_looked_at_ends_its_attempt(
+    runs: Runs, *, returned: bool, asked_to_fail: bool
+) -> None:
+    """Not even isinstance() may look at it."""
+
+    async def handler() -> Any:
+        if asked_to_fail:
+            attempt.obey(Request(attempt.claimed.id, attempt.claimed.token, "fail", "by hand"))
+            with suppress(asyncio.CancelledError):
+                await forever()
+        if returned:
+            return Faceless()
+        raise Faceless
+
+    attempt = runs.make(handler)
+    await asyncio.wait({runs.start(attempt)})
+    assert [ack.outcome.kind for ack in runs.acks] == ["retry"]

@@ -201,3 +201,66 @@ async def test_at_its_end_those_who_wait_are_told_whether_they_were_sent_and_nob
     assert not any(task.cancelled() for task in (sent, waiting, outside))
     with pytest.raises(BatcherEnded):
         await batcher.submit(9)
+
+
+@asynccontextmanager
+async def sending_apart(line: Line, apart: Line) -> AsyncGenerator[Batcher[int, int]]:
+    """A batcher whose next item is expected to come alone."""
+
+    async def send_one(item: int) -> int:
+        (answer,) = await apart.send([item])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    batcher: Batcher[int, int] = Batcher(line.send, limit=100, send_one=send_one)
+    task = asyncio.create_task(batcher.run())
+    try:
+        assert [await batcher.submit(1), await batcher.submit(2)] == [-1, -2]
+        yield batcher
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_third_in_a_row_that_comes_alone_is_sent_by_its_caller() -> None:
+    line, apart = Line(), Line()
+    async with sending_apart(line, apart) as batcher:
+        assert [await batcher.submit(3), await batcher.submit(4)] == [-3, -4]
+    assert [line.batches, apart.batches] == [[[1], [2]], [[3], [4]]]
+
+
+async def test_what_comes_while_a_caller_sends_its_own_is_the_next_batch_and_the_one_after_it_is_handed_over() -> None:
+    line, apart = Line(), Line()
+    apart.may_answer.clear()
+    async with sending_apart(line, apart) as batcher:
+        tasks = [asyncio.create_task(batcher.submit(item)) for item in (3, 4, 5)]
+        await turns()
+        assert [line.batches, batcher.is_sent_apart, batcher.is_idle] == [[[1], [2]], True, False]
+        apart.may_answer.set()
+        assert await asyncio.gather(*tasks) == [-3, -4, -5]
+        assert await batcher.submit(6) == -6
+        async with patience(1):
+            await batcher.wait_idle()
+    assert [line.batches, apart.batches] == [[[1], [2], [4, 5], [6]], [[3]]]
+
+
+async def test_a_caller_that_is_cancelled_while_it_sends_its_own_lets_the_others_go_on() -> None:
+    line, apart = Line(), Line()
+    apart.may_answer.clear()
+    async with sending_apart(line, apart) as batcher:
+        first, second, third = (asyncio.create_task(batcher.submit(item)) for item in (3, 4, 5))
+        await turns()
+        second.cancel()
+        first.cancel()
+        assert await asyncio.wait_for(third, 5) == -5
+        assert [first.cancelled(), second.cancelled(), batcher.is_idle] == [True, True, True]
+    assert line.batches == [[1], [2], [5]]
+
+
+async def test_what_a_caller_sends_itself_fails_for_it_alone() -> None:
+    line, apart = Line(), Line(ValueError)
+    async with sending_apart(line, apart) as batcher:
+        with pytest.raises(ValueError, match="3"):
+            await batcher.submit(3)
+        assert not batcher.is_sent_apart

@@ -145,6 +145,7 @@ async def test_each_pass_says_what_it_did(first: Side, recorder: Recorder) -> No
     assert (event.duty, event.items, event.failed) == ("report", 3, False)
 
 
+@pytest.mark.direct("is about a lock or a backend of its own session")
 async def test_one_does_it_or_all_do_as_the_strategy_says(first: Side, second: Side, kind: Kind) -> None:
     async with first.working():
         await eventually(passed(first, 1), description="the first does it")
@@ -288,6 +289,7 @@ async def test_suspended_process_has_no_term_when_it_wakes(
 # Under an advisory lock.
 
 
+@pytest.mark.direct("is about a lock or a backend of its own session")
 async def test_lost_session_ends_the_pass(database: Database, connection: Connection, recorder: Recorder) -> None:
     side = Side(database, 1, "advisory")
     await insert_runner(connection, id=1)

@@ -37,12 +37,12 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "newer": (
         {"version": 2},
         "newer version",
-        "its payload has version 2, and the runners that live know 1 at most: it waits for one with the newer program.",
+        "no runner can run version 2 of this payload, those that live know 1 at most: it waits for one with the newer program.",
     ),
     "held, newer": (
         {"version": 3, "status": "paused"},
         "newer version",
-        "its payload has version 3, and the runners that live know 1 at most: it waits for one with the newer program.",
+        "no runner can run version 3 of this payload, those that live know 1 at most: it waits for one with the newer program.",
     ),
     "released": ({"status": "paused"}, "moving", "it was paused, and is being made pending."),
     "in line": ({}, "waiting for a slot", 'it waits for a slot of the queue "default": 0 come first, 0 run.'),

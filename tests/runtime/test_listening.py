@@ -91,6 +91,7 @@ async def terminate(connection: Connection) -> None:
     )
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 @pytest.mark.matrix("loop", "schema")
 async def test_notifications_of_others_wake_whom_they_are_for(make: Make, connection: Connection) -> None:
     setup = make()
@@ -102,6 +103,7 @@ async def test_notifications_of_others_wake_whom_they_are_for(make: Make, connec
     assert setup.woken.due == [0.0]
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_own_notifications_are_not_heard_again(make: Make, connection: Connection) -> None:
     setup = make()
     async with setup.settled():
@@ -112,6 +114,7 @@ async def test_own_notifications_are_not_heard_again(make: Make, connection: Con
     assert setup.woken.queues == [("other", False)]
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_everybody_is_woken_after_listen_took_effect(make: Make, dsn: str) -> None:
     setup = make()
     with psycopg.connect(dsn, autocommit=True) as sender:
@@ -124,6 +127,7 @@ async def test_everybody_is_woken_after_listen_took_effect(make: Make, dsn: str)
             await eventually(lambda: setup.woken.queues == [("gap", False)], description="what is notified from then on arrives")
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_terminated_connection_is_replaced_at_once_and_everybody_woken(
     make: Make, connection: Connection, recorder: Recorder
 ) -> None:
@@ -140,6 +144,7 @@ async def test_terminated_connection_is_replaced_at_once_and_everybody_woken(
         assert setup.listening.mode == "listen"
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_silent_connection_is_replaced_within_its_bound(
     make: Make, proxy: Proxy, connection: Connection, recorder: Recorder
 ) -> None:
@@ -155,6 +160,7 @@ async def test_silent_connection_is_replaced_within_its_bound(
         await eventually(lambda: setup.woken.queues == [("a", False)], description="a notification")
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_connection_that_dies_again_and_again_is_not_replaced_in_a_storm(
     make: Make, connection: Connection, recorder: Recorder
 ) -> None:
@@ -172,6 +178,7 @@ async def test_connection_that_dies_again_and_again_is_not_replaced_in_a_storm(
         assert waits[2] >= 0.2  # 0.1, 0.2, 0.4 s, of which chance takes up to a half
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_sign_of_life_ends_the_doubling_of_waits(make: Make, connection: Connection, recorder: Recorder) -> None:
     setup = make(keepalive_seconds=0.05)
     async with setup.settled():
@@ -183,6 +190,7 @@ async def test_sign_of_life_ends_the_doubling_of_waits(make: Make, connection: C
             assert setup.listening._short_lives == 0
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_refused_connections_are_tried_with_backoff(make: Make, proxy: Proxy, recorder: Recorder) -> None:
     setup = make(keepalive_seconds=5.0)
     async with setup.settled():
@@ -196,6 +204,7 @@ async def test_refused_connections_are_tried_with_backoff(make: Make, proxy: Pro
         await eventually(lambda: setup.listening.is_connected, description="a connection")
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_subscriptions_outlive_the_task(make: Make, connection: Connection) -> None:
     setup = make()
     async with setup.settled():
@@ -207,6 +216,7 @@ async def test_subscriptions_outlive_the_task(make: Make, connection: Connection
         await eventually(lambda: len(setup.woken.queues) == 3, description="all three are woken")
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_notifications_on_their_way_at_the_end_wake_nobody(make: Make, connection: Connection) -> None:
     setup = make()
     async with setup.settled():
@@ -218,6 +228,7 @@ async def test_notifications_on_their_way_at_the_end_wake_nobody(make: Make, con
     assert len(setup.woken.queues) == seen
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_notifications_that_never_come_back_mean_polling_with_one_warning(
     make: Make, connection: Connection, recorder: Recorder
 ) -> None:
@@ -244,6 +255,7 @@ async def test_asking_for_listen_fails_when_notifications_never_come_back(make: 
     assert not recorder.of(ListenerFellBack)
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_asking_for_listen_listens(make: Make) -> None:
     async with make(notify="listen").settled():
         pass
@@ -256,6 +268,7 @@ async def test_polling_never_connects(make: Make, proxy: Proxy) -> None:
     assert proxy.accepted == 0
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_probe_that_could_not_be_sent_is_repeated(make: Make, proxy: Proxy, recorder: Recorder) -> None:
     proxy.refuse("notifier")
     setup = make()
@@ -267,6 +280,7 @@ async def test_probe_that_could_not_be_sent_is_repeated(make: Make, proxy: Proxy
     assert not recorder.of(ListenerFellBack)
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_silence_during_the_probe_is_no_pooler(make: Make, proxy: Proxy, recorder: Recorder) -> None:
     setup = make(keepalive_seconds=5.0)
     setup.woken.wake_all = lambda: proxy.black_hole("listener")  # type: ignore[method-assign]
@@ -278,6 +292,7 @@ async def test_silence_during_the_probe_is_no_pooler(make: Make, proxy: Proxy, r
     assert not recorder.of(ListenerFellBack)
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_silence_between_connect_and_listen_is_noticed(make: Make, proxy: Proxy, recorder: Recorder) -> None:
     setup = make(keepalive_seconds=5.0)
     connect = setup.database.connect
@@ -295,6 +310,7 @@ async def test_silence_between_connect_and_listen_is_noticed(make: Make, proxy: 
         assert await setup.listening.wait_settled() == "listen"
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_connection_ends_with_the_task(make: Make, connection: Connection) -> None:
     setup = make()
     async with setup.settled():
@@ -321,6 +337,7 @@ async def test_closing_takes_the_listen_back_for_a_pooler_that_keeps_the_session
     assert channels == [[]]
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_stopping_does_not_wait_for_a_silent_server(make: Make, proxy: Proxy) -> None:
     setup = make()
     async with patience(2), setup.settled():
@@ -328,6 +345,7 @@ async def test_stopping_does_not_wait_for_a_silent_server(make: Make, proxy: Pro
         await asyncio.sleep(0.25)  # a sign of life is awaited
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_listening_session_is_idle_and_never_in_a_transaction(make: Make, connection: Connection) -> None:
     setup = make(keepalive_seconds=0.005)
     async with setup.settled():
@@ -336,6 +354,7 @@ async def test_listening_session_is_idle_and_never_in_a_transaction(make: Make, 
     assert "idle" in states
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_flood_of_notifications_and_keepalives_share_the_connection(
     make: Make, connection: Connection, recorder: Recorder
 ) -> None:

@@ -3,7 +3,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from asyncjobs.runtime.notifier import Notifier
+from asyncjobs.runtime.notifier import Notifier, times_apart
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, ServicePassFailed
 from asyncjobs.testing import Proxy, Recorder
@@ -84,6 +84,22 @@ async def test_marks_that_come_soon_after_a_notification_gather(proxy: Proxy, sc
         await eventually(lambda: len(heard) == 3, description="all notifications")
     assert heard == ["q:first", "q:a", "q:b"]
     await notifier.close_link()
+
+
+def test_a_stream_of_marks_is_sent_in_larger_lots() -> None:
+    times, all_times = 1, [1]
+    for marks in (1, 2, 4, 8, 100, 7, 1, 2):
+        times = times_apart(times, marks)
+        all_times.append(times)
+    assert all_times == [1, 1, 2, 4, 4, 4, 1, 1, 2]
+
+
+async def test_commit_of_a_notification_does_not_wait_for_the_disk(database: Database, connection: Connection) -> None:
+    await connection.execute("SET synchronous_commit TO on")
+    async with connection.transaction():
+        await connection.fetch(database.sql("send_notifications"), database.channel, ["q:a"])
+        assert await connection.fetchval("SHOW synchronous_commit") == "off"
+    assert await connection.fetchval("SHOW synchronous_commit") == "on"
 
 
 async def test_flush_without_marks_returns_at_once(notifier: Notifier) -> None:

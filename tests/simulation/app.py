@@ -24,8 +24,8 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
     )  # fmt: skip
 
     async def act(ctx: JobContext, plan: list[str], seconds: float, number: int) -> int:
-        await asyncio.sleep(seconds)
         what = plan[min(ctx.attempt, len(plan)) - 1]
+        await (_stubbornly(seconds) if what == "stubborn" else asyncio.sleep(seconds))
         if what == "fail":
             raise HandlerError(number)
         if what == "die":
@@ -58,6 +58,15 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
                 done.ended_at = process.world.now
 
     return jobs
+
+
+async def _stubbornly(seconds: float) -> None:
+    """Sleep, and when it is cancelled, for so long once more that nobody waits for it."""
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        await asyncio.sleep(5.0)
+        raise
 
 
 async def _complete_here(process: Process, ctx: JobContext) -> None:

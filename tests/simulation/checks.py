@@ -1,7 +1,7 @@
 """What must be so when a simulated world has come to its end."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from asyncjobs.model.status import FINAL
 from asyncjobs.store.database import Database
@@ -10,7 +10,7 @@ from asyncjobs.testing import Recorder
 from asyncjobs.testing.attempts import Attempt, Place, out_of_order, overlapping, uncounted
 from asyncjobs.testing.history import History
 from tests.simulation.app import Pass
-from tests.simulation.client import Client
+from tests.simulation.client import Told
 from tests.simulation.process import Process
 from tests.simulation.server import Server
 
@@ -18,12 +18,12 @@ from tests.simulation.server import Server
 _PROMPT_SECONDS: Final = 1.5
 
 
-def violations(server: Server, recorder: Recorder, client: Client, passes: list[Pass], home: Mapping[int, Process]) -> list[str]:
+def violations(server: Server, recorder: Recorder, told: Told, passes: list[Pass], home: Mapping[int, Process]) -> list[str]:
     """Everything that is wrong, in words."""
     return [
-        *_tables(server), *_events(server, recorder), *_lost(server, client), *_twice(server), *_passes(passes),
-        *_beside(recorder, home), *_fenced(recorder), *moves(server, client),
-        *_halted(server, client),
+        *_tables(server), *_events(server, recorder), *_lost(server, told), *_twice(server), *_passes(passes),
+        *_beside(recorder, home), *_fenced(recorder), *moves(server, told),
+        *_halted(server, told),
     ]  # fmt: skip
 
 
@@ -51,8 +51,8 @@ def _beside(recorder: Recorder, home: Mapping[int, Process]) -> list[str]:
     for attempt in recorder.attempts():
         before = by_job.get(attempt.job_id)
         if before is not None and before.ended_at is not None and before.ended_at > attempt.started_at:
-            both = home[before.token], home[attempt.token]
-            if not any(_is_unseen(process, before.started_at, before.ended_at) for process in both):
+            both = {home[before.token], home[attempt.token]}
+            if len(both) == 1 or not any(_is_unseen(process, before.started_at, before.ended_at) for process in both):
                 found.append(f"P2: job {attempt.job_id} ran on beside its attempt {attempt.number}")
         by_job[attempt.job_id] = attempt
     return found
@@ -75,15 +75,15 @@ def _is_unseen(process: Process, since: float, until: float) -> bool:
     return any(begins <= until and ends > since for begins, ends in process.unseen)
 
 
-def _lost(server: Server, client: Client) -> list[str]:
+def _lost(server: Server, told: Told) -> list[str]:
     there = {row[0] for row in server.fetch("SELECT id FROM asyncjobs.jobs UNION ALL SELECT id FROM asyncjobs.serialized_jobs")}
-    return [f"P1: job {id} was accepted and is gone" for ids in client.accepted.values() for id in ids if id not in there]
+    return [f"P1: job {id} was accepted and is gone" for ids in told.accepted.values() for id in ids if id not in there]
 
 
 def _twice(server: Server) -> list[str]:
     numbers = server.fetch(
         "SELECT payload->>'number' AS number, count(*) FROM asyncjobs.jobs WHERE type <> 'tick' AND (payload->>'number')::int > 0"
-        " GROUP BY 1 HAVING count(*) > 1"
+        " AND requeued_from IS NULL GROUP BY 1 HAVING count(*) > 1"
     )
     ticks = server.fetch(
         "SELECT scheduled_at, count(*) FROM asyncjobs.jobs WHERE type = 'tick' GROUP BY 1 HAVING count(*) > 1 ORDER BY 1"
@@ -109,40 +109,48 @@ def _was_unseen(*both: Pass) -> bool:
     return any(_is_unseen(one.process, one.began_at, one.ended_at or one.began_at) for one in both)
 
 
-def moves(server: Server, client: Client) -> list[str]:
+def moves(server: Server, told: Told) -> list[str]:
     """Changes of a job's status that no rule allows, by what the server noted of each."""
     found: list[str] = []
     for row in server.fetch("SELECT * FROM asyncjobs.simulated_moves ORDER BY number"):
         what, counted = f"job {row['job_id']} went from {row['was']} to {row['is_now']}", row["attempts"] - row["attempts_were"]
         if row["is_now"] == "processing":
-            if row["was"] != "pending" or row["token"] in {None, row["token_was"]}:
-                found.append(f"P2: {what} with token {row['token']} after {row['token_was']}")
-            if counted != 1:
-                found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")
-            if row["is_paused"]:
-                found.append(f"pause: {what} while it was paused")
+            found += _claim(what, row)
         elif row["was"] == "processing":
+            if row["is_rescue"] and row["token"] == row["token_was"]:
+                found.append(f"P2: {what} by a rescue that left its token")
             is_refund = row["is_now"] == "scheduled" or (row["is_now"] in {"pending", "paused"} and counted)
             if counted != (-1 if is_refund else 0):
                 found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")
-        elif row["was"] in FINAL and row["job_id"] not in client.retried:
+        elif row["was"] in FINAL and row["job_id"] not in told.retried:
             found.append(f"P2: {what}, and nobody started it over")
         elif row["is_now"] == "completed":
             found.append(f"P2: {what}, which no attempt of it can have done")
     return found
 
 
-def _halted(server: Server, client: Client) -> list[str]:
+def _claim(what: str, row: Mapping[str, Any]) -> list[str]:
+    found: list[str] = []
+    if row["was"] != "pending" or row["token"] in {None, row["token_was"]}:
+        found.append(f"P2: {what} with token {row['token']} after {row['token_was']}")
+    if row["attempts"] - row["attempts_were"] != 1:
+        found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")
+    if not row["has_runner"]:
+        found.append(f"P2: {what} for runner {row['runner_id']}, which is gone")
+    if row["is_paused"]:
+        found.append(f"pause: {what} while it was paused")
+    return found
+
+
+def _halted(server: Server, told: Told) -> list[str]:
     """Jobs that died without halting their key, although they had to: nobody had to let it go."""
     dead = server.fetch(
         "SELECT id FROM asyncjobs.jobs WHERE type = 'halting' AND status = 'dead' AND serialization_key IS NOT NULL"
     )
-    return [
-        f"P3: the key of job {row[0]} went on after its death" for row in dead if row[0] not in client.released | client.retried
-    ]
+    return [f"P3: the key of job {row[0]} went on after its death" for row in dead if row[0] not in told.released | told.retried]
 
 
-def untimely(server: Server, recorder: Recorder, client: Client) -> list[str]:
+def untimely(server: Server, recorder: Recorder, told: Told) -> list[str]:
     """Attempts that began later than they could, in a world where nothing fails and no slot is wanting."""
     sql = Database(server.dsn).sql
     line: dict[str, list[int]] = {}
@@ -151,7 +159,7 @@ def untimely(server: Server, recorder: Recorder, client: Client) -> list[str]:
     before: dict[int, list[int]] = {id: ids[:at] for ids in line.values() for at, id in enumerate(ids)}
     delays = {event.token: event.delay_seconds for event in recorder.of(AttemptEnded)}
     ends: dict[int, float] = {}
-    ready: dict[int, float] = dict(client.due)
+    ready: dict[int, float] = dict(told.due)
     attempts = recorder.attempts()
     for attempt in attempts:
         if attempt.ended_at is not None:

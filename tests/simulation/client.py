@@ -1,4 +1,4 @@
-"""A process that enqueues: jobs of all kinds, at random, and what it was told of each."""
+"""Processes that enqueue: jobs of all kinds, at random, each of them at the same keys as the others, and what they were told."""
 
 import asyncio
 import contextlib
@@ -15,20 +15,27 @@ from tests.simulation.process import Process
 _ERRORS = (AsyncJobsError, *DATABASE_ERRORS)
 
 
-class Client:
-    """Enqueues through an open app, and acts as its operator."""
+class Told:
+    """What all clients were told, and did."""
 
-    def __init__(self, process: Process, jobs: AsyncJobs, random: Random, course: Course) -> None:
-        self.process = process
-        self.jobs = jobs
-        self.random = random
+    def __init__(self) -> None:
+        self.number = 0  # the latest that was given to a job
         self.accepted: dict[int, list[int]] = {}  # number -> ids that the enqueue said
         self.due: dict[int, float] = {}  # id -> when it was accepted and due
         self.retried: set[int] = set()  # ids that an operator started over, perhaps
         self.released: set[int] = set()  # heads that halted their keys, before these were let go
+
+
+class Client:
+    """Enqueues through an open app, and acts as its operator."""
+
+    def __init__(self, process: Process, jobs: AsyncJobs, random: Random, course: Course, told: Told) -> None:
+        self.process = process
+        self.jobs = jobs
+        self.random = random
+        self.told = told
         self.is_done = False
         self._course = course
-        self._number = 0
 
     async def work(self) -> None:
         """All of it, some of it at the same time."""
@@ -36,8 +43,8 @@ class Client:
         ways: list[Callable[[], Awaitable[None]]] = [getattr(self, "_" + way) for way in course.ways]
         under_way: list[asyncio.Task[None]] = []
         try:
-            while self._number < course.jobs:
-                await asyncio.sleep(self.random.expovariate(course.jobs / course.seconds))
+            while self.told.number < course.jobs:
+                await asyncio.sleep(self.random.expovariate(course.jobs / course.clients / course.seconds))
                 way = self.random.choice(ways)
                 together = self.random.choice([1, 1, 1, 3])
                 under_way += [asyncio.create_task(self._go(way)) for _ in range(together)]
@@ -64,22 +71,25 @@ class Client:
                     await self.jobs.admin.resume(**{pause.kind: pause.name})
                 for key in await self.jobs.admin.keys() if "halt" in self._course.ways else ():
                     if key.halted_at is not None:
-                        self.released.add(key.head_id)
+                        self.told.released.add(key.head_id)
                         await self.jobs.admin.release_key(key.key)
             await asyncio.sleep(4.0 if {"pause", "halt"} & set(self._course.ways) else 1000.0)
 
     def _new(self, **options: Any) -> Any:
-        self._number += 1
+        self.told.number += 1
         plan = list(self.random.choice(self._course.plans))
-        payload = {"plan": plan, "seconds": self.random.choice(self._course.durations), "number": self._number}
-        return self._number, "act", payload, {"queue": self.random.choice(["default", "default", "side"]), **options}
+        payload = {"plan": plan, "seconds": self.random.choice(self._course.durations), "number": self.told.number}
+        return self.told.number, "act", payload, {"queue": self.random.choice(["default", "default", "side"]), **options}
 
     async def _enqueue(self, job_type: str = "act", **options: Any) -> int:
         number, _, payload, given = self._new(**options)
         handle = await self.jobs.enqueue(job_type, payload, **given)
-        self.accepted.setdefault(number, []).append(handle.id)
-        self.due.setdefault(handle.id, self.process.world.now + (options.get("delay") or 0.0))
+        self._accepted(number, handle.id, options.get("delay") or 0.0)
         return handle.id
+
+    def _accepted(self, number: int, job_id: int, delay: float = 0.0) -> None:
+        self.told.accepted.setdefault(number, []).append(job_id)
+        self.told.due.setdefault(job_id, self.process.world.now + delay)
 
     def _key(self) -> str:
         return self.random.choice(self._course.keys)
@@ -118,7 +128,7 @@ class Client:
 
     async def _start_over(self, job_id: int) -> None:
         await asyncio.sleep(self.random.choice([0.5, 3.0]))
-        self.retried.add(job_id)
+        self.told.retried.add(job_id)
         await self.jobs.admin.retry(job_id)
 
     async def _pause(self) -> None:
@@ -139,10 +149,57 @@ class Client:
                     await asyncio.sleep(self.random.choice([0.0, 0.0, 1.0, 2.5]))
                     if self.random.random() < 0.3:
                         raise _RolledBack
-                self.accepted.setdefault(number, []).append(handle.id)
-                self.due.setdefault(handle.id, self.process.world.now)
+                self._accepted(number, handle.id)
         finally:
             connection.terminate()
+
+    async def _joined(self) -> None:
+        """Several in one transaction, which takes its time between them: they join the lines of their keys at its commit."""
+        isolation = self.random.choice([None, None, "repeatable_read"])
+        connection = await self.process.world.connect(self.process, "application", 5.0)
+        enqueued: dict[int, int] = {}
+        try:
+            with contextlib.suppress(_RolledBack):
+                async with connection.transaction(isolation=isolation):
+                    for _ in range(self.random.choice([2, 3])):
+                        number, type, payload, options = self._new(serialization_key=self._key())
+                        handle = await self.jobs.enqueue(type, payload, connection=connection, **options)
+                        enqueued[number] = handle.id
+                        await asyncio.sleep(self.random.choice([0.0, 0.01, 0.5]))
+                    if self.random.random() < 0.2:
+                        raise _RolledBack
+                for number, job_id in enqueued.items():
+                    self._accepted(number, job_id)
+        finally:
+            connection.terminate()
+
+    async def _replace(self) -> None:
+        key = self.random.choice([None, self._key()])
+        await self._enqueue(
+            dedup_key=self.random.choice("xy"), on_duplicate="replace", serialization_key=key,
+            delay=self.random.choice([None, 1.0]),
+        )  # fmt: skip
+
+    async def _end(self) -> None:
+        """An operator kills a job, or fails what runs."""
+        job_id = await self._enqueue(
+            serialization_key=self.random.choice([None, self._key()]), delay=self.random.choice([None, None, 1.0])
+        )
+        await asyncio.sleep(self.random.choice([0.0, 0.1, 1.0]))
+        if self.random.random() < 0.5:
+            await self.jobs.admin.kill(job_id)
+        else:
+            await self.jobs.admin.fail(job_id, will_retry=self.random.random() < 0.7)
+
+    async def _requeue(self) -> None:
+        """Jobs are killed, and what died is given another try."""
+        await self.jobs.admin.kill(await self._enqueue(serialization_key=self._key()))
+        await asyncio.sleep(self.random.choice([0.0, 0.5]))
+        for letter in (await self.jobs.admin.dead_letters(limit=3)).letters:
+            if letter.requeued_as is None:
+                done = await self.jobs.admin.requeue(letter.id, by="operator")
+                if done.new_id is not None:
+                    self._accepted(-done.new_id, done.new_id)
 
 
 class _RolledBack(Exception):

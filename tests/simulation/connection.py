@@ -40,6 +40,17 @@ class Call:
         self.at_answer: Callable[[], object] | None = None  # what happens when the server has done it
 
 
+class Prepared:
+    """What a simulated process has in place of `asyncpg.PreparedStatement`: preparing it is nothing that could fail."""
+
+    def __init__(self, connection: "Connection", sql: str) -> None:
+        self._connection = connection
+        self._sql = sql
+
+    async def fetch(self, *args: Any, timeout: float | None = None) -> Any:
+        return await self._connection.fetch(self._sql, *args, timeout=timeout)
+
+
 class Connection:
     """What a simulated process has in place of `asyncpg.Connection`."""
 
@@ -79,6 +90,10 @@ class Connection:
         args = tuple("1ms" if arg == "50ms" else arg for arg in args)  # lock time-outs: nobody else moves meanwhile
         return await self._send(name, lambda session: session.fetch(sql, *args), timeout)
 
+    async def prepare(self, sql: str, *, timeout: float | None = None) -> "Prepared":
+        del timeout
+        return Prepared(self, sql)
+
     async def fetchrow(self, sql: str, *args: Any, timeout: float | None = None) -> Any:
         return await self._send(_name_of(sql), lambda session: session.fetchrow(sql, *args), timeout)
 
@@ -89,8 +104,8 @@ class Connection:
         return await self._send(sql.lower(), lambda session: session.execute(sql), timeout)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[None]:
-        await self.execute("BEGIN")
+    async def transaction(self, *, isolation: str | None = None) -> AsyncGenerator[None]:
+        await self.execute("BEGIN" if isolation is None else f"BEGIN ISOLATION LEVEL {isolation.replace('_', ' ')}")
         try:
             yield
         except BaseException:

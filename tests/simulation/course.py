@@ -9,11 +9,14 @@ import msgspec
 
 #: What befalls processes and the network of their own accord.
 FAULTS: Final = ("kill", "freeze", "stall", "stop", "reset", "silent", "down", "clock")
+_MORE_FAULTS: Final = ("part",)
 #: What befalls a call at the worst of moments.
 STRIKES: Final = ("freeze", "freeze at the answer", "lose the answer", "lose the request", "kill", "hold", "stall")
 #: What clients do.
 WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup", "cancel", "halt", "pause", "retry")
 _CALM_WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup")
+#: What they do besides.
+_MORE_WAYS: Final = ("joined", "replace", "end", "requeue")
 _PLANS: Final = (("fail", "ok"), ("fail",), ("die",), ("snooze",), ("fail", "snooze"), ("complete",))
 
 
@@ -21,6 +24,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     """What is drawn. Odds are of each call, or notification; seconds are virtual ones."""
 
     runners: int
+    clients: int = 1
     seconds: float  # that the faults last
     jobs: int
     faults: tuple[str, ...]
@@ -39,6 +43,8 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int
     has_schedule: bool
     settings: dict[str, Any]
+    fragile: tuple[str, ...] = ()  # roles of connections that break where nothing else does
+    late_answers: tuple[str, ...] = ()  # roles whose answers are late where nothing fails
 
     @property
     def is_calm(self) -> bool:
@@ -49,7 +55,9 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
 def draw(seed: int) -> Course:
     """The course of this seed."""
     random = Random(f"course {seed}")
-    return _calm(random) if random.random() < 0.2 else _stormy(random)
+    course = _calm(random) if random.random() < 0.2 else _stormy(random)
+    course = msgspec.structs.replace(course, clients=random.choice([1, 2, 2]))
+    return _calm_in_its_way(random, course) if course.is_calm else _stormier(random, course)
 
 
 def _calm(random: Random) -> Course:
@@ -77,6 +85,34 @@ def _stormy(random: Random) -> Course:
             "sweep_interval": random.choice([15, 60]), "listener_keepalive": random.choice([5, 20]),
             "promote_interval": random.choice([5, 15]),
         },
+    )  # fmt: skip
+
+
+def _calm_in_its_way(random: Random, course: Course) -> Course:
+    """Nothing fails, but: the notifier's connection breaks, or answers are late, or everybody wants one key at once."""
+    how = random.choice(["", "fragile", "late", "race", "race"])
+    ways = (*course.ways, *(("joined",) if random.random() < 0.3 else ()))
+    if how == "fragile":
+        # So few jobs that nobody is woken by the next one's notification.
+        return msgspec.structs.replace(course, ways=ways, fragile=("notifier",), jobs=8, seconds=24.0)
+    if how == "late":
+        return msgspec.structs.replace(course, ways=ways, late_answers=("finish", "duties"), gate_odds=0.0)
+    if how == "race":
+        return msgspec.structs.replace(
+            course, ways=("keyed", "keyed", "many", "here", "joined"), keys="a", jobs=40, clients=2, gate_odds=0.6,
+            durations=(0.0,), plans=(("ok",),), runners=random.choice([2, 3]),
+        )  # fmt: skip
+    return msgspec.structs.replace(course, ways=ways)
+
+
+def _stormier(random: Random, course: Course) -> Course:
+    """Operators' verbs; runners that are cut off; attempts that last longer than a runner that is silent has."""
+    faults = (*course.faults, *(fault for fault in _MORE_FAULTS if random.random() < 0.3))
+    is_long = random.random() < 0.25
+    return msgspec.structs.replace(
+        course, ways=(*course.ways, *(way for way in _MORE_WAYS if random.random() < 0.3)), faults=faults,
+        durations=(0.3, 3.0, 12.0) if is_long else course.durations, jobs=10 if is_long else course.jobs,
+        plans=(*course.plans, ("stubborn", "ok")) if random.random() < 0.25 else course.plans,
     )  # fmt: skip
 
 

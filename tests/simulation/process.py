@@ -19,6 +19,7 @@ class Process:
         self.is_alive = True
         self.frozen_until = 0.0  # all of it
         self.stalled_until = 0.0  # its main loop
+        self.parted_until = 0.0  # nothing gets through to it, or from it
         self.unseen: list[tuple[float, float]] = []  # when it was one or the other, from when to when
         self.connections: list[Connection] = []
         self.main = make_loop(world.clock, self._complain)

@@ -41,16 +41,17 @@ END $$;
 
 CREATE TABLE asyncjobs.simulated_moves (
     number bigint GENERATED ALWAYS AS IDENTITY, at timestamptz, job_id bigint, was text, is_now text, attempts_were integer,
-    attempts integer, token_was bigint, token bigint, runner_id bigint, is_paused boolean);
+    attempts integer, token_was bigint, token bigint, runner_id bigint, is_paused boolean, is_rescue boolean, has_runner boolean);
 
 CREATE FUNCTION asyncjobs.simulated_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO asyncjobs.simulated_moves
-        (at, job_id, was, is_now, attempts_were, attempts, token_was, token, runner_id, is_paused)
+        (at, job_id, was, is_now, attempts_were, attempts, token_was, token, runner_id, is_paused, is_rescue, has_runner)
     VALUES (asyncjobs.clock(), NEW.id, OLD.status, NEW.status, OLD.attempts, NEW.attempts, OLD.claim_token, NEW.claim_token,
         coalesce(NEW.runner_id, OLD.runner_id), NEW.status = 'processing' AND EXISTS (
             SELECT FROM asyncjobs.pauses AS p WHERE p.paused_at < asyncjobs.clock()
-            AND (p.kind, p.name) IN (('queue', NEW.queue), ('type', NEW.type), ('key', NEW.serialization_key))));
+            AND (p.kind, p.name) IN (('queue', NEW.queue), ('type', NEW.type), ('key', NEW.serialization_key))),
+        NEW.rescues > OLD.rescues, EXISTS (SELECT FROM asyncjobs.runners AS r WHERE r.id = NEW.runner_id));
     RETURN NULL;
 END $$;
 

@@ -3,7 +3,7 @@
 1. Faults, at random: processes killed, frozen, stalled, stopped and started; connections reset or silent; the server down; its
    clock set; answers and notifications late.
 2. Peace: everything accepted has to end, within a time that covers every time-out there is.
-3. Still in peace: a job that is enqueued, becomes due, or follows another of its key starts at once, without waiting for a poll.
+3. Still in peace: what can start starts at once (`probes.py`).
 4. Everybody stops, in time.
 """
 
@@ -21,16 +21,16 @@ from asyncjobs.telemetry.events import AttemptStarted, ClaimWasLost, Event, Even
 from asyncjobs.testing import Recorder
 from tests.simulation.app import HandlerError, Pass, make_app
 from tests.simulation.checks import moves, untimely, violations
-from tests.simulation.client import Client
+from tests.simulation.client import Client, Told
 from tests.simulation.patches import simulated
+from tests.simulation.probes import Probes
 from tests.simulation.process import Process
 from tests.simulation.server import Server
 from tests.simulation.strikes import Strikes
 from tests.simulation.world import World
 
 _PEACE_SECONDS: Final = 150.0
-_PROBES: Final = 3
-_PROMPT_SECONDS: Final = 1.5
+_LONGEST_LINE: Final = 30  # attempts one after the other, of one key
 _STOP_SECONDS: Final = 4.2
 
 
@@ -60,10 +60,10 @@ def simulate(seed: int, server: Server) -> Result:
         gc.enable()
     found = [
         *world.violations, *simulation.found,
-        *violations(server, simulation.recorder, simulation.client, simulation.passes, simulation.home),
-        *(untimely(server, simulation.recorder, simulation.client) if world.course.is_calm else ()),
+        *violations(server, simulation.recorder, simulation.told, simulation.passes, simulation.home),
+        *(untimely(server, simulation.recorder, simulation.told) if world.course.is_calm else ()),
     ]  # fmt: skip
-    return Result(seed, found, world.digest, world.calls, len(simulation.client.accepted), world.lines)
+    return Result(seed, found, world.digest, world.calls, len(simulation.told.accepted), world.lines)
 
 
 class _Runner:
@@ -97,6 +97,7 @@ class _Runner:
         world = self.simulation.world
         world.trace("ended", self.name, type(error).__name__)
         process.is_alive = False
+        self.simulation.end_attempts(process)
         for connection in tuple(process.connections):
             if error is None:
                 world.violations.append(f"{self.name}: connection left behind: {connection.role}")
@@ -128,9 +129,13 @@ class _Simulation:
         self._started: set[int] = set()
         self._claims: dict[int, list[AttemptStarted]] = {}
         self.runners = [_Runner(self, f"runner{number}") for number in range(self.course.runners)]
-        process = world.start("client")
-        self.client = Client(process, self.app(process), Random(world.random.random()), self.course)
+        self.told = Told()
+        self.clients = [self._client(number) for number in range(self.course.clients)]
         world.strikes = Strikes(world, self.course, self._kill)
+
+    def _client(self, number: int) -> Client:
+        process = self.world.start(f"client{number}")
+        return Client(process, self.app(process), Random(self.world.random.random()), self.course, self.told)
 
     def app(self, process: Process) -> AsyncJobs:
         """The app of a process, watched."""
@@ -163,6 +168,10 @@ class _Simulation:
     def bury(self, process: Process) -> None:
         """It was killed: its attempts end with it."""
         process.kill()
+        self.end_attempts(process)
+
+    def end_attempts(self, process: Process) -> None:
+        """Those that the process still has."""
         for started in self._claims[id(process)]:
             self.recorder.record(
                 ClaimWasLost(job_id=started.job_id, token=started.token, runner_id=started.runner_id, during="the process's life")
@@ -171,10 +180,30 @@ class _Simulation:
     # The course of things.
 
     def run(self) -> None:
-        world, client = self.world, self.client
+        world = self.world
         for runner in self.runners:
             runner.start()
+        for client in self.clients:
+            self._start_client(client)
+        world.run(0.5)
+        world.has_gates, world.faulty = True, not self.course.is_calm
+        self._plan_fault()
+        world.run(self.course.seconds)
+        self._make_peace()
+        if moves(world.server, self.told):  # said once more by the checks
+            return
+        patience = _PEACE_SECONDS + _LONGEST_LINE * max(self.course.durations)
+        if not world.run(patience, until=self._is_quiet):
+            rows = world.server.fetch(
+                "SELECT id, status FROM asyncjobs.jobs WHERE completed_at IS NULL AND type <> 'tick' ORDER BY id LIMIT 5"
+            )
+            self.found.append(f"P1: not ended in {patience:g} s of peace: {[tuple(row) for row in rows]}")
+            return
+        world.run(0.5 if self.course.is_calm else 4.0)
+        self.found += Probes(world, self.random, self.clients, self.runners, self._started).run()
+        self._stop()
 
+    def _start_client(self, client: Client) -> None:
         async def main() -> None:
             while True:
                 try:
@@ -183,24 +212,8 @@ class _Simulation:
                 except DATABASE_ERRORS:
                     await asyncio.sleep(1.0)
 
-        task = client.process.main.create_task(main(), name="client")
+        task = client.process.main.create_task(main(), name=client.process.name)
         task.add_done_callback(self._client_ended)
-        world.run(0.5)
-        world.has_gates, world.faulty = True, not self.course.is_calm
-        self._plan_fault()
-        world.run(self.course.seconds)
-        self._make_peace()
-        if moves(world.server, self.client):  # said once more by the checks
-            return
-        if not world.run(_PEACE_SECONDS, until=self._is_quiet):
-            rows = world.server.fetch(
-                "SELECT id, status FROM asyncjobs.jobs WHERE completed_at IS NULL AND type <> 'tick' ORDER BY id LIMIT 5"
-            )
-            self.found.append(f"P1: not ended in {_PEACE_SECONDS:g} s of peace: {[tuple(row) for row in rows]}")
-            return
-        world.run(0.5 if self.course.is_calm else 4.0)
-        self._be_prompt()
-        self._stop()
 
     def _client_ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled():
@@ -218,7 +231,6 @@ class _Simulation:
         process = runner.process
         what = random.choice(self.course.faults)
         world.trace("fault", what, runner.name)
-        connections = [] if process is None else process.connections
         if what == "kill":
             runner.kill()
         elif what == "freeze" and process is not None:
@@ -227,15 +239,22 @@ class _Simulation:
             process.stall(random.choice([1.0, 5.0, 15.0]))
         elif what == "stop":
             runner.stop()
-        elif what == "reset" and connections:
+        elif process is not None:
+            self._break_network(what, process)
+        self._plan_fault()
+
+    def _break_network(self, what: str, process: Process) -> None:
+        world, random, connections = self.world, self.random, process.connections
+        if what == "reset" and connections:
             world.break_connection(random.choice(connections))
         elif what == "silent" and connections:
             random.choice(connections).is_silent = True
+        elif what == "part":
+            world.part(process, random.choice([3.0, 12.0, 25.0]))
         elif what == "down":
             self._down(random.choice([0.5, 4.0, 16.0]))
         elif what == "clock":
-            world.clock_step += random.choice([-60.0, -5.0, 5.0, 60.0])
-        self._plan_fault()
+            world.clock_step = random.choice([-60.0, -5.0, 0.0, 5.0, 60.0])  # a job may be due so much later, and must be in time
 
     def _down(self, seconds: float) -> None:
         self.world.is_down = True
@@ -253,12 +272,13 @@ class _Simulation:
         for process in self.world.processes:
             process.frozen_until = min(process.frozen_until, self.world.now)
             process.stalled_until = min(process.stalled_until, self.world.now)
+            process.parted_until = min(process.parted_until, self.world.now)
             for connection in tuple(process.connections):
                 if connection.is_silent:
                     self.world.break_connection(connection)
 
     def _is_quiet(self) -> bool:
-        if not self.client.is_done or self.world.now < self._next_look:
+        if not all(client.is_done for client in self.clients) or self.world.now < self._next_look:
             return False
         self._next_look = self.world.now + 2.0
         [[left]] = self.world.server.fetch(
@@ -266,48 +286,6 @@ class _Simulation:
             " + (SELECT count(*) FROM asyncjobs.serialized_jobs)"
         )
         return bool(left == 0)
-
-    def _be_prompt(self) -> None:
-        """Wake-ups come by notification: no poll, sweep or look of a duty is waited for."""
-        probes: list[tuple[str, dict[str, Any], int, float] | None] = [
-            ("plain", {}, 1, 0.0), ("delayed", {"delay": 2.0}, 1, 2.0), ("keyed", {"serialization_key": "p"}, 4, 0.0),
-            ("delayed", {"delay": 2.3, "queue": "side"}, 1, 2.3), ("plain", {"queue": "side"}, 1, 0.0),
-        ]  # fmt: skip
-        probes = [*probes, None, None, None]
-        for chosen in self.random.sample(probes, _PROBES):
-            if chosen is None:
-                self._reconnect()
-            else:
-                self._probe(*chosen)
-
-    def _reconnect(self) -> None:
-        """Between a listener's end and its return nothing is missed: whoever returns looks."""
-        self.world.slow = {"listener"}
-        for runner in self.runners:
-            for connection in tuple(runner.process.connections if runner.process is not None else ()):
-                if connection.role == "listener":
-                    self.world.break_connection(connection)
-        self.world.run(self.random.random() * 0.5)
-        self._probe("plain", {}, 1, 0.5)
-        self.world.slow = set()
-
-    def _probe(self, what: str, options: dict[str, Any], count: int, wait: float) -> None:
-        ids: list[int] = []
-
-        async def enqueue() -> None:
-            for _ in range(count):
-                payload = {"plan": ["ok"], "seconds": 0.0, "number": -1}
-                ids.append((await self.client.jobs.enqueue("act", payload, **options)).id)
-
-        task = self.client.process.main.create_task(enqueue(), name="probe")
-        self.world.run(1.0, until=task.done)
-
-        def all_started() -> bool:
-            return len(ids) == count and self._started.issuperset(ids)
-
-        if not self.world.run(wait + _PROMPT_SECONDS, until=all_started):
-            self.found.append(f"P6: a {what} job had not started {_PROMPT_SECONDS:g} s after it could")
-        self.world.run(self.random.random())
 
     def _stop(self) -> None:
         for runner in self.runners:

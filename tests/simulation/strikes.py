@@ -4,6 +4,7 @@ Faults that come at random moments meet a process idle nearly always. These meet
 process's claim or ack is carried out before, while or after others take its jobs away, and it finds out when it wakes.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 #: How much more often what is about jobs is struck than routine.
 _RARE: Final = 5.0
+#: And what the world has seen less than so often yet: what is done seldom has its bad moments, too.
+_SELDOM: Final = 3
+#: What may befall a call of a process that nobody would start again.
+_OF_NETWORK: Final = frozenset({"lose the answer", "lose the request", "hold"})
 
 
 class Strikes:
@@ -24,17 +29,20 @@ class Strikes:
         self._world = world
         self._course = course
         self._kill = kill
+        self._seen: Counter[str] = Counter()
 
     def strike(self, call: "Call") -> float:
         """Perhaps something happens to it, now or with its answer. For how long it is held up on its way."""
         world, course = self._world, self._course
+        self._seen[call.name] += 1
         odds = course.strike_odds * (_RARE if call.connection.carries else 1.0)
+        odds *= 2.0 if self._seen[call.name] <= _SELDOM else 1.0
         if not course.strikes or world.random.random() >= odds:
             return 0.0
         process = call.connection.process
-        if not process.is_supervised:
-            return 0.0
         what = world.random.choice(course.strikes)
+        if not process.is_supervised and what not in _OF_NETWORK:
+            return 0.0
         seconds = world.random.choice(course.freezes)
         world.trace("strike", what, process.name, call.name)
         if what == "freeze":

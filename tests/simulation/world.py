@@ -30,6 +30,8 @@ _IDLE_SECONDS: Final = 4.0
 _START: Final = 1000.0
 #: How long a call may wait between two of its statements.
 _GATED_SECONDS: Final = (0.0005, 0.005, 0.05, 0.3)
+#: Of each call of a role that breaks even where nothing else does.
+_FRAGILE_ODDS: Final = 0.3
 
 
 class World:
@@ -140,6 +142,9 @@ class World:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.plan(self._latency(), lambda: _resolve(answer, None))
         await answer
+        if process.parted_until > self.now:
+            await asyncio.sleep(process.parted_until - self.now)
+            raise ConnectionResetError("the network was parted")
         if self.is_down:
             raise ConnectionRefusedError("the server is down")
         connection = Connection(self, process, role, command_timeout)
@@ -151,6 +156,8 @@ class World:
         call = connection.outstanding = Call(self.number(), connection, name, work, answer)
         if self.faulty and self.random.random() < self.course.break_odds:
             self._plan_break(connection)
+        elif self.has_gates and connection.role in self.course.fragile and self.random.random() < _FRAGILE_ODDS:
+            self.plan(self._latency(), lambda: self.break_connection(connection))
         slow = self.random.uniform(0.05, 0.3) if connection.role in self.slow else 0.0
         if self.faulty and self.strikes is not None:
             slow += self.strikes.strike(call)
@@ -163,6 +170,12 @@ class World:
             connection.is_silent = True
         else:
             self.plan(self._latency(), lambda: self.break_connection(connection))
+
+    def part(self, process: Process, seconds: float) -> None:
+        """Nothing gets through for so long, on connections that are there and on new ones."""
+        process.parted_until = self.now + seconds
+        for connection in process.connections:
+            connection.is_silent = True
 
     def break_connection(self, connection: Connection) -> None:
         """The connection is reset: the process sees it, and the server."""
@@ -288,7 +301,8 @@ class World:
         if call.is_abandoned or connection.is_silent:
             return
         deliver = (lambda: _fail(call.answer, error)) if error is not None else (lambda: _resolve(call.answer, result))
-        self.plan(self._latency(), lambda: self._answer(call, deliver))
+        slow = self.random.uniform(0.02, 0.2) if self.has_gates and connection.role in self.course.late_answers else 0.0
+        self.plan(self._latency() + slow, lambda: self._answer(call, deliver))
 
     def _answer(self, call: Call, deliver: Callable[[], None]) -> None:
         if not (call.connection.is_broken or call.connection.is_silent or call.is_abandoned):
@@ -297,8 +311,8 @@ class World:
     def _note_transaction(self, call: Call, error: BaseException | None) -> None:
         connection = call.connection
         connection.last = call
-        if call.name in {"begin", "commit", "rollback"} and error is None:
-            connection.in_transaction = call.name == "begin"
+        if call.name.startswith(("begin", "commit", "rollback")) and error is None:
+            connection.in_transaction = call.name.startswith("begin")
         if connection.in_transaction:
             self.plan(_IDLE_SECONDS, lambda: self._end_idle(connection, call))
 

@@ -86,6 +86,19 @@ CREATE TABLE asyncjobs.former_runners (
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
 
+CREATE TABLE asyncjobs.job_depths (
+    kind text NOT NULL,
+    queue text NOT NULL,
+    type text NOT NULL,
+    version integer NOT NULL,
+    status text NOT NULL,
+    count bigint NOT NULL,
+    oldest_at timestamp with time zone NOT NULL,
+    counted_at timestamp with time zone NOT NULL,
+    took interval NOT NULL,
+    CONSTRAINT job_depths_pkey PRIMARY KEY (kind, queue, type, version, status)
+);
+
 CREATE TABLE asyncjobs.job_metrics (
     job_type text NOT NULL,
     status text NOT NULL,
@@ -94,43 +107,45 @@ CREATE TABLE asyncjobs.job_metrics (
     count bigint NOT NULL,
     queue_seconds double precision NOT NULL,
     run_seconds double precision NOT NULL,
-    queue_time jsonb NOT NULL,
-    run_time jsonb NOT NULL,
+    queue_time bigint[] NOT NULL,
+    run_time bigint[] NOT NULL,
     CONSTRAINT job_metrics_count_check CHECK ((count > 0)),
     CONSTRAINT job_metrics_pkey PRIMARY KEY (span, minute, job_type, status)
 );
 
 CREATE TABLE asyncjobs.jobs (
     id bigint DEFAULT nextval('asyncjobs.jobs_id_seq'::regclass) NOT NULL,
-    queue text DEFAULT 'default'::text NOT NULL,
-    lane text,
-    type text NOT NULL,
-    version integer DEFAULT 1 NOT NULL,
-    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
-    status text DEFAULT 'pending'::text NOT NULL,
-    priority smallint DEFAULT 100 NOT NULL,
     place bigint DEFAULT nextval('asyncjobs.place_seq'::regclass) NOT NULL,
+    snoozes bigint DEFAULT 0 NOT NULL,
+    run_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     max_attempts integer DEFAULT 3 NOT NULL,
-    timeout interval,
-    snoozes bigint DEFAULT 0 NOT NULL,
     rescues integer DEFAULT 0 NOT NULL,
-    scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    run_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    priority smallint DEFAULT 100 NOT NULL,
+    claim_token bigint,
     started_at timestamp with time zone,
+    runner_id bigint,
     completed_at timestamp with time zone,
+    status text DEFAULT 'pending'::text NOT NULL,
+    queue text DEFAULT 'default'::text NOT NULL,
+    on_dead text DEFAULT 'advance'::text NOT NULL,
+    type text NOT NULL,
+    lane text,
+    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
+    parent_job_id bigint,
+    correlation_id text,
+    timeout interval,
     error_message text,
     last_error text,
     last_error_at timestamp with time zone,
-    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
-    correlation_id text,
-    parent_job_id bigint,
     created_by text,
     dedup_key text,
     serialization_key text,
-    on_dead text DEFAULT 'advance'::text NOT NULL,
-    claim_token bigint,
-    runner_id bigint,
     cancel_requested_at timestamp with time zone,
     requested_outcome text,
     request_message text,
@@ -140,16 +155,14 @@ CREATE TABLE asyncjobs.jobs (
     progress jsonb,
     requeued_from bigint,
     trace_context text,
-    created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    CONSTRAINT jobs_check CHECK ((
+    CONSTRAINT jobs_pkey PRIMARY KEY (id)
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX jobs_check ON asyncjobs.jobs USING btree (asyncjobs.refuse_row('jobs_check'::text, id)) WHERE (NOT (
 CASE
     WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
     WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
     ELSE (status = ANY ('{pending,scheduled,failed,waiting,paused}'::text[]))
-END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[])))),
-    CONSTRAINT jobs_pkey PRIMARY KEY (id)
-) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
+END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[]))));
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, priority, place) WHERE (status = 'pending'::text);
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL));
 CREATE INDEX jobs_claim_rescued ON asyncjobs.jobs USING btree (queue, priority, place) WHERE ((status = 'pending'::text) AND (rescues > 0));
@@ -271,14 +284,17 @@ CREATE TABLE asyncjobs.serialized_jobs (
     halted_at timestamp with time zone,
     halt_reason text,
     created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    CONSTRAINT serialized_jobs_dispatch_check CHECK ((((job_id IS NULL) = (dispatched_at IS NULL)) AND ((job_id IS NULL) OR (job_id = id)))),
-    CONSTRAINT serialized_jobs_halt_check CHECK (((halted_at IS NULL) OR (job_id IS NOT NULL))),
-    CONSTRAINT serialized_jobs_key_check CHECK ((serialization_key <> ''::text)),
     CONSTRAINT serialized_jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX serialized_jobs_check ON asyncjobs.serialized_jobs USING btree (asyncjobs.refuse_row('serialized_jobs_check'::text, id)) WHERE (NOT (
+CASE
+    WHEN (job_id IS NULL) THEN ((dispatched_at IS NULL) AND (halted_at IS NULL))
+    ELSE ((job_id = id) AND (dispatched_at IS NOT NULL))
+END AND (serialization_key <> ''::text)));
 CREATE INDEX serialized_jobs_correlation ON asyncjobs.serialized_jobs USING btree (correlation_id) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id) WHERE (place IS NULL);
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
+CREATE INDEX serialized_jobs_parent ON asyncjobs.serialized_jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (job_id IS NOT NULL);
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.place IS NULL)) EXECUTE FUNCTION asyncjobs.join_keys();
 
@@ -326,6 +342,52 @@ UNION ALL
   WHERE ((m.span = '00:01:00'::interval) AND (m.minute > (asyncjobs.clock() - '01:00:00'::interval)) AND (m.status = ANY (ARRAY['completed'::text, 'dead'::text, 'cancelled'::text])))
   GROUP BY m.job_type, m.status;
 
+CREATE VIEW asyncjobs.live_jobs AS
+ SELECT 'pending'::text AS kind,
+    j.queue,
+    j.type,
+    j.version,
+    j.status,
+    j.run_at AS since
+   FROM asyncjobs.jobs j
+  WHERE (j.status = 'pending'::text)
+UNION ALL
+ SELECT 'due'::text AS kind,
+    j.queue,
+    j.type,
+    j.version,
+    j.status,
+    j.run_at AS since
+   FROM asyncjobs.jobs j
+  WHERE (j.status = ANY (ARRAY['scheduled'::text, 'failed'::text]))
+UNION ALL
+ SELECT 'paused'::text AS kind,
+    j.queue,
+    j.type,
+    j.version,
+    j.status,
+    j.created_at AS since
+   FROM asyncjobs.jobs j
+  WHERE (j.status = 'paused'::text)
+UNION ALL
+ SELECT 'processing'::text AS kind,
+    j.queue,
+    j.type,
+    j.version,
+    j.status,
+    j.started_at AS since
+   FROM asyncjobs.jobs j
+  WHERE ((j.runner_id IS NOT NULL) AND (j.status = 'processing'::text))
+UNION ALL
+ SELECT 'waiting'::text AS kind,
+    s.queue,
+    s.type,
+    s.version,
+    'waiting'::text AS status,
+    s.created_at AS since
+   FROM asyncjobs.serialized_jobs s
+  WHERE (s.job_id IS NULL);
+
 CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])
     RETURNS record
     LANGUAGE plpgsql
@@ -345,12 +407,12 @@ CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 72bb17ecccac9525
 
-CREATE FUNCTION asyncjobs.add_histograms(jsonb, jsonb)
-    RETURNS jsonb
+CREATE FUNCTION asyncjobs.add_histograms(bigint[], bigint[])
+    RETURNS bigint[]
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b12d08baba3ec9a4
+-- body: d036d29f22f54d01
 
 CREATE FUNCTION asyncjobs.add_metrics(_rows asyncjobs.job_metrics[])
     RETURNS void
@@ -445,6 +507,14 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 08bb2741a77111ff
 
+CREATE FUNCTION asyncjobs.count_depths(_most integer)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: fe31314aaa95a445
+
 CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _definitions text[], OUT registered boolean, OUT added text[], OUT changed text[], OUT enabled text[], OUT removed text[], OUT differing text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -463,7 +533,16 @@ CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 47af27233b4a8fe1
 
-CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
+CREATE FUNCTION asyncjobs.depths(_most integer)
+    RETURNS TABLE(queue text, type text, status text, count bigint, oldest_at timestamp with time zone, unserved bigint, counted_at timestamp with time zone, is_partial boolean)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: aabebdfea3a868b7
+
+CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NULL::bigint[])
     RETURNS TABLE(id bigint, serialization_key text)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -473,7 +552,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[])
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0efb312de422ec6a
+-- body: 5b35e6d3d242fb28
 
 CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_keys text[])
     RETURNS void
@@ -578,7 +657,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5731d51e73144bea
+-- body: c4b98dcf13527ba6
 
 CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -627,19 +706,19 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 701e81e5727215e4
+-- body: dd61fde6f9d0072f
 
-CREATE FUNCTION asyncjobs.fold_metrics(_minutes interval, _hours interval, _days interval, OUT folded integer, OUT deleted integer, OUT more boolean)
+CREATE FUNCTION asyncjobs.fold_metrics(_minutes interval, _hours interval, _quarters interval, _days interval, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a55cee4079e3425d
+-- body: c44a5db84afeb633
 
-CREATE FUNCTION asyncjobs.fold_oldest(_from interval, _unit text, _to interval, _before timestamp with time zone)
+CREATE FUNCTION asyncjobs.fold_oldest(_from interval, _to interval, _before timestamp with time zone)
     RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bbb523f13035ccee
+-- body: dee998d1fbc58cd7
 
 CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_token bigint)
     RETURNS TABLE(id bigint, queue text)
@@ -693,6 +772,13 @@ CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     LANGUAGE sql
     STABLE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.is_served(_queue text, _type text, _version integer)
+    RETURNS boolean
+    LANGUAGE sql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2b2710464b39e369
 
 CREATE FUNCTION asyncjobs.join_key(_id bigint, _ctid tid, _key text)
     RETURNS void
@@ -842,6 +928,13 @@ CREATE FUNCTION asyncjobs.orphans(_limit integer)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c988d1a548a2764a
 
+CREATE FUNCTION asyncjobs.pack_histogram(jsonb)
+    RETURNS bigint[]
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: da89a30ffc71e5a4
+
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -907,7 +1000,14 @@ CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b156c1f3214cac91
+-- body: e4097452e68ef4a2
+
+CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9a8071b4d2a42a5e
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -947,7 +1047,7 @@ CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 42891ee4429d2b52
+-- body: e5b706b39fb0bafd
 
 CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval, OUT released text[], OUT successor bigint)
     RETURNS record
@@ -1009,7 +1109,7 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2623fbeca5587099
+-- body: 33ef7e274de39b08
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
@@ -1042,7 +1142,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d56af74227d09103
+-- body: 4fc0582fd114229d
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -1141,4 +1241,4 @@ CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5ab33bb80cc341b0
 
-CREATE AGGREGATE asyncjobs.sum_histograms(jsonb) (SFUNC = asyncjobs.add_histograms, STYPE = jsonb, INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);
+CREATE AGGREGATE asyncjobs.sum_histograms(bigint[]) (SFUNC = asyncjobs.add_histograms, STYPE = bigint[], INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);

@@ -184,6 +184,7 @@ async def test_finds_a_thread_that_was_left_behind(auditor: Auditor, monkeypatch
     thread.join()
 
 
+@pytest.mark.direct("looks for the connections that asyncjobs itself has open")
 async def test_finds_a_connection_and_an_open_transaction(
     auditor: Auditor, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +197,7 @@ async def test_finds_a_connection_and_an_open_transaction(
     assert await auditor.violations() == []
 
 
+@pytest.mark.direct("looks for the connections that asyncjobs itself has open")
 async def test_waits_for_what_is_just_ending(auditor: Auditor) -> None:
     task = asyncio.create_task(asyncio.sleep(0.1))
     assert await auditor.violations() == []

@@ -72,6 +72,7 @@ async def test_made_again_it_does_not_start_over_a_keyed_job_that_has_run(link: 
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0, "its key was taken for ever"
 
 
+@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_made_again_it_looks_once_more_after_it_waited_for_the_key(
     link: Link, connection: Connection, database: Database
 ) -> None:
@@ -122,6 +123,7 @@ async def test_ids_that_are_taken_at_the_first_try_make_the_call_fail_as_one_to_
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0
 
 
+@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_made_again_while_the_first_is_about_to_commit_it_counts_the_firsts_rows_as_its_own(
     link: Link, connection: Connection, database: Database
 ) -> None:
@@ -138,6 +140,7 @@ async def test_made_again_while_the_first_is_about_to_commit_it_counts_the_first
     await other.close()
 
 
+@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_made_again_while_the_first_rolls_back_it_writes_the_rows(
     link: Link, connection: Connection, database: Database
 ) -> None:
@@ -163,6 +166,7 @@ async def blocked(link: Link, connection: Connection) -> None:
     await eventually(lambda: connection.fetchval(question, pid), description="the statement waits for a lock")
 
 
+@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_the_dedup_row_comes_before_the_lock_of_the_key(link: Link, connection: Connection, database: Database) -> None:
     """A call that waits for a dedup key holds no key's lock, so a stranger's transaction delays no other job of that key."""
     async with connection.transaction():

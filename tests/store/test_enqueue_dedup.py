@@ -303,6 +303,7 @@ async def test_dedup_for_keeps_the_key_until_then_and_a_longer_job_until_it_ends
         assert not await enqueue()
 
 
+@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_a_winner_that_commits_is_seen_by_the_waiter_and_one_that_rolls_back_leaves_the_key(
     link: Link, connection: Connection, database: Database
 ) -> None:

@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import AsyncGenerator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from asyncjobs.model.histogram import bucket
-from asyncjobs.store import metrics
+from asyncjobs.store import metrics, series
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.metrics import Tally, TypeMetrics
 from asyncjobs.testing import MovableClock
@@ -44,7 +44,9 @@ def tally(*run_seconds: float, queued: float = 0.5) -> Tally:
 async def fold(link: Link, **kept: float) -> int:
     rows, more = 0, True
     while more:
-        folded, more = await metrics.fold(link, **({"minutes": 7200.0, "hours": 7 * DAY, "days": 90 * DAY} | kept))
+        folded, more = await metrics.fold(
+            link, **({"minutes": 7200.0, "hours": DAY, "quarters": 7 * DAY, "days": 90 * DAY} | kept)
+        )
         rows += folded
     return rows
 
@@ -76,7 +78,9 @@ async def test_what_two_runners_counted_adds_up(link: Link, database: Database) 
     assert email.queue_time.p95 == pytest.approx(0.7, rel=0.02)
 
 
-async def test_minutes_become_hours_and_days_and_nothing_is_lost(link: Link, connection: Connection, clock: MovableClock) -> None:
+async def test_minutes_become_hours_then_quarters_of_a_day_then_days_and_nothing_is_lost(
+    link: Link, connection: Connection, clock: MovableClock
+) -> None:
     await clock.set(await connection.fetchval("SELECT date_trunc('day', now(), 'UTC') + interval '10 minutes'"))
     for _ in range(6):
         await metrics.record(link, {("email", "completed"): tally(1.0, 4.0), ("email", "dead"): tally(9.0)})
@@ -90,7 +94,11 @@ async def test_minutes_become_hours_and_days_and_nothing_is_lost(link: Link, con
         *[(6, timedelta(hours=1)), (3, timedelta(hours=1))],
     ]
     assert await one(link, window=DAY) == before
-    await clock.advance(timedelta(days=9))
+    await clock.advance(timedelta(days=2))
+    assert await fold(link) == 6 + 4
+    assert [(row["count"], row["span"]) for row in await rows(connection)] == [(12, timedelta(hours=6)), (6, timedelta(hours=6))]
+    assert await one(link, window=7 * DAY) == before
+    await clock.advance(timedelta(days=7))
     await fold(link)
     assert [(row["status"], row["count"], row["span"]) for row in await rows(connection)] == [
         ("completed", 12, timedelta(days=1)),
@@ -137,6 +145,19 @@ async def test_a_million_executions_over_a_month_are_few_rows_and_exact_to_five_
     found = await one(link, "type 0", 40 * DAY)
     for fraction, value in ((0.5, found.run_time.p50), (0.95, found.run_time.p95), (0.99, found.run_time.p99)):
         assert value == pytest.approx(exact[int(fraction * len(exact)) - 1], rel=0.05)
+
+
+async def test_a_history_is_the_steps_and_the_types_of_the_same_rows(link: Link, clock: MovableClock) -> None:
+    await clock.set(datetime(2026, 5, 4, 12, 0, 30, tzinfo=UTC))
+    await metrics.record(link, {("email", "completed"): tally(1.0, 4.0), ("sms", "dead"): tally(9.0, queued=0.1)})
+    await clock.advance(timedelta(minutes=2))
+    await metrics.record(link, {("email", "failed"): tally(2.0)})
+    found = await series.history(link, step_seconds=60.0, window_seconds=300.0)
+    assert found.steps == await series.read(link, None, step_seconds=60.0, window_seconds=300.0)
+    assert [step.by_status for step in found.steps] == [{}, {}, {"completed": 2, "dead": 1}, {}, {"failed": 1}]
+    assert found.types == await metrics.read(link, None, 300.0)
+    assert [(one.type, one.attempts, one.failed) for one in found.types] == [("email", 3, 1), ("sms", 1, 1)]
+    assert (await series.history(link, step_seconds=60.0, window_seconds=60.0)).types[0].attempts == 1
 
 
 async def test_the_health_of_queues_shows_what_is_unfinished_and_what_ended_within_the_hour(

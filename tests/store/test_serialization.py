@@ -194,7 +194,7 @@ async def test_get_trace_and_stats_cover_jobs_that_wait(world: Peers) -> None:
     assert job is not None
     assert (job.status, job.payload, job.serialization_key, job.correlation_id) == ("waiting", {"to": "a"}, "k", "c")
     assert [each.status for each in await overview.trace(world.a.link, "c", 9)] == ["pending", "waiting"]
-    counts = {(count.type, count.status): count.count for count in await overview.stats(world.a.link)}
+    counts = {(count.type, count.status): count.count for count in await overview.counts(world.a.link)}
     assert counts == {("email", "pending"): 1, ("email", "waiting"): 1}
 
 

@@ -282,6 +282,7 @@ async def test_paused_key_runs_nothing_whatever_its_running_head_ends_in(world: 
     assert (await world.drain())[-1] == second
 
 
+@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_pause_waits_for_an_ack_that_is_dispatching_the_next_head(world: Peers) -> None:
     """Else it would not see that head, which would be claimed although the key is paused."""
     second = await world.a.enqueue(times=2)

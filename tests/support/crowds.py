@@ -30,18 +30,26 @@ WITH made AS (
 SELECT asyncjobs.bury(array_agg(id)) FROM made
 """
 
-# A million jobs in a week are five a minute of each of twenty types: as many buckets at most, and more in rows of hours and days.
+# A million jobs in a week are five a minute of each of twenty types; one in twenty attempts fails. Durations that
+# vary by a factor of five about their middle fill so many buckets, each row others.
 _METRICS = """
 INSERT INTO asyncjobs.job_metrics (job_type, status, minute, span, count, queue_seconds, run_seconds, queue_time, run_time)
-SELECT 'type' || t, s, at, span, 5 * filled, 1, 1, (SELECT jsonb_object_agg(200 + b * 2, 5) FROM generate_series(1, filled) AS b),
-    (SELECT jsonb_object_agg(250 + b * 2, 5) FROM generate_series(1, filled) AS b)
-FROM generate_series(1, $1) AS t, unnest(ARRAY['completed', 'failed']) AS s, (
-    SELECT date_trunc('minute', now()) - n * interval '1 minute' AS at, interval '1 minute' AS span, 5 AS filled
-    FROM generate_series(0, 119) AS n
+SELECT 'type' || t, s, at, span, 5 * filled, 1, 1,
+    (SELECT array_agg(((200 + b + n % 7)::bigint << 40) + 1 + (n * b + t) % 97) FROM generate_series(1, filled) AS b),
+    (SELECT array_agg(((250 + b + n % 7)::bigint << 40) + 1 + (n * b + t) % 89) FROM generate_series(1, filled) AS b)
+FROM generate_series(1, $1) AS t, unnest(ARRAY['completed', 'failed']) AS s, LATERAL (
+    SELECT date_trunc('minute', now()) - n * interval '1 minute' AS at, interval '1 minute' AS span, n,
+        CASE s WHEN 'completed' THEN 5 ELSE 1 END AS filled
+    FROM generate_series(0, 149) AS n WHERE s = 'completed' OR n % 4 = 0
     UNION ALL
-    SELECT date_trunc('hour', now()) - n * interval '1 hour', '1 hour', 40 FROM generate_series(3, 168) AS n
+    SELECT date_trunc('hour', now()) - n * interval '1 hour', '1 hour', n, CASE s WHEN 'completed' THEN 60 ELSE 13 END
+    FROM generate_series(3, 27) AS n
     UNION ALL
-    SELECT date_trunc('day', now()) - n * interval '1 day', '1 day', 60 FROM generate_series(8, 60) AS n) AS spans
+    SELECT date_bin('6 hours', now(), 'epoch') - n * interval '6 hours', '6 hours', n, CASE s WHEN 'completed' THEN 85 ELSE 40 END
+    FROM generate_series(5, 31) AS n
+    UNION ALL
+    SELECT date_bin('1 day', now(), 'epoch') - n * interval '1 day', '1 day', n, CASE s WHEN 'completed' THEN 110 ELSE 60 END
+    FROM generate_series(8, 90) AS n) AS spans
 """
 
 

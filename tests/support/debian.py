@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 #: Program, and the package that has it.
-NEEDED = {"chromium": "chromium", "pgbouncer": "pgbouncer"}
+NEEDED = {"chromium": "chromium", "pgbouncer": "pgbouncer", "promtool": "prometheus"}
 
 
 def missing() -> list[str]:

@@ -38,6 +38,6 @@ async def fill(connection: Connection) -> None:
     }
     await insert(connection, "background_job_leases", **lease)
     for status, count in (("completed", 8), ("failed", 2)):
-        times = f'{{"1": {count}}}'
+        times = [(1 << 40) + count]
         span: dict[str, Any] = {"queue_seconds": 1.0, "run_seconds": 1.0, "queue_time": times, "run_time": times}
         await insert(connection, "job_metrics", job_type="email", status=status, minute=now, count=count, **span)

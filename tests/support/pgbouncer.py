@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
@@ -26,7 +26,7 @@ auth_type = plain
 auth_file = {users}
 pool_mode = {mode}
 default_pool_size = 20
-max_client_conn = 200
+max_client_conn = 500
 ignore_startup_parameters = extra_float_digits
 """
 
@@ -34,21 +34,35 @@ ignore_startup_parameters = extra_float_digits
 @asynccontextmanager
 async def pgbouncer(dsn: str, *, mode: str = "transaction") -> AsyncGenerator[str]:
     """A DSN that leads to the same database through PgBouncer."""
-    server = urlsplit(dsn)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        listen: int = probe.getsockname()[1]
+    listen = free_port()
     folder = Path(tempfile.mkdtemp(prefix="asyncjobs-pgbouncer-"))
     try:
-        configuration = _configure(folder, server, listen, mode)
-        async with Program(*_command(configuration)) as program:
-            through = urlunsplit(server._replace(netloc=f"{server.username}:{server.password or ''}@127.0.0.1:{listen}"))
-            await eventually(lambda: _answers(through), description=f"PgBouncer answers; it said: {program.said}", timeout=10)
-            yield through
+        async with Program(*command(configure(folder, dsn, listen, mode))) as program:
+            to = through(dsn, listen)
+            await eventually(
+                lambda: asyncio.to_thread(answers, to), description=f"PgBouncer answers; it said: {program.said}", timeout=10
+            )
+            yield to
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _configure(folder: Path, server: SplitResult, listen: int, mode: str) -> Path:
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def through(dsn: str, listen: int) -> str:
+    """The DSN with this port of PgBouncer's in it."""
+    server = urlsplit(dsn)
+    return urlunsplit(server._replace(netloc=f"{server.username}:{server.password or ''}@127.0.0.1:{listen}"))
+
+
+def configure(folder: Path, dsn: str, listen: int, mode: str = "transaction") -> Path:
+    """The configuration, written into this folder, for the DSN's server."""
+    server = urlsplit(dsn)
     folder.chmod(0o755)
     users = folder / "users.txt"
     users.write_text(f'"{server.username}" "{server.password or ""}"\n')
@@ -58,7 +72,8 @@ def _configure(folder: Path, server: SplitResult, listen: int, mode: str) -> Pat
     return configuration
 
 
-def _command(configuration: Path) -> list[str]:
+def command(configuration: Path) -> list[str]:
+    """What starts PgBouncer so, in the foreground."""
     program = shutil.which("pgbouncer", path=os.environ.get("PATH", os.defpath) + ":/usr/sbin")
     assert program is not None, "pgbouncer is missing: python -m tests.support.debian installs it"
     if os.geteuid() != 0:
@@ -66,12 +81,10 @@ def _command(configuration: Path) -> list[str]:
     return [program, "--user", pwd.getpwuid(65534).pw_name, str(configuration)]  # it refuses root
 
 
-async def _answers(dsn: str) -> bool:
-    def ask() -> bool:
-        try:
-            psycopg.connect(dsn, connect_timeout=2).close()
-        except psycopg.OperationalError:
-            return False
-        return True
-
-    return await asyncio.to_thread(ask)
+def answers(dsn: str) -> bool:
+    """Whether a connection is made; it blocks."""
+    try:
+        psycopg.connect(dsn, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True

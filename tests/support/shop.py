@@ -123,7 +123,7 @@ async def _metrics(connection: Connection, now: datetime) -> None:
         for type, scale in (("email", 1.0), ("webhook", 4.0)):
             for status, count in (("completed", 40 + minute * 7 % 23), ("failed", minute % 9 if type == "webhook" else 0)):
                 if count:
-                    run, queued = (json.dumps({str(bucket(scale * base * (1 + minute % 5))): count}) for base in (0.09, 0.012))
+                    run, queued = ([(bucket(scale * base * (1 + minute % 5)) << 40) + count] for base in (0.09, 0.012))
                     await insert(
                         connection, "job_metrics", job_type=type, status=status, minute=at, count=count, queue_seconds=1.0,
                         run_seconds=1.0, queue_time=queued, run_time=run,

@@ -23,6 +23,7 @@ from asyncjobs import (
     UnknownQueue,
     UnstorableResult,
     UsageError,
+    resource,
 )
 from asyncjobs.testing import captured, perform
 
@@ -124,6 +125,26 @@ async def test_opens_and_closes_what_the_handler_uses() -> None:
 
     assert await perform(uses.new()) == "uses"
     assert seen == ["open", "used", "closed"]
+
+
+async def test_what_a_runner_shares_is_closed_when_the_attempt_was_performed() -> None:
+    app = AsyncJobs()
+    seen: list[str] = []
+
+    @resource
+    @asynccontextmanager
+    async def client() -> AsyncGenerator[str]:
+        seen.append("open")
+        yield "client"
+        await asyncio.sleep(0)  # as one does that says goodbye
+        seen.append("closed")
+
+    @app.job("uses")
+    async def uses(ctx: JobContext) -> str:
+        return await ctx.use(client)
+
+    assert await perform(uses.new()) == "client"
+    assert seen == ["open", "closed"]
 
 
 async def test_a_job_completed_in_a_transaction_answers_that_result() -> None:

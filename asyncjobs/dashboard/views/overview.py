@@ -35,20 +35,23 @@ WINDOWS: Final[Mapping[str, Window]] = {
 async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
     window, type = query.choice("window", list(WINDOWS)) or "1h", query.text("type")
     span = WINDOWS[window]
-    glance, drawn, types = await asyncio.gather(
-        admin.glance(),
-        news.look(("charts", window, type), partial(_drawn, admin, span, type), fresh_seconds=span.fresh, lasts=True),
-        news.look(("types", window), partial(_types, admin, span), fresh_seconds=span.fresh, lasts=True),
+    stats, history = await asyncio.gather(
+        admin.glance(), news.look(("history", window), partial(_history, admin, span), fresh_seconds=span.fresh, lasts=True)
     )
-    return {"glance": glance, "summary": glance.summary, "window": window, "windows": WINDOWS, "type": type, **drawn, **types}
+    found = {"stats": stats, "window": window, "windows": WINDOWS, "type": type, **history}
+    if type is not None:
+        of_type = partial(_of_type, admin, span, type)
+        found |= await news.look(("charts", window, type), of_type, fresh_seconds=span.fresh, lasts=True)
+    return found
 
 
-async def _drawn(admin: Admin, span: Window, type: str | None) -> dict[str, Any]:
+async def _history(admin: Admin, span: Window) -> dict[str, Any]:
+    history = await admin.history(window=span.seconds, step=span.step)
+    return {"charts": _charts(history.steps), "types": sorted(history.types, key=lambda one: -one.attempts)}
+
+
+async def _of_type(admin: Admin, span: Window, type: str) -> dict[str, Any]:
     return {"charts": _charts(await admin.series(type=type, window=span.seconds, step=span.step))}
-
-
-async def _types(admin: Admin, span: Window) -> dict[str, Any]:
-    return {"types": sorted(await admin.metrics(window=span.seconds), key=lambda one: -one.attempts)}
 
 
 def _charts(steps: Sequence[Step]) -> list[charts.Chart]:

@@ -43,7 +43,8 @@ class Line(msgspec.Struct):
 async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
     del query, news
     glance, pauses = await admin.glance(), await admin.pauses()
-    return {"queues": lines(glance.counts, glance.summary.lanes, pauses), "pauses": pauses, "statuses": LIVE}
+    found = lines(glance.counts, glance.lanes, pauses)
+    return {"queues": found, "pauses": pauses, "statuses": LIVE, "counted_at": glance.counted_at}
 
 
 def lines(counts: Sequence[Count], lanes: Sequence[LaneUse], pauses: Sequence[Pause]) -> list[Line]:

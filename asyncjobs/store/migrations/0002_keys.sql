@@ -64,8 +64,15 @@ RETURN EXISTS (SELECT FROM asyncjobs.pauses AS p
 -- Dispatch the head of every one of these keys that has none dispatched. Callers hold the keys' locks, or have just deleted the
 -- dispatched row in this transaction. Idle keys are filtered before any row is locked: otherwise this deadlocks with acks.
 --
+-- `_after` are the places of the rows just deleted: whoever waits in a key's line has a later one than its head, since places are drawn
+-- under the key's lock. Without it the scan walks over all rows of the line that were deleted since the last vacuum: it cannot mark
+-- them in the index for the next scan, since this statement itself writes to the page while the scan is open. A job of one key took
+-- 1.04 million instructions of the server instead of 0.92, as the mean of the first 250, and more with each that followed.
+-- Near places are tried first: a scan reads all entries of the line that its page has, wanted or not (100 keys, 50 jobs a call: 407 to
+-- 387 thousand instructions a job).
+--
 -- Without bitmaps and sorts: a plan made while the table was empty collects a key's whole line for its first job, at every dispatch.
-CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[]) RETURNS TABLE (id bigint, serialization_key text) LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NULL) RETURNS TABLE (id bigint, serialization_key text) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -74,14 +81,18 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH idle AS MATERIALIZED (
-        SELECT k.key FROM (SELECT DISTINCT u.key FROM unnest(_keys) AS u(key)) AS k
+        SELECT k.key, k.after FROM (
+            SELECT u.key, coalesce(max(u.after), 0) AS after FROM unnest(_keys, _after) AS u(key, after) GROUP BY u.key) AS k
         WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = ANY (ARRAY[k.key]) AND d.job_id IS NOT NULL)
           AND NOT (_any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = k.key))),
     head AS MATERIALIZED (
-        SELECT h.id FROM idle CROSS JOIN LATERAL (
-            SELECT s.id FROM asyncjobs.serialized_jobs AS s
-            WHERE s.serialization_key = idle.key AND s.job_id IS NULL AND s.place IS NOT NULL
-            ORDER BY s.place LIMIT 1 FOR UPDATE) AS h),
+        SELECT coalesce(
+            (SELECT s.id FROM asyncjobs.serialized_jobs AS s
+             WHERE s.serialization_key = idle.key AND s.job_id IS NULL AND s.place > idle.after AND s.place < idle.after + 1000
+             ORDER BY s.place LIMIT 1 FOR UPDATE),
+            (SELECT s.id FROM asyncjobs.serialized_jobs AS s
+             WHERE s.serialization_key = idle.key AND s.job_id IS NULL AND s.place > idle.after
+             ORDER BY s.place LIMIT 1 FOR UPDATE)) AS id FROM idle),
     dispatched AS (
         UPDATE asyncjobs.serialized_jobs AS s SET job_id = s.id, dispatched_at = asyncjobs.clock()
         FROM head WHERE s.id = ANY (ARRAY[head.id])

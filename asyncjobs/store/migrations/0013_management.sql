@@ -163,7 +163,7 @@ END $$;
 
 -- Make new jobs of dead letters: the same work, with all its attempts, under new ids. A letter that was requeued before is passed
 -- over unless `_force`. Letters are locked first, in the order of their ids, then all keys, then lines are written: in the order of
--- the deaths, which is that in which each key had run them. `outcome`: 'requeued', or 'requeued before' (`new_id`: as which job); a
+-- the deaths (of the ids, whatever the clock said), which is that in which each key had run them. `outcome`: 'requeued', or 'requeued before' (`new_id`: as which job); a
 -- letter that is not there has no row.
 CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolean)
 RETURNS TABLE (letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text) LANGUAGE plpgsql
@@ -180,7 +180,7 @@ BEGIN
     _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
     _letters := ARRAY(
         SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
-        WHERE d.id = ANY (_locked) AND (_force OR d.requeued_as IS NULL) ORDER BY d.died_at, d.id);
+        WHERE d.id = ANY (_locked) AND (_force OR d.requeued_as IS NULL) ORDER BY d.id);
     _new := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM unnest(_letters));
     _keys := ARRAY(
         SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
@@ -281,6 +281,8 @@ BEGIN
             WHERE s.correlation_id = _correlation_id AND s.job_id IS NULL LIMIT _look + 1);
     ELSIF _parent IS NOT NULL THEN
         _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.parent_job_id = _parent LIMIT _look + 1);
+        _waiting := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
+            WHERE s.parent_job_id = _parent AND s.job_id IS NULL LIMIT _look + 1);
     ELSIF _walk THEN
         NULL;
     ELSIF _statuses <@ '{processing}' THEN

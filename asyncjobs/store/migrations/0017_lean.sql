@@ -149,13 +149,14 @@ BEGIN
     ELSE
         RETURN QUERY
         WITH released AS (
-            DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.job_id IS NOT NULL AND s.halted_at IS NULL RETURNING s.serialization_key),
+            DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.job_id IS NOT NULL AND s.halted_at IS NULL
+            RETURNING s.serialization_key, s.place),
         dispatched AS (
             UPDATE asyncjobs.serialized_jobs AS s SET job_id = s.id, dispatched_at = _now
             WHERE s.job_id IS NULL AND s.id = (
                 SELECT h.id FROM released AS r CROSS JOIN LATERAL (
                     SELECT w.id FROM asyncjobs.serialized_jobs AS w
-                    WHERE w.serialization_key = r.serialization_key AND w.job_id IS NULL AND w.place IS NOT NULL
+                    WHERE w.serialization_key = r.serialization_key AND w.job_id IS NULL AND w.place > r.place
                     ORDER BY w.place LIMIT 1) AS h)
             RETURNING s.*, s.queue = _queue AND s.type = ANY (_types) AND (s.version = 1 OR asyncjobs.can_run(
                 (SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner), s.type, s.version)) AS starts)

@@ -1,0 +1,59 @@
+"""A runner of the soak, in a process of its own, with short times: it spools what its attempts did."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from asyncjobs import AsyncJobs, Backoff, JobContext, Queue
+from asyncjobs.telemetry.events import RunnerRegistered
+from tests.soak.spool import spool
+
+TIMEOUT = float(os.environ.get("RUNNER_TIMEOUT", "4.8"))
+
+jobs = AsyncJobs(
+    queues=[Queue(concurrency=20)],
+    heartbeat=TIMEOUT / 12,
+    runner_timeout=TIMEOUT,
+    rescue_interval=0.5,
+    promote_interval=0.5,
+    sweep_interval=1.0,
+    listener_keepalive=1,
+    poll_interval=1,
+    stall_after=30,
+    grace=2,
+)
+
+
+class NotYetError(Exception):
+    """What the first attempt of some jobs raises."""
+
+
+async def _work(ctx: JobContext, seconds: float, failures: int) -> None:
+    if seconds:
+        await asyncio.sleep(seconds)
+    if ctx.attempt <= failures:
+        raise NotYetError
+
+
+@jobs.job("plain", max_attempts=100, backoff=Backoff(0.02, maximum=0.5))
+async def plain(ctx: JobContext, seconds: float = 0.0, failures: int = 0) -> None:
+    """Take some time, and fail the first attempts."""
+    await _work(ctx, seconds, failures)
+
+
+@jobs.job("keyed", serialize_by="{key}", max_attempts=100, backoff=Backoff(0.02, maximum=0.5))
+async def keyed(ctx: JobContext, key: int, seconds: float = 0.0, failures: int = 0) -> None:
+    """The same, one of a key at a time."""
+    del key
+    await _work(ctx, seconds, failures)
+
+
+async def main() -> None:
+    """Run until told to stop."""
+    spool(jobs.events, Path(os.environ["SPOOL"]))
+    jobs.events.subscribe(lambda event: print("registered", event.runner_id), RunnerRegistered)
+    await jobs.run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

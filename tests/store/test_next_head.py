@@ -1,0 +1,58 @@
+"""Where the next head of a key is looked for: behind the one that ended, so that a long day of a key costs each job the same."""
+
+import json
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from asyncjobs.store.database import Database
+from tests.support.peers import Peers, peers
+
+#: A row fills so much of a page that reading those that are gone would show.
+_PAYLOAD = json.dumps({"text": "x" * 1500})
+
+_CALLS = {
+    "finish_one": "asyncjobs.finish_one(1, $1, $2, NULL, NULL, 'default', '{email}', $2 + 1)",
+    "finish_completed": "asyncjobs.finish_completed(1, ARRAY[$1], ARRAY[$2], NULL, NULL, NULL, 0, 0, 0, '{email}', 0, 0)",
+}
+
+
+@pytest.fixture
+async def world(database: Database) -> AsyncGenerator[Peers]:
+    async with peers(database) as made:
+        yield made
+
+
+@pytest.mark.parametrize("call", _CALLS)
+async def test_jobs_that_ended_cost_the_next_of_their_key_nothing(world: Peers, call: str) -> None:
+    await world.a.enqueue(times=160, payload=_PAYLOAD)
+    first = await _ends(world, call, 20)
+    last = await _ends(world, call, 130)
+    assert min(last[-10:]) <= max(first[-10:]) + 10
+    await world.drain()
+
+
+async def _ends(world: Peers, call: str, times: int) -> list[int]:
+    """So many heads of the key end: what each call reads, in pages."""
+    read: list[int] = []
+    for _ in range(times):
+        found = await world.admin.fetch("SELECT id, claim_token FROM asyncjobs.jobs WHERE status = 'processing'")
+        job_id, token = found[0] if found else await _claim(world)
+        text = _CALLS[call].replace("$1", str(job_id)).replace("$2", str(token))
+        [root] = json.loads(await world.admin.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT count(*) FROM {text}"))
+        read.append(root["Plan"]["Shared Hit Blocks"] + root["Plan"]["Shared Read Blocks"])
+    return read
+
+
+async def _claim(world: Peers) -> tuple[int, int]:
+    job = await world.a.claim_one()
+    return job.id, job.token
+
+
+async def test_job_that_was_not_the_head_leaves_the_line_in_its_order(world: Peers) -> None:
+    """Its place says nothing of who waits before it."""
+    last = await world.a.enqueue(times=4)
+    for table in ("jobs", "serialized_jobs"):
+        await world.admin.execute(f"DELETE FROM asyncjobs.{table} WHERE id = $1", last - 3)
+    assert await world.admin.fetchval("SELECT asyncjobs.release_keys(ARRAY[$1::bigint])", last - 1) == [last - 2]
+    assert await world.drain() == [last - 2, last]

@@ -1,0 +1,112 @@
+"""The whole suite behind a real PgBouncer that pools by transaction: `pytest --pooler poll`, or `around` it to listen.
+
+Everything asyncjobs opens to the tests' server goes through the pooler, with the settings that README gives to its users, in the
+tests' process and in the programs they start. The tests' own connections, and the templates of their databases, stay direct.
+`poll`: runners of `notify="auto"` poll. `around`: apps without a listen_dsn get the server's own.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+
+from asyncjobs import app, testing
+from asyncjobs.app_settings import make_settings
+from asyncjobs.config import Settings
+from asyncjobs.dsn import resolve_dsn
+from asyncjobs.embedded.locks import wait_for
+from asyncjobs.lifecycle import Lifecycle
+from asyncjobs.store.database import Database, Link
+from asyncjobs.testing.attempts import Violation
+from tests.support.pgbouncer import answers, command, configure, free_port, through
+
+#: No statement lives longer than its transaction, and no start-up parameter is passed on.
+TRANSACTION_POOLING: Final[Mapping[str, Any]] = {"statement_cache_size": 0, "server_settings": {}}
+_NAME: Final = "ASYNCJOBS_TEST_POOLER"  # how, the server's address and the pooler's, for programs that tests start
+
+_direct: ContextVar[bool] = ContextVar("direct", default=False)
+
+
+@contextmanager
+def pooled(dsn: str, how: str) -> Generator[None]:
+    """For as long as the block whatever asyncjobs opens to this server goes through a pooler."""
+    with tempfile.TemporaryDirectory(prefix="asyncjobs-pooled-") as folder, pytest.MonkeyPatch.context() as patch:
+        listen = free_port()
+        process = subprocess.Popen(command(configure(Path(folder), dsn, listen)), stderr=subprocess.DEVNULL)
+        try:
+            assert wait_for(lambda: answers(through(dsn, listen)), 10), "PgBouncer does not answer"
+            value = f"{how} {_address(dsn)} {_address(through(dsn, listen))}"
+            patch.setenv(_NAME, value)
+            patch.setenv("PYTHONPATH", f"{Path(__file__).parent / 'pooled_site'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+            _install(value, patch.setattr)
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def follow_the_environment() -> None:
+    """Go through the pooler in a program that a test started."""
+    value = os.environ.get(_NAME)
+    if value is not None:
+        _install(value, setattr)
+
+
+def _install(value: str, put: Callable[[Any, str, Any], None]) -> None:
+    how, server, pooler = value.split()
+    original, proxy = Database.__init__, testing.Proxy.__init__
+
+    def init(self: Database, dsn: str, *, connect_kwargs: Mapping[str, Any] | None = None, **more: Any) -> None:
+        if not _direct.get():
+            dsn = dsn.replace(f"@{server}/", f"@{pooler}/")
+            connect_kwargs = {**TRANSACTION_POOLING, **(connect_kwargs or {})}
+        original(self, dsn, connect_kwargs=connect_kwargs, **more)
+
+    def settings(given: dict[str, Any]) -> Settings:
+        return make_settings({**given, **({"notify": "poll"} if given.get("notify") == "auto" else {})})
+
+    put(Database, "__init__", init)
+    put(testing.Databases, "_template", _directly(testing.Databases._template))
+    put(testing.Auditor, "_of_server", _of_pooled_server)
+    if how == "poll":
+        put(app, "make_settings", settings)
+        put(testing.Proxy, "__init__", lambda self, dsn: proxy(self, dsn.replace(f"@{server}/", f"@{pooler}/")))
+    else:
+        put(Lifecycle, "listening_database", _listening_around)
+
+
+def _directly(function: Any) -> Any:
+    async def call(*args: Any) -> Any:
+        token = _direct.set(True)
+        try:
+            return await function(*args)
+        finally:
+            _direct.reset(token)
+
+    return call
+
+
+def _listening_around(self: Lifecycle, database: Database) -> Database:
+    dsn = resolve_dsn(self._app.settings.listen_dsn or self._app.dsn)
+    token = _direct.set(True)
+    try:
+        return database if dsn.is_embedded else self._database(dsn)
+    finally:
+        _direct.reset(token)
+
+
+async def _of_pooled_server(self: testing.Auditor, link: Link) -> list[Violation]:
+    """The pooler keeps connections for whoever comes next: they are idle, and no transaction is open in them."""
+    found = [row["state"] for row in await link.fetch("audit_connections")]
+    return [Violation("P13", None, f"left behind in the pooler: {state}") for state in found if state != "idle"]
+
+
+def _address(dsn: str) -> str:
+    return urlsplit(dsn).netloc.rpartition("@")[2]

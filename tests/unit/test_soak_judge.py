@@ -1,0 +1,84 @@
+"""The judge of a soak finds what it is there for, in what processes spooled."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Event, Events, OutcomeWritten
+from asyncjobs.testing import Joined
+from tests.soak.judge import Table, Verdict, judged
+from tests.soak.spool import SIZE, spool
+
+KEY = "7"
+
+
+def started(job_id: int, token: int, attempt: int = 1) -> Event:
+    return AttemptStarted(job_id=job_id, type="soak", queue="default", attempt=attempt, token=token, runner_id=1)
+
+
+def ended(job_id: int, token: int, attempt: int = 1) -> list[Event]:
+    return [
+        AttemptEnded(job_id=job_id, type="soak", queue="default", attempt=attempt, token=token, runner_id=1, outcome="completed"),
+        OutcomeWritten(job_id=job_id, token=token, runner_id=1, status="completed"),
+    ]
+
+
+def verdict(folder: Path, *processes: Sequence[Event], accepted: Sequence[int] = (1, 2), cut_off: int = 0) -> Verdict:
+    """Of what these processes spooled, one after the other; jobs 1 and 2 joined the line of one key, and are completed.
+
+    `cut_off`: so much of one more event is in the first one's file.
+    """
+    paths = [folder / str(number) for number in range(len(processes))]
+    for path, happened in zip(paths, processes, strict=True):
+        events = Events()
+        end = spool(events, path)
+        for event in happened:
+            events.emit(event)
+        end()
+    if cut_off:
+        with paths[0].open("ab") as file:
+            file.write(bytes(cut_off))
+    table = Table(keys={1: KEY, 2: KEY}, ended={1: float("inf"), 2: float("inf")})
+    for job_id in (1, 2):
+        table.join(Joined(KEY, job_id, place=job_id))
+    return judged(table, paths, accepted, limbo=[], left_behind=[])
+
+
+def test_jobs_one_after_the_other_are_clean(tmp_path: Path) -> None:
+    found = verdict(tmp_path, [started(1, 11), *ended(1, 11), started(2, 12), *ended(2, 12)])
+    assert found.is_clean
+    assert (found.jobs, found.attempts) == (2, 2)
+
+
+def test_jobs_of_a_key_that_overlap_are_found(tmp_path: Path) -> None:
+    found = verdict(tmp_path, [started(1, 11), started(2, 12), *ended(1, 11), *ended(2, 12)])
+    assert "ran beside job 1 on key 7" in found.overlapped[0]
+    assert not found.is_clean
+
+
+def test_job_that_runs_before_another_in_front_of_it_is_out_of_order(tmp_path: Path) -> None:
+    found = verdict(tmp_path, [started(2, 12), *ended(2, 12), started(1, 11), *ended(1, 11)])
+    assert "started before job 1" in found.out_of_order[0]
+
+
+def test_attempts_of_one_job_that_overlap_are_found(tmp_path: Path) -> None:
+    found = verdict(tmp_path, [started(1, 11), started(1, 13, attempt=2), *ended(1, 11), *ended(1, 13, attempt=2)])
+    assert any("started attempt 2 while attempt 1 ran" in one for one in found.overlapped)
+
+
+def test_job_that_completed_twice_is_doubled(tmp_path: Path) -> None:
+    found = verdict(tmp_path, [started(1, 11), *ended(1, 11), started(1, 13, attempt=2), *ended(1, 13, attempt=2)])
+    assert found.doubled == [1]
+
+
+def test_accepted_job_that_is_not_there_is_lost(tmp_path: Path) -> None:
+    assert verdict(tmp_path, [], accepted=(1, 2, 3)).lost == [3]
+
+
+@pytest.mark.parametrize("cut_off", [0, 1, SIZE - 1])
+def test_attempt_of_a_killed_process_ends_with_what_it_wrote_last(tmp_path: Path, cut_off: int) -> None:
+    after = [started(1, 13, attempt=2), *ended(1, 13, attempt=2), started(2, 12), *ended(2, 12)]
+    found = verdict(tmp_path, [started(1, 11)], after, cut_off=cut_off)
+    assert found.is_clean, str(found)
+    assert found.attempts == 3
