@@ -1,6 +1,6 @@
 """Ask the questions of `bench/questions`: all of them, or those named.
 
-    python -m bench [NAME …] [--peers] [--rounds 5] [--smoke] [--out build/bench]
+    python -m bench [NAME …] [--peers] [--only TEXT …] [--rounds 5] [--smoke] [--out build/bench]
 
 Contenders are ours and statements written by hand, with `--peers` also the libraries that `make bench-peers` installs. Answers
 are printed, and written as JSON lines, as a table and as a plot. `--smoke` asks with a handful of jobs, to see that nothing rots.
@@ -28,7 +28,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="How fast is it?")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"questions: {', '.join(_ALL)}; all when none is named")
     parser.add_argument("--peers", action="store_true", help="measure other libraries, too")
-    parser.add_argument("--only", metavar="TEXT", default="", help="only contenders with this in their name")
+    parser.add_argument(
+        "--only", metavar="TEXT", action="append", help="only contenders with this in their name; may be said more than once"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="how often each is measured")
     parser.add_argument("--smoke", action="store_true", help="once, with a handful of jobs")
     parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder for what is written")
@@ -51,7 +53,7 @@ async def _ask_all(dsn: str, arguments: argparse.Namespace) -> None:
             print(f"{name}: {value}")
         lab = Lab(connection, dsn, results, programs, rounds=0 if arguments.smoke else arguments.rounds)
         known = ((OURS, FLOOR) if arguments.smoke else OWN) + (LIBRARIES if arguments.peers else ())
-        lab.contenders = [contender for contender in known if arguments.only in contender.name]
+        lab.contenders = [one for one in known if any(text in one.name for text in arguments.only or [""])]
         for name in arguments.names or _ALL:
             module = importlib.import_module(f"bench.questions.{name}")
             await module.ask(lab)
