@@ -613,7 +613,7 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3cf8530705560104
+-- body: 13226bff42f40c39
 
 CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[])
     RETURNS record
@@ -621,7 +621,7 @@ CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, OUT ids bigint
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7366cb137bde68d2
 
-CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean)
+CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean)
     RETURNS integer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -629,7 +629,7 @@ CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7e98a9ba702b2610
+-- body: ea98243fb4dbdf58
 
 CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
     RETURNS record

@@ -60,15 +60,21 @@ async def test_made_again_it_writes_what_the_first_did_not(link: Link, connectio
     assert len(await payloads(connection)) == 3
 
 
-async def test_made_again_it_does_not_start_over_a_keyed_job_that_has_run(link: Link, connection: Connection) -> None:
-    rows = [a_row(serialization_key="k", dedup_key="d")]
-    await write(link, rows)
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_made_again_it_does_not_start_over_a_job_that_has_run(
+    link: Link, connection: Connection, key: str | None, *, is_late: bool
+) -> None:
+    """Neither does the first call, when it is carried out after the second."""
+    rows = [a_row(serialization_key=key, dedup_key="d")]
+    await write(link, rows, again=is_late)
     await connection.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now()")
     await connection.execute("DELETE FROM asyncjobs.serialized_jobs; DELETE FROM asyncjobs.dedup_keys")
-    answer = await write(link, rows, again=True)
+    answer = await write(link, rows, again=not is_late)
     assert answer.enqueued[0].created
     assert answer.taken == []
-    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == 0
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == 1
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == 0, "its key was held by what had ended"
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0, "its key was taken for ever"
 
 

@@ -139,7 +139,7 @@ BEGIN
     IF _serialization_keys IS NOT NULL THEN
         _written := _written + asyncjobs.enqueue_keyed(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities,
             _max_attempts, _timeouts, _run_ats, _delays, _correlation_ids, _parent_job_ids, _creators, _dedup_keys,
-            _serialization_keys, _on_deads, _trace_contexts, _own, _again);
+            _serialization_keys, _on_deads, _trace_contexts, _own);
         IF _own THEN
             PERFORM asyncjobs.dispatch_keys(_keys);
         ELSE
@@ -159,6 +159,10 @@ BEGIN
           AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[r.id]) AND s.enqueue_token = r.token)) THEN
         RAISE EXCEPTION 'a reserved id belongs to another job' USING ERRCODE = 'serialization_failure';  -- made again, it says which
     END IF;
+    IF _written < _expected AND _dedup_keys IS NOT NULL THEN  -- jobs of the other try that have ended would keep these for ever
+        PERFORM asyncjobs.end_dedup(ARRAY(
+            SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_new) AND j.status IN ('completed', 'dead', 'cancelled')));
+    END IF;
     IF _reserve > 0 THEN
         reserved := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM generate_series(1, _reserve));
     END IF;
@@ -169,7 +173,7 @@ CREATE FUNCTION asyncjobs.enqueue_keyed(
     _ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[],
     _priorities integer[], _max_attempts integer[], _timeouts float8[], _run_ats timestamptz[], _delays float8[],
     _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[],
-    _on_deads text[], _trace_contexts text[], _own boolean, _again boolean) RETURNS integer
+    _on_deads text[], _trace_contexts text[], _own boolean) RETURNS integer
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -189,8 +193,8 @@ BEGIN
             correlation_id, parent_job_id, creator, dedup_key, key, on_dead, trace_context, ordinal)
     WHERE r.id IS NOT NULL AND r.key IS NOT NULL
       AND coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) <= _now
-      -- Made again after a lost answer: the earlier call's job may have been delayed, or have run already.
-      AND NOT (_again AND EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id])))
+      -- The other try of a call that was made again: its job may be delayed, or have run already.
+      AND NOT (_own AND EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id])))
     ORDER BY r.ordinal  -- places are drawn after the sort
     ON CONFLICT (id) DO NOTHING;
     GET DIAGNOSTICS _written = ROW_COUNT;
