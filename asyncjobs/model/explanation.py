@@ -2,7 +2,8 @@
 
 What is asked, in this order: has it ended, does it run, or wait for a slot of the runner that has claimed it ahead, does it wait
 behind its key's head (then the head is explained, too), is it not due, is it held back, is its queue paused, does anybody
-serve it, and its payload's version, is its circuit breaker open; and if none of that, it waits for a slot.
+serve it, and its payload's version, is its circuit breaker open, are all slots taken that lanes leave to it; and if none of that,
+it waits for a slot.
 """
 
 from collections.abc import Sequence
@@ -15,8 +16,17 @@ from asyncjobs.model.status import FINAL, Status
 
 Reason: TypeAlias = Literal[
     "ended", "running", "claimed ahead", "runner lost", "behind", "key halted", "not due", "due", "paused", "no runner",
-    "no runner for queue", "no handler", "no runner for both", "newer version", "moving", "breaker open", "waiting for a slot",
+    "no runner for queue", "no handler", "no runner for both", "newer version", "moving", "breaker open", "lane full",
+    "waiting for a slot",
 ]  # fmt: skip
+
+
+class Room(msgspec.Struct, frozen=True):
+    """The slots that a job may take where its queue keeps some for lanes, on all runners that live."""
+
+    own: int  # kept for its lane
+    general: int
+    free: int  # of both
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +54,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     newest_version: int | None  # that one of those can run
     ahead: int  # pending jobs of the queue that come first
     running: int  # in the queue
+    room: Room | None = None  # None: its queue keeps no slots for lanes
     head_id: int | None  # of the key's line
     halted_at: datetime | None
     halt_reason: str | None
@@ -78,7 +89,7 @@ def explain(facts: Facts, head: Explanation | None = None) -> Explanation:
         return _later(facts)
     if facts.status == "paused" or any(kind == "queue" for kind, *_ in facts.pauses):
         return _held(facts)
-    return _unserved(facts) or _broken(facts) or _in_line(facts)
+    return _unserved(facts) or _broken(facts) or _crowded(facts) or _in_line(facts)
 
 
 def _told(
@@ -176,6 +187,17 @@ def _broken(facts: Facts) -> Explanation | None:
     )
     sentence = f'the circuit breaker of "{facts.breaker}" is open, {until}.'
     return _told(facts, "breaker open", sentence, since=facts.breaker_since, until=facts.breaker_until)
+
+
+def _crowded(facts: Facts) -> Explanation | None:
+    room = facts.room
+    if room is None or room.free > 0:
+        return None
+    if room.own:
+        what = f'all slots of its lane "{facts.lane}" are taken ({room.own}), and so are the general ones ({room.general})'
+    else:
+        what = f'all general slots of the queue "{facts.queue}" are taken ({room.general}), and the others are kept for lanes'
+    return _told(facts, "lane full", f"{what}: {facts.ahead} come first.", since=facts.run_at, ahead=facts.ahead)
 
 
 def _in_line(facts: Facts) -> Explanation:

@@ -1,9 +1,9 @@
 """What the database knows about why a job does not run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from asyncjobs.model.explanation import Facts
-from asyncjobs.store import breakers, pauses, serialized
+from asyncjobs.model.explanation import Facts, Room
+from asyncjobs.store import breakers, overview, pauses, serialized
 from asyncjobs.store.database import Link
 
 #: Jobs ahead of it that are counted; beyond that it is "at least".
@@ -11,7 +11,7 @@ MOST_AHEAD = 10_000
 
 
 async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]) -> Facts | None:
-    """The facts about a job, or None. Read in up to four statements: one that moves meanwhile may be told half and half."""
+    """The facts about a job, or None. Read in up to five statements: one that moves meanwhile may be told half and half."""
     row = await link.fetch_row("explain_job", job_id, MOST_AHEAD)
     if row is None:
         return None
@@ -22,7 +22,9 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
     held = [one for one in await pauses.pauses(link) if (one.kind, one.name) in names]
     service = breaker_of(row["type"])
     breaker = next(iter(await breakers.listed(link, service)), None) if service is not None else None
+    uses = [one for one in await overview.lanes(link) if one.queue == row["queue"]] if row["status"] == "pending" else []
     return Facts(
+        room=_room(uses, row["lane"]),
         breaker=None if breaker is None or breaker.state == "closed" else breaker.service,
         breaker_since=None if breaker is None else breaker.opened_at,
         breaker_until=None if breaker is None else breaker.half_opens_at,
@@ -36,3 +38,15 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
         halted_at=None if head is None else head.halted_at, halt_reason=None if head is None else head.halt_reason,
         pauses=[(one.kind, one.name, one.reason, one.paused_by, one.paused_at) for one in held],
     )  # fmt: skip
+
+
+def _room(uses: Sequence[overview.LaneUse], lane: str | None) -> Room | None:
+    """The slots for a job of this lane. What runs beyond the slots of its own lane has a general one."""
+    if not any(one.lane is not None and one.slots for one in uses):
+        return None
+    own = [one for one in uses if one.lane == lane is not None]
+    general = [one for one in uses if one.lane is None]
+    beyond = sum(max(one.in_use - (one.slots if one.lane is not None else 0), 0) for one in uses)
+    slots = sum(one.slots for one in general)
+    free = sum(max(one.slots - one.in_use, 0) for one in own) + max(slots - beyond, 0)
+    return Room(sum(one.slots for one in own), slots, free)

@@ -128,6 +128,11 @@ async def sample(link: Link) -> Sample:
     )
 
 
+async def lanes(link: Link) -> list[LaneUse]:
+    """The slots of each queue, lane and runner, and what runs in them."""
+    return [LaneUse(*row) for row in await link.fetch("lane_use")]
+
+
 async def stats(link: Link) -> Stats:
     """How things are: four statements, of which none reads finished jobs."""
     return Stats(**await _summed(link, await counts(link)))
@@ -149,7 +154,7 @@ async def _summed(link: Link, counted: list[Count]) -> dict[str, Any]:
         "dead_letters": letters["count"],
         "halted_keys": keys["count"],
         "oldest_pending_age": None if oldest is None else max(letters["now"] - oldest, timedelta(0)),
-        "lanes": [LaneUse(*row) for row in await link.fetch("lane_use")],
+        "lanes": await lanes(link),
         "counts": counted,
     }
 

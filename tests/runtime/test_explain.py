@@ -85,6 +85,29 @@ async def test_the_place_in_line_counts_what_comes_first(app: AsyncJobs, connect
     assert found.sentence.endswith(': it waits for a slot of the queue "default": 3 come first, 1 run.')
 
 
+@pytest.mark.parametrize(
+    ("running", "lane", "sentence"),
+    [
+        ((None, None), None, 'all general slots of the queue "mail" are taken (2), and the others are kept for lanes'),
+        ((None, None), "fast", 'it waits for a slot of the queue "mail"'),
+        ((None, "fast", "fast"), "fast", 'all slots of its lane "fast" are taken (1), and so are the general ones (2)'),
+        ((None, "fast"), None, 'it waits for a slot of the queue "mail"'),
+        (("fast", "fast", "fast"), None, 'all general slots of the queue "mail" are taken (2), and the others'),
+        (("slow", "slow"), "slow", 'all general slots of the queue "mail" are taken (2), and the others'),
+    ],
+)
+async def test_a_lane_that_is_full_is_told_from_slots_that_are_kept_for_others(
+    app: AsyncJobs, connection: Connection, running: tuple[str | None, ...], lane: str | None, sentence: str
+) -> None:
+    await insert_runner(connection, id=2, queues=["mail"], types=["email"], slots='{"mail": {"": 2, "fast": 1}}')
+    for number, one in enumerate(running):
+        await insert_job(connection, queue="mail", lane=one, status="processing", runner_id=2, claim_token=number, attempts=1)
+    await insert_job(connection, queue="mail", priority=1)
+    found = await app.admin.explain(await insert_job(connection, queue="mail", lane=lane))
+    assert (found.reason, found.ahead) == ("waiting for a slot" if "waits" in sentence else "lane full", 1)
+    assert sentence in found.sentence
+
+
 @pytest.mark.parametrize("kind", ["queue", "type"])
 async def test_a_pause_is_named_with_its_reason(app: AsyncJobs, connection: Connection, kind: str) -> None:
     name = "default" if kind == "queue" else "email"
