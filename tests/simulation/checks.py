@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from asyncjobs.model.status import FINAL
 from asyncjobs.store.database import Database
-from asyncjobs.telemetry.events import AttemptEnded, OutcomeWritten
+from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, OutcomeWritten
 from asyncjobs.testing import Recorder
 from asyncjobs.testing.attempts import Attempt, Place, out_of_order, overlapping, uncounted
 from asyncjobs.testing.history import History
@@ -59,16 +59,20 @@ def _beside(recorder: Recorder, home: Mapping[int, Process]) -> list[str]:
 
 
 def _fenced(recorder: Recorder) -> list[str]:
-    """Ends of jobs that were accepted from an attempt that was not the last: its claim had been taken away."""
-    number = {attempt.token: attempt.number for attempt in recorder.attempts()}
-    last: dict[int, int] = {}
-    for attempt in recorder.attempts():
-        last[attempt.job_id] = max(attempt.number, last.get(attempt.job_id, 0))
-    return [
-        f"P2: job {event.job_id} ended as {event.status} by attempt {number[event.token]} of {last[event.job_id]}"
-        for event in recorder.of(OutcomeWritten)
-        if event.status in FINAL and event.token in number and number[event.token] < last[event.job_id]
-    ]
+    """Ends of jobs that were accepted although the job had been started again before: the claim had been taken away.
+
+    What was started afterwards says nothing: an operator may retry what has ended, and attempts count from one again.
+    """
+    found: list[str] = []
+    latest: dict[int, AttemptStarted] = {}
+    for _, event in recorder.recorded:
+        if isinstance(event, AttemptStarted):
+            latest[event.job_id] = event
+        elif isinstance(event, OutcomeWritten) and event.status in FINAL:
+            is_last = event.job_id not in latest or event.token == latest[event.job_id].token
+            if not is_last:
+                found.append(f"P2: job {event.job_id} ended as {event.status} by an attempt that was not its last")
+    return found
 
 
 def _is_unseen(process: Process, since: float, until: float) -> bool:
