@@ -77,6 +77,11 @@ class _Runner:
         self.asked: asyncio.Event | None = None
         self.is_wanted = True
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has a process now: one that was killed has none until its supervisor starts another."""
+        return self.process is not None and self.process.is_alive
+
     def start(self) -> None:
         """A new process."""
         if not self.is_wanted:
@@ -106,12 +111,12 @@ class _Runner:
 
     def stop(self) -> None:
         """Ask for its end."""
-        if self.process is not None and self.process.is_alive and self.asked is not None:
+        if self.process is not None and self.is_alive and self.asked is not None:
             self.process.main.call_soon(self.asked.set)
 
     def kill(self) -> None:
         """It dies, and its supervisor starts another."""
-        if self.process is not None and self.process.is_alive:
+        if self.process is not None and self.is_alive:
             self.simulation.bury(self.process)
             self.simulation.world.plan(self.simulation.random.choice([0.5, 3.0, 8.0]), self.start)
 
@@ -291,7 +296,7 @@ class _Simulation:
         for runner in self.runners:
             runner.is_wanted = False
             runner.stop()
-        tasks = [runner.task for runner in self.runners if runner.task is not None]
+        tasks = [runner.task for runner in self.runners if runner.task is not None and runner.is_alive]
         if not self.world.run(_STOP_SECONDS, until=lambda: all(task.done() for task in tasks)):
             self.found.append("P10: not stopped in time")
 

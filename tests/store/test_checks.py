@@ -1,12 +1,13 @@
 """Rows that no call would write, and that nobody could run or rescue, are refused by the table itself."""
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import asyncpg
 import pytest
 
 from asyncjobs.store.database import Connection
-from tests.support.factories import insert_job
+from tests.support.factories import insert_job, insert_serialized
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,25 @@ from tests.support.factories import insert_job
 async def test_row_that_cannot_be_is_refused(connection: Connection, columns: dict[str, Any]) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
         await insert_job(connection, **columns)
+
+
+_NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"serialization_key": ""},
+        {"dispatched_at": _NOW},
+        {"halted_at": _NOW},
+        {"job_id": 7, "dispatched_at": None},
+        {"job_id": 8, "dispatched_at": _NOW},
+    ],
+    ids=str,
+)
+async def test_place_in_a_line_that_cannot_be_is_refused(connection: Connection, columns: dict[str, Any]) -> None:
+    with pytest.raises(asyncpg.CheckViolationError, match="serialized_jobs_check"):
+        await insert_serialized(connection, "k", id=7, **columns)
 
 
 #: What is bounded by something else: an option, a person's patience, the number of migrations, a breaker's thresholds.
