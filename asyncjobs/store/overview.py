@@ -25,10 +25,11 @@ class Count(msgspec.Struct, frozen=True):
     count: int
     oldest_at: datetime  # due since, or started at, or (waiting, paused) made at
     unserved: int  # of them, those that no live runner would take: not this queue, this type, or this version of a payload
-    served: bool = True  # there are none of those
 
-    def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "served", not self.unserved)
+    @property
+    def served(self) -> bool:
+        """Whether there are none of those."""
+        return not self.unserved
 
 
 class LaneUse(msgspec.Struct, frozen=True):

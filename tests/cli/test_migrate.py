@@ -47,7 +47,7 @@ async def test_stats_shows_counts_lanes_and_what_nobody_serves(dsn: str, connect
     assert (report[2], report[-1]) == ("pending", "1")
     data = (await cli("stats", "--json", dsn=dsn)).data
     assert data["processing"] == 1
-    assert {one["type"]: one["served"] for one in data["counts"]} == {"email": True, "report": False}
+    assert {one["type"]: one["unserved"] for one in data["counts"]} == {"email": 0, "report": 1}
 
 
 async def test_top_looks_as_often_as_it_is_told(dsn: str, connection: Connection) -> None:
