@@ -5,7 +5,8 @@ tasks (test clients, fixtures); a task group that was entered in one task cannot
 context, so nothing of the request or test that happened to open the app leaks into what runs for all.
 
 Closing: what was handed in is written and announced for at most `FLUSH_SECONDS`, then every task is cancelled and every
-connection closed; a dead database does not hold it up.
+connection closed; a dead database does not hold it up. After the stop of a runner both have only what is left of the second that
+a stop may take: a server that has just gone silent is not known to be so, and each polite wait for it would come on top.
 """
 
 import asyncio
@@ -38,6 +39,9 @@ from asyncjobs.telemetry.events import Events, JobEnqueued
 T = TypeVar("T")
 
 FLUSH_SECONDS: Final = 1.0
+#: For the server to close a connection that it was asked to. The request is on its way by then: nothing hangs on the answer.
+_POLITE_SECONDS: Final = 0.2
+_HASTY_SECONDS: Final = 0.05
 _FIRST_LOOK_SECONDS: Final = 0.02
 _LAST_LOOK_SECONDS: Final = 0.5
 
@@ -52,6 +56,7 @@ class Opened:
         self.loop = asyncio.get_running_loop()
         self.pid = os.getpid()
         self.is_silent = False  # a runner that stopped could not get through to the database: nothing waits for it any more
+        self.stop_ends_at = 0.0  # time.monotonic() by which the latest stop of a runner is to be over, closing included
         self.pool = Pool(database, settings.pool_size)
         self.notifier = Notifier(database.link("notifier"), events=events)
         self.wakes = Wakes(self.notifier.notify)
@@ -98,19 +103,25 @@ class Opened:
                     task.cancel()
         finally:
             self._group = None
-            timeout = 0.05 if self.is_silent else 1.0
+            timeout = _HASTY_SECONDS if self.is_silent else _POLITE_SECONDS
             await asyncio.gather(
                 self._enqueuer.close(timeout=timeout), self.pool.close(timeout=timeout), self.notifier.close_link(timeout=timeout)
             )
 
     async def _flush(self) -> None:
         try:
-            async with asyncio.timeout(FLUSH_SECONDS):
+            async with asyncio.timeout(self._flush_seconds()):
                 await self.breakers.flush()
                 await self._enqueuer.flush()
                 await self.notifier.flush(FLUSH_SECONDS)
         except TimeoutError:
             pass  # callers are told by their own errors, listeners by their polls
+
+    def _flush_seconds(self) -> float:
+        left = self.stop_ends_at - time.monotonic()
+        if left <= 0:  # no runner, or one that stopped long ago
+            return FLUSH_SECONDS
+        return min(FLUSH_SECONDS, max(left - _POLITE_SECONDS, _HASTY_SECONDS))
 
     def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run the coroutine as a task of this app, until it ends or the app closes."""
@@ -129,7 +140,7 @@ class Opened:
             if self._owner is not None:
                 await asyncio.shield(self._owner)
         finally:
-            await self.pool.close(timeout=0.05)  # used by a runner's stop after the owner had been cancelled from outside
+            await self.pool.close(timeout=_HASTY_SECONDS)  # used by a runner's stop, if the owner was cancelled from outside
 
     def check_usable(self) -> None:
         """Raise WrongLoop when this is another event loop, UsageError in a forked child."""

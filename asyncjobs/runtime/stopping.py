@@ -31,8 +31,10 @@ from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.telemetry.events import DatabaseFailed, RunnerStopped
 
-#: Of the second that a stop may take after its grace: for all of it, for handlers that were cancelled, for the runner's row. What
-#: is left, a quarter of a second at least, is for the outcomes. The rest is for closing the app, and for a busy machine.
+#: Of the second that a stop may take after its grace, a fifth is for a busy machine and the rest for all of it, closing the app
+#: included. Of that: for what happens here, for handlers that were cancelled, for the runner's row. What is left, a quarter of
+#: a second at least, is for the outcomes.
+_WITHIN_SECONDS: Final = 0.8
 _AFTER_GRACE_SECONDS: Final = 0.75
 _CANCEL_SECONDS: Final = 0.3
 _LEAVE_SECONDS: Final = 0.2
@@ -112,7 +114,9 @@ class Stopping:
         self._duties.drain()
         try:
             all_ended = await self._wait_grace(grace)
-            ends_at = time.monotonic() + _AFTER_GRACE_SECONDS
+            grace_ended_at = time.monotonic()
+            self._opened.stop_ends_at = grace_ended_at + _WITHIN_SECONDS
+            ends_at = grace_ended_at + _AFTER_GRACE_SECONDS
             at_least_until = ends_at - _LEAVE_SECONDS
             if not all_ended:
                 self._attempts.cancel_all("shutdown")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs, Queue
+from asyncjobs import AsyncJobs, AsyncJobsError, Queue
 from asyncjobs.store.database import Connection
 from asyncjobs.telemetry.events import AttemptStarted, RunnerStopped
 from asyncjobs.testing import Proxy, Recorder
@@ -64,13 +64,20 @@ async def test_thousand_attempts_are_left_to_the_rescue(proxy: Proxy, recorder: 
     assert len(stopped.abandoned_job_ids) == MANY
 
 
+@pytest.mark.parametrize("enqueues", [False, True], ids=["alone", "beside an enqueue"])
 @pytest.mark.parametrize("trouble", ["silent", "down"])
 @pytest.mark.unaudited("the job is left to the rescue")
 async def test_handler_that_ignores_its_end_while_the_database_is_away(
-    proxy: Proxy, recorder: Recorder, connection: Connection, trouble: str
+    proxy: Proxy, recorder: Recorder, connection: Connection, trouble: str, *, enqueues: bool
 ) -> None:
     jobs = AsyncJobs(proxy.dsn)
     end = asyncio.Event()
+    unanswered: list[asyncio.Task[Any]] = []
+
+    def goes_away() -> None:
+        go_away(proxy, trouble)
+        if enqueues:
+            unanswered.append(asyncio.ensure_future(stubborn.enqueue()))
 
     @jobs.job("stubborn")
     async def stubborn() -> None:
@@ -81,9 +88,10 @@ async def test_handler_that_ignores_its_end_while_the_database_is_away(
                 continue
 
     try:
-        assert await stop_with(jobs, stubborn, 1, recorder, lambda: go_away(proxy, trouble)) <= GRACE_SECONDS + 1
+        assert await stop_with(jobs, stubborn, 1, recorder, goes_away) <= GRACE_SECONDS + 1
     finally:
         end.set()
+    assert all(isinstance(answer, AsyncJobsError) for answer in await asyncio.gather(*unanswered, return_exceptions=True))
     [stopped] = recorder.of(RunnerStopped)
     [row] = await connection.fetch("SELECT id, status, attempts FROM asyncjobs.jobs")
     assert stopped.abandoned_job_ids == [row["id"]]
