@@ -72,12 +72,12 @@ async def test_handler_that_ignores_its_end_while_the_database_is_away(
 ) -> None:
     jobs = AsyncJobs(proxy.dsn)
     end = asyncio.Event()
-    unanswered: list[asyncio.Task[Any]] = []
+    unanswered: list[asyncio.Task[int]] = []
 
     def goes_away() -> None:
         go_away(proxy, trouble)
         if enqueues:
-            unanswered.append(asyncio.ensure_future(stubborn.enqueue()))
+            unanswered.append(asyncio.create_task(stubborn.enqueue()))
 
     @jobs.job("stubborn")
     async def stubborn() -> None:
