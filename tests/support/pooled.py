@@ -64,10 +64,12 @@ def _install(value: str, put: Callable[[Any, str, Any], None]) -> None:
     original, proxy = Database.__init__, testing.Proxy.__init__
 
     def init(self: Database, dsn: str, *, connect_kwargs: Mapping[str, Any] | None = None, **more: Any) -> None:
+        way = dsn
         if not _direct.get():
-            dsn = dsn.replace(f"@{server}/", f"@{pooler}/")
+            way = dsn.replace(f"@{server}/", f"@{pooler}/")
             connect_kwargs = {**TRANSACTION_POOLING, **(connect_kwargs or {})}
-        original(self, dsn, connect_kwargs=connect_kwargs, **more)
+        original(self, way, connect_kwargs=connect_kwargs, **more)
+        self.dsn = dsn  # what a test connects to by itself
 
     def settings(given: dict[str, Any]) -> Settings:
         return make_settings({**given, **({"notify": "poll"} if given.get("notify") == "auto" else {})})
