@@ -79,7 +79,7 @@ class Letters(Desk):
         if done.outcome == "requeued before":
             raise StateError(
                 f"dead letter {letter_id} (job {done.job_id}) was requeued before, as job {done.new_id}, {done.new_status} now. "
-                "force=True makes another job of it."
+                "`force` makes another job of it."
             )
         return done
 

@@ -72,7 +72,7 @@ async def test_handler_that_ignores_its_end_while_the_database_is_away(
 ) -> None:
     jobs = AsyncJobs(proxy.dsn)
     end = asyncio.Event()
-    unanswered: list[asyncio.Task[int]] = []
+    unanswered: list[asyncio.Task[Any]] = []
 
     def goes_away() -> None:
         go_away(proxy, trouble)

@@ -76,7 +76,7 @@ async def test_second_requeue_is_refused_with_a_word_unless_forced(post: Post) -
         await post.app.admin.requeue(letter.id, by="me")
     assert str(error.value) == (
         f"dead letter {letter.id} (job {letter.job_id}) was requeued before, as job {first.new_id}, completed now. "
-        "force=True makes another job of it."
+        "`force` makes another job of it."
     )
     assert (await post.app.admin.requeue(letter.id, by="me", force=True)).outcome == "requeued"
 
