@@ -197,14 +197,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("keys are not swept", patches=broken.no_sweep, needs=_completes),
 )  # fmt: skip
 
-#: Each of these is noticed by one of the first 200 seeds. The other eleven are not, by any of those whose worlds could show it; tests
-#: of the rules themselves notice them (acks that name no token: test_finish, claims of who is gone: test_claim, giving back:
-#: test_acker_lost_answers, busy keys: test_serialization_races, ticks: test_schedules, taken leases: test_leases, unconfirmed
-#: beats: test_heartbeat, late beats and those who left: test_rescuer, second looks: test_second_look, sweep: test_serializer).
+#: Each of these is noticed by one of the first 200 seeds. The other twelve are not, by any of those whose worlds could show it;
+#: tests of the rules themselves notice them (acks that name no token: test_finish, claims of who is gone: test_claim, giving
+#: back: test_acker_lost_answers, busy keys and looking again: test_serialization_races, ticks: test_schedules, taken leases:
+#: test_leases, unconfirmed beats: test_heartbeat, late beats and those who left: test_rescuer, second looks: test_second_look,
+#: sweep: test_serializer).
 NOTICED: Final = (
     "acks are not fenced", "the attempt is not counted at the claim", "a lease is renewed by name",
     "the last of a key's line is dispatched", "a snooze is an attempt", "a rescue leaves the token", "keys are not locked",
-    "an ack does not look again", "a retry loses its place", "a snooze loses its place", "a dedup key is not freed",
+    "a retry loses its place", "a snooze loses its place", "a dedup key is not freed",
     "a claim does not see pauses", "a paused key is dispatched", "a dead head does not halt its key",
     "a commit tells nobody of what it enqueued", "the coordinator's flag is cleared after the fetch",
     "everybody is woken before the LISTEN", "promotion tells nobody", "a NOTIFY that failed is forgotten",
