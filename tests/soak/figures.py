@@ -1,6 +1,9 @@
 """What a soak needs while it goes on: memory of its processes, and connections; and whether they are flat."""
 
+import ctypes
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -14,8 +17,9 @@ _BYTES_A_JOB: Final = 36.0
 _LEAST_MIB: Final = 2.0
 #: A session's caches are full when it has executed each statement; this is for how old the sessions happen to be at the looks.
 _SESSION_MIB: Final = 1.5
-#: Those that come when they are first needed have come by the second quarter.
-_MORE_CONNECTIONS: Final = 3
+#: Sockets that come when they are first needed have come by the second quarter. How many connections there are in all goes up and
+#: down with the runners that are killed, and are not counted before they are back.
+_MORE_SOCKETS: Final = {"runner": 2, "client": 5}
 #: What three runners and the process that enqueues may have.
 _MOST_CONNECTIONS: Final = 3 * 9 + 4
 _FEWEST_LOOKS: Final = 20
@@ -29,6 +33,8 @@ class Sample(msgspec.Struct, frozen=True):
     client_mib: float  # of the process that enqueues
     server_mib: float  # of the sessions of asyncjobs, what is shared apart
     connections: int  # of asyncjobs
+    runner_sockets: int  # of that runner
+    client_sockets: int  # of the process that enqueues, with those of the proxy in front of that runner
 
 
 def resident_mib(pid: int) -> float:
@@ -39,6 +45,22 @@ def resident_mib(pid: int) -> float:
 def private_mib(pid: int) -> float:
     """The same, what it shares with others apart."""
     return _field(Path(f"/proc/{pid}/status"), "RssAnon:")
+
+
+def sockets(pid: int | str) -> int:
+    """How many the process has; 0 when it is gone."""
+    count = 0
+    with suppress(OSError):
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):  # closed meanwhile
+                count += str(file.readlink()).startswith("socket:")
+    return count
+
+
+def trimmed_mib() -> float:
+    """What this process has in memory, apart from what it has freed and its allocator has not given back."""
+    ctypes.CDLL(None).malloc_trim(0)
+    return resident_mib(os.getpid())
 
 
 def _field(path: Path, name: str) -> float:
@@ -59,9 +81,7 @@ def growth(samples: Sequence[Sample]) -> list[str]:
     before, after = (median(one.server_mib / max(one.connections, 1) for one in part) for part in (early, late))
     if after > before + _SESSION_MIB:
         found.append(f"a session of the server grew from {before:.1f} to {after:.1f} MiB")
-    before, after = (median(one.connections for one in part) for part in (early, late))
-    if after > before + _MORE_CONNECTIONS:
-        found.append(f"connections grew from {before:.0f} to {after:.0f}")
+    after = median(one.connections for one in late)
     if after > _MOST_CONNECTIONS:
         found.append(f"{after:.0f} connections are more than {_MOST_CONNECTIONS}")
     return found
@@ -70,6 +90,10 @@ def growth(samples: Sequence[Sample]) -> list[str]:
 def _of_processes(early: Sequence[Sample], late: Sequence[Sample]) -> Iterator[str]:
     jobs = median(one.done for one in late) - median(one.done for one in early)
     most = max(_LEAST_MIB, jobs * _BYTES_A_JOB / _MIB)
+    for name, more in _MORE_SOCKETS.items():
+        before, after = (median(getattr(one, f"{name}_sockets") for one in part) for part in (early, late))
+        if after > before + more:
+            yield f"connections of the {name} grew from {before:.0f} to {after:.0f}"
     for name in ("runner", "client"):
         before, after = (median(getattr(one, f"{name}_mib") for one in part) for part in (early, late))
         if after > before + most:

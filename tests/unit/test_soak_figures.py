@@ -11,9 +11,10 @@ def looks(change: Callable[[int], dict[str, float]], count: int = 200) -> list[S
     """So many looks, 1,000 jobs apart; `change` tells what is different after so many jobs."""
 
     def look(done: int) -> Sample:
-        is_now = {"runner": 45.0, "client": 60.0, "session": 4.0, "connections": 18.0} | change(done)
-        connections = int(is_now["connections"])
-        return Sample(done, is_now["runner"], is_now["client"], is_now["session"] * connections, connections)
+        is_now = {"runner": 45.0, "client": 60.0, "session": 4.0, "connections": 18.0, "sockets": 9.0} | change(done)
+        connections, sockets = int(is_now["connections"]), int(is_now["sockets"])
+        session = is_now["session"]
+        return Sample(done, is_now["runner"], is_now["client"], session * connections, connections, sockets, 2 * sockets)
 
     return [look(done) for done in range(0, count * 1000, 1000)]
 
@@ -38,8 +39,11 @@ def test_forty_bytes_that_are_kept_of_each_job_are_found(name: str) -> None:
 
 
 def test_connection_that_is_left_behind_every_twenty_five_thousand_jobs_is_found() -> None:
-    assert growth(looks(lambda done: {"connections": 18 + done // 40_000})) == []
-    assert growth(looks(lambda done: {"connections": 18 + done // 25_000})) == ["connections grew from 20 to 24"]
+    assert growth(looks(lambda done: {"sockets": 9 + done // 50_000})) == []
+    assert growth(looks(lambda done: {"sockets": 9 + done // 25_000})) == [
+        "connections of the runner grew from 12 to 16",
+        "connections of the client grew from 23 to 31",
+    ]
 
 
 def test_more_connections_than_all_may_have_are_found_even_if_they_are_flat() -> None:
