@@ -43,6 +43,7 @@ from asyncjobs.model.claim import Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.model.status import FINAL
 from asyncjobs.runtime import points
+from asyncjobs.runtime.alarm import Alarm
 from asyncjobs.runtime.calls import Calls
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.gate import Gate
@@ -108,8 +109,7 @@ class Acker:
         self._claiming = True
         self._reconcile_at = time.monotonic() + reconcile_seconds
         self._poll_at = 0.0
-        self._awake = asyncio.Event()
-        self._is_asleep = False  # it looks at everything before it is so
+        self._alarm = Alarm()
         self._settled = asyncio.Event()
         self._ahead = [coordinator for coordinator in coordinators if coordinator.prefetch]
         self._most_unwritten = sum(_MOST_UNWRITTEN * one.slots.concurrency + one.prefetch for one in coordinators)
@@ -120,13 +120,12 @@ class Acker:
     def put(self, ack: Ack) -> None:
         """Write this outcome with the next call."""
         self._acks[ack.id, ack.token] = ack
-        if self._is_asleep:
-            self._awake.set()
+        if self._alarm.is_asleep:
+            self._alarm.wake()
 
     def wake(self) -> None:
         """Look whether a coordinator wants something."""
-        if self._is_asleep:
-            self._awake.set()
+        self._alarm.wake()
 
     def resume(self) -> None:
         """Claim again: the runner has registered anew."""
@@ -160,15 +159,18 @@ class Acker:
 
     async def run(self) -> None:
         """Talk to the database until cancelled."""
-        while True:
-            await self._wait_for_work()
-            try:
-                await self._turn()
-            except Exception as error:  # noqa: BLE001 - one pass of a service
-                await self._back_off(error)
-            else:
-                self.failures, self.error = 0, None
-            self._settled.set()
+        try:
+            while True:
+                await self._wait_for_work()
+                try:
+                    await self._turn()
+                except Exception as error:  # noqa: BLE001 - one pass of a service
+                    await self._back_off(error)
+                else:
+                    self.failures, self.error = 0, None
+                self._settled.set()
+        finally:
+            self._alarm.close()
 
     async def _wait_for_work(self) -> None:
         has_yielded = False
@@ -184,27 +186,18 @@ class Acker:
                 has_yielded = True
                 await asyncio.sleep(0)
                 continue
-            self._awake.clear()
-            self._is_asleep = True
-            try:
-                async with asyncio.timeout(self._longest_wait(now)):
-                    await self._awake.wait()
-            except TimeoutError:
-                pass
-            finally:
-                self._is_asleep = False
+            await self._alarm.sleep(self._next_look(now))
 
-    def _longest_wait(self, now: float) -> float:
-        wait = min(self._poll_at, self._reconcile_at) - now
-        return wait if self._host.is_confirmed else min(wait, _UNCONFIRMED_LOOK_SECONDS)  # nobody tells when it is again
+    def _next_look(self, now: float) -> float:
+        at = min(self._poll_at, self._reconcile_at)
+        return at if self._host.is_confirmed else min(at, now + _UNCONFIRMED_LOOK_SECONDS)  # nobody tells when it is again
 
     def _may_claim(self) -> bool:
-        return (
-            self._claiming
-            and self._host.is_confirmed
-            and len(self._acks) <= self._most_unwritten
-            and any(coordinator.is_hungry for coordinator in self._coordinators.values())
-        )
+        if self._claiming and len(self._acks) <= self._most_unwritten:
+            for coordinator in self._coordinators.values():
+                if coordinator.is_hungry:
+                    return self._host.is_confirmed
+        return False
 
     async def _back_off(self, error: Exception) -> None:
         self.failures += 1
@@ -223,7 +216,7 @@ class Acker:
         if not acks and not scans:
             return
         probes = self._gate.probes() if scans else ()
-        versions = {queue: coordinator.version for queue, coordinator in self._coordinators.items()}
+        versions = {scan.queue: self._coordinators[scan.queue].version for scan in scans}
         at, runner_id = time.monotonic(), self._host.runner_id
         try:
             finished = await self._call(acks, self._calls.leanest(acks, scans, probes, is_one=is_one))
@@ -355,7 +348,7 @@ class Acker:
         if self._coordinators[scan.queue].is_stopped or not self._host.is_confirmed:
             self._give_back(claimed)
             return
-        running = frozenset(self._host.running_ids()) if claimed else frozenset[int]()
+        running = self._host.running_ids() if claimed else ()
         self._give_back([job for job in claimed if job.id in running], delay_seconds=_STILL_RUNNING_DELAY_SECONDS)
         start = self._host.start_attempt
         for job in sorted(claimed, key=_order):

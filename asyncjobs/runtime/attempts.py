@@ -57,7 +57,7 @@ class Attempts:
     @property
     def ids(self) -> Collection[int]:
         """The jobs whose handlers run here, or wait for a slot."""
-        return {*self._running, *(job_id for line in self._waiting.values() for job_id in line.ids)}
+        return {*self._running}.union(*[line.ids for line in self._waiting.values()])
 
     @property
     def waiting(self) -> int:

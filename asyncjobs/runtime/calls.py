@@ -10,6 +10,26 @@ functions of its own:
 3. `finish`: anything else.
 
 What they write, and what they answer, is the same.
+
+A key with a backlog is one `finish_one` after the other, and what it costs is the key's pace (0.38 to 0.44 of one round trip with
+a commit, when it was last measured). Of the server, in thousands of instructions a call, counted by valgrind on PostgreSQL 18,
+the mean of 250 calls:
+
+    127  indexes opened, described and closed: 13 of `jobs` in each of two statements, 7 of `serialized_jobs`
+    161  conditions of the 29 partial ones among them: made ready 122, looked at 39
+     69  entries written to 7 of them
+    219  the two statements begun and ended, without indexes; some 60 of it describe the columns of each step
+     18  their plans found
+    285  rows found, computed and written; the steps of the function
+     19  the function's settings set and reset
+     76  the statement around it, which describes the 29 columns of the answer twice
+
+Of the client: 281 calls of functions, of which asyncjobs makes 133, asyncio 121 in three turns of its loop (the answer, the
+acker, the attempt), and the driver most of the others. A handler that waits for anything takes two turns and 77 calls more.
+
+Tried: one INSERT … ON CONFLICT for the job that ended and the head took 38 more, although it spares 13 indexes and a statement; a
+named type for the answer took 37 less, which is not 4 %, and was left. Not tried: fewer indexes of `jobs` (some 9 each, in every
+statement that writes there), and heads that are put into `jobs` before their turn, many at a time.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
