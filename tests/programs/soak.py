@@ -1,6 +1,7 @@
 """A runner of the soak, in a process of its own, with short times: it spools what its attempts did."""
 
 import asyncio
+import logging
 import os
 from pathlib import Path
 
@@ -49,7 +50,8 @@ async def keyed(ctx: JobContext, key: int, seconds: float = 0.0, failures: int =
 
 
 async def main() -> None:
-    """Run until told to stop."""
+    """Run until told to stop. What it says is kept by who started it: attempts that fail on purpose would be most of that."""
+    logging.getLogger("asyncjobs").setLevel(logging.ERROR)
     spool(jobs.events, Path(os.environ["SPOOL"]))
     jobs.events.subscribe(lambda event: print("registered", event.runner_id), RunnerRegistered)
     await jobs.run()

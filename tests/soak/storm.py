@@ -27,7 +27,7 @@ from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.testing import Proxy
 from tests.programs import soak as program
 from tests.soak import spool
-from tests.soak.figures import Sample, private_mib, resident_mib
+from tests.soak.figures import Sample, private_mib, resident_mib, sockets, trimmed_mib
 from tests.soak.judge import Verdict, judge
 from tests.support.eventually import eventually
 from tests.support.own_server import End, OwnServer
@@ -268,9 +268,11 @@ class Storm:
                     Sample(
                         self.done,
                         resident_mib(self._steady.pid),
-                        resident_mib(os.getpid()),
+                        trimmed_mib(),
                         sum(map(private_mib, pids)),
                         len(pids),
+                        sockets(self._steady.pid),
+                        sockets("self"),
                     )
                 )
             await asyncio.sleep(self.plan.sample_every)
