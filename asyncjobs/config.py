@@ -150,7 +150,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_error_bytes: int = 8192
     max_errors: int = 10
     auto_migrate: bool = False
-    listener_keepalive: float = 5.0
+    listener_keepalive: float = 10.0
     connect_kwargs: Mapping[str, Any] = {}  # for asyncpg.connect
 
     @property

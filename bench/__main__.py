@@ -3,7 +3,8 @@
     python -m bench [NAME …] [--peers] [--only TEXT …] [--rounds 5] [--smoke] [--out build/bench]
 
 Contenders are ours and statements written by hand, with `--peers` also the libraries that `make bench-peers` installs. Answers
-are printed, and written as JSON lines, as a table and as a plot. `--smoke` asks with a handful of jobs, to see that nothing rots.
+are printed, at the end with what is asked of them (`bars.py`), and written as JSON lines, as tables and as a plot. `--smoke` asks
+with a handful of jobs, to see that nothing rots.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import pkgutil
 from pathlib import Path
 from types import ModuleType
 
-from bench import questions
+from bench import bars, questions
 from bench.lab import Lab
 from bench.plot import plot
 from bench.programs import FLOOR, LIBRARIES, OURS, OWN, Programs
@@ -62,7 +63,11 @@ async def _ask_all(dsn: str, arguments: argparse.Namespace) -> None:
             results.write(arguments.out / "results.jsonl")
         results.show_missing()
     lines = results.lines()
-    (arguments.out / "summary.md").write_text(summary(lines), encoding="utf-8")
+    if arguments.smoke:
+        bars.check(lines)
+    else:
+        bars.show(lines)
+    (arguments.out / "summary.md").write_text(f"{summary(lines)}\n{bars.markdown(lines)}", encoding="utf-8")
     plot(lines, arguments.out / "results.svg")
 
 

@@ -4,13 +4,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.programs import BATCHING, FLOOR, LIBRARIES, OURS, PREFETCHING
+from bench.bars import ANY, PYTHON, RATES
+from bench.programs import BATCHING, FLOOR, OURS, PREFETCHING
 from bench.results import number
-
-#: The figures in which more is better.
-_RATES = frozenset({"jobs/s", "last of first", "jobs a round trip"})
-_PYTHON = frozenset(library.name for library in LIBRARIES if library.command[0] != "node")
-_ANY = frozenset(library.name for library in LIBRARIES)
 
 _HEAD = """| workload | asyncjobs | with prefetch | floor | floor in batches | best Python library | best library |
 |---|---|---|---|---|---|---|
@@ -28,8 +24,8 @@ def summary(lines: Sequence[Mapping[str, Any]]) -> str:
 def _row(name: str, medians: Mapping[str, float]) -> str:
     ours = medians[OURS.name]
     cells = [name, number(ours), *(_against(ours, medians, {other.name}) for other in (PREFETCHING, FLOOR, BATCHING))]
-    more_is_better = name.rpartition(": ")[2] in _RATES
-    cells += [_against(ours, medians, among, named=True, more=more_is_better) for among in (_PYTHON, _ANY)]
+    more_is_better = name.rpartition(": ")[2] in RATES
+    cells += [_against(ours, medians, among, named=True, more=more_is_better) for among in (PYTHON, ANY)]
     return f"| {' | '.join(cells)} |\n"
 
 

@@ -68,6 +68,7 @@ class Leader:
         self.duties = sorted(duties)
         self.rank: int | None = None
         self.other_runners = 0
+        self._heard_at = float("-inf")
         self.on_change: Callable[[Sequence[str]], None] = _ignore
         self.fresh_seconds = fresh_seconds  # a runner that beat so lately lives, for ranks and successors
         self._events = events
@@ -105,7 +106,8 @@ class Leader:
         ended = [(duty, said.held[duty]) for duty in heard.lost]
         acquired = [(duty, said.served[duty]) for duty in heard.acquired]
         with self._lock:
-            self.rank, self.other_runners = heard.rank, heard.runners - 1
+            was_alone, self.rank, self.other_runners = self.other_runners == 0, heard.rank, heard.runners - 1
+            self._heard_at = sent_at
             self._leases.confirmed([(duty, said.held[duty]) for duty in heard.renewed], sent_at=sent_at)
             mine = self._leases.ended(ended)
             if not self._is_closed:
@@ -115,6 +117,8 @@ class Leader:
             holder = self._holder
         if acquired or mine:
             call(self._tell, holder, acquired, mine)
+        if was_alone != (self.other_runners == 0):
+            call(self.on_change, ["rescue"])
 
     def fail(self) -> None:
         """A beat failed: what was seen before it does not count."""
@@ -163,6 +167,10 @@ class Leader:
     def is_next(self) -> bool:
         """Whether this runner is one of those that would take over."""
         return self.rank is None or self.rank < HURRYING
+
+    def is_alone(self) -> bool:
+        """Whether the last beat found no other runner, and that is not long ago."""
+        return self.other_runners == 0 and self._clock() - self._heard_at < self.fresh_seconds
 
     def held(self) -> list[str]:
         """The duties whose terms this runner can trust at the moment."""

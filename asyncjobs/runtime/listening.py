@@ -8,7 +8,8 @@ order:
 2. Notifications wake whoever subscribed. Subscriptions belong to the registry (`runtime/wakes.py`), not to this task: when it
    dies and is started again, or connects anew, they are all still there.
 3. Each `keepalive_seconds` the connection is asked for a sign of life, with a time-out of 2 s. A closed connection is seen at
-   once. So a silent one is replaced after keepalive + 10 % + 2 s at the latest, 7.5 s by default.
+   once. So a silent one is replaced after keepalive + 10 % + 2 s at the latest, 13 s by default. Until then a
+   job that only a notification would have told of waits for the poll.
 4. A connection that is lost is dropped without a word to its peer, which may be dead, and replaced after 0.1 s. If that
    fails, or the new one is lost before its first sign of life, the waits double. Back to 1.
 5. At the first connect a probe is sent through the notifier. A pooler accepts LISTEN and then never delivers anything. If the
@@ -50,7 +51,7 @@ class Listening(Service):
         *,
         events: Events,
         notify: Notify = "auto",
-        keepalive_seconds: float = 5.0,
+        keepalive_seconds: float = 10.0,
         probe_seconds: float = 2.0,
         timeout_seconds: float = 2.0,
     ) -> None:

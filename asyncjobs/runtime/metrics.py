@@ -122,11 +122,11 @@ class Rollup(Duty):
 
     async def pass_(self) -> float | None:
         """Fold an hour, a quarter and a day; when nothing is left of that, count."""
-        link = self.turn.guard(self._link)
         self.items, more = await metrics.fold(
-            link, minutes=_MINUTES_SECONDS, hours=_HOURS_SECONDS, quarters=_QUARTERS_SECONDS, days=self._keep_seconds
-        )
+            self._link, minutes=_MINUTES_SECONDS, hours=_HOURS_SECONDS, quarters=_QUARTERS_SECONDS, days=self._keep_seconds,
+            fence=self.turn.fence,
+        )  # fmt: skip
         if more:
             return 0.0
-        await overview.count_depths(link, timeout=_COUNT_TIMEOUT)
+        await overview.count_depths(self._link, fence=self.turn.fence, timeout=_COUNT_TIMEOUT)
         return None

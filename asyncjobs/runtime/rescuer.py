@@ -4,7 +4,9 @@ One runner rescues for all, under the lease of the duty `rescue`; that one and t
 that a fail-over costs no time. What may happen, in this order:
 
 1. A look, one statement: every runner's beat, and whether a job names a runner that does not exist. With nothing to do that
-   is all.
+   is all. A runner that is alone has nobody to look at, and after a look that found nothing it looks at every third pass only,
+   for what somebody's hand may have left. The heartbeat tells it that it is alone: at each beat it hears how many runners
+   there are, and when that changes the rescuer is woken.
 2. A runner whose beat stayed the same for `runner_timeout` of our own clock (the rules are in `model/liveness.py`) is
    deleted, if its beat is still the one we saw, and kept among the former runners. Of several rescuers one deletes it. A
    claim of it that is in flight holds its row: then it is left alone until the next pass.
@@ -18,7 +20,7 @@ ending their attempts in time). One that dies between 3 and 4 leaves pending job
 """
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from asyncjobs.model.liveness import DeadRunner, Liveness
 from asyncjobs.runtime.clock import boottime
@@ -27,6 +29,9 @@ from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import runners
 from asyncjobs.store.database import Link
 from asyncjobs.telemetry.events import Events, JobsRescued, RunnerDied
+
+#: Of a runner that is alone, so many intervals are between two looks.
+_ALONE_INTERVALS: Final = 3
 
 
 class Rescuer(Duty):
@@ -47,11 +52,14 @@ class Rescuer(Duty):
         max_errors: int = 10,
         clock: Callable[[], float] = boottime,
         observes: Callable[[], bool] = lambda: True,
+        is_alone: Callable[[], bool] = lambda: False,
         lost: Callable[[str, str], None] = lambda _type, _status: None,
     ) -> None:
         super().__init__(events=events, interval_seconds=interval_seconds)
         self._observes = observes  # also when it is not this runner's turn
+        self._is_alone = is_alone
         self._lost = lost  # for the roll-ups
+        self._next_look_at = 0.0  # as long as it is alone
         self._link = link
         self._wakes = wakes
         self._batch = batch
@@ -63,6 +71,8 @@ class Rescuer(Duty):
 
     async def pass_(self) -> float | None:
         """Look, and rescue if there is anything to rescue."""
+        if self._has_nobody_to_look_at():
+            return None
         buried, orphans = await self._look()
         if not buried and not orphans:
             return None
@@ -78,20 +88,26 @@ class Rescuer(Duty):
 
     async def aside(self) -> None:
         """Observe: whoever takes over knows already since when a runner is silent."""
-        if self._observes():
+        if self._observes() and not self._has_nobody_to_look_at():
             await self._observe()
 
     def aside_seconds(self) -> float:
         """The interval: observations have to be close to each other."""
         return self.interval_seconds * (0.9 + 0.2 * self._chance())
 
+    def _has_nobody_to_look_at(self) -> bool:
+        return self._is_alone() and self._clock() < self._next_look_at
+
     async def _observe(self) -> tuple[list[DeadRunner], bool]:
+        was_alone, self._next_look_at = self._is_alone(), 0.0
         sent_at = self._clock()
         try:
             seen = await runners.look(self._link)
         except BaseException:
             self._liveness.fail()
             raise
+        if was_alone and len(seen.beats) <= 1 and not seen.orphans:
+            self._next_look_at = sent_at + (_ALONE_INTERVALS - 0.5) * self.interval_seconds
         return self._liveness.look(seen.beats, sent_at=sent_at, answered_at=self._clock()), seen.orphans
 
     async def _look(self) -> tuple[bool, bool]:

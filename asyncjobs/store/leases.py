@@ -27,6 +27,11 @@ class Fence(msgspec.Struct, frozen=True):
     holder: int
     token: int
 
+    @property
+    def named(self) -> tuple[str, str, int]:
+        """As statements name it: the duty, its holder, and the term."""
+        return self.duty, str(self.holder), self.token
+
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What a duty's loop has done lately. Ages are seconds, counted back from now."""
@@ -131,7 +136,7 @@ async def leases(link: Link) -> list[Lease]:
 
 async def hold(connection: Any, database: Database, fence: Fence) -> bool:
     """Hold the lease in a caller's transaction, until its end; False: the term is over."""
-    (held,) = await call(connection, database.sql("hold_lease"), fence.duty, str(fence.holder), fence.token, IDLE_SECONDS)
+    (held,) = await call(connection, database.sql("hold_lease"), *fence.named, IDLE_SECONDS)
     return bool(held)
 
 
@@ -149,9 +154,7 @@ class FencedLink(Link):
     async def fetch(self, name: str, *args: Any, timeout: float | None = None) -> list[Record]:
         """The rows of the named statement, or LeaseLost."""
         fence = self._fence
-        held, rows = await self._link.fetch_behind(
-            "hold_lease", (fence.duty, str(fence.holder), fence.token, IDLE_SECONDS), name, args, timeout=timeout
-        )
+        held, rows = await self._link.fetch_behind("hold_lease", (*fence.named, IDLE_SECONDS), name, args, timeout=timeout)
         if not held:
             raise LeaseLost(fence.duty)
         return rows

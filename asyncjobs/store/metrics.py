@@ -5,8 +5,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from asyncjobs.errors import LeaseLost
 from asyncjobs.model.histogram import percentile
 from asyncjobs.store.database import Link, Record
+from asyncjobs.store.leases import Fence
 
 _Histogram = dict[int, int]
 
@@ -58,9 +60,17 @@ async def record(link: Link, tallies: Mapping[tuple[str, str], Tally], *, timeou
     await link.fetch("record_metrics", msgspec.json.encode(rows).decode(), timeout=timeout)
 
 
-async def fold(link: Link, *, minutes: float, hours: float, quarters: float, days: float) -> tuple[int, bool]:
-    """Fold the oldest of the rows that were kept so many seconds; how many rows that took, and whether to call again."""
-    (row,) = await link.fetch("fold_metrics", minutes, hours, quarters, days)
+async def fold(
+    link: Link, *, minutes: float, hours: float, quarters: float, days: float, fence: Fence | None = None
+) -> tuple[int, bool]:
+    """Fold the oldest of the rows that were kept so many seconds; how many rows that took, and whether to call again.
+
+    LeaseLost when the term of `fence` is over.
+    """
+    under = (None, None, None) if fence is None else fence.named
+    (row,) = await link.fetch("fold_metrics", *under, minutes, hours, quarters, days)
+    if not row["held"]:
+        raise LeaseLost(str(under[0]))
     return row["folded"] + row["deleted"], row["more"]
 
 

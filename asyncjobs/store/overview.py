@@ -5,10 +5,12 @@ from typing import Any, Final
 
 import msgspec
 
+from asyncjobs.errors import LeaseLost
 from asyncjobs.model.job import Job
 from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
+from asyncjobs.store.leases import Fence
 
 #: Of a status with more jobs than that, those who look often are told what the roll-up counted.
 MANY: Final = 10_000
@@ -172,9 +174,12 @@ async def depths(link: Link) -> Depths:
     return Depths([Count(*tuple(row)[:6]) for row in rows], min(counted, default=None))
 
 
-async def count_depths(link: Link, *, timeout: float | None = None) -> None:
-    """Make the roll-up of statuses with more than 10,000 unfinished jobs."""
-    await link.fetch("count_depths", MANY, timeout=timeout)
+async def count_depths(link: Link, *, fence: Fence | None = None, timeout: float | None = None) -> None:
+    """Make the roll-up of statuses with more than 10,000 unfinished jobs. LeaseLost when the term of `fence` is over."""
+    under = (None, None, None) if fence is None else fence.named
+    (row,) = await link.fetch("count_depths", *under, MANY, timeout=timeout)
+    if not row["held"]:
+        raise LeaseLost(str(under[0]))
 
 
 async def counts(link: Link) -> list[Count]:

@@ -31,7 +31,7 @@ class Pruned(msgspec.Struct, frozen=True):
 
 async def prune(link: Link, keep: Keep, batch: int, fence: Fence | None = None) -> Pruned:
     """Delete at most `batch` rows of each kind (for jobs: of each type). LeaseLost when the term of `fence` is over."""
-    under = (None, None, None) if fence is None else (fence.duty, str(fence.holder), fence.token)
+    under = (None, None, None) if fence is None else fence.named
     times = (keep.completed, keep.cancelled, keep.letters, keep.runners, list(keep.types), list(keep.types.values()))
     (row,) = await link.fetch("prune", *under, batch, *times)
     if not row["held"]:

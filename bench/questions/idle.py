@@ -20,9 +20,9 @@ async def ask(lab: Lab) -> None:
             before = await lab.counters(dsn).now()
             await asyncio.sleep(seconds)
             spent = (await lab.counters(dsn).now()).since(before)
-            resident = program.usage.memory_mb()
+            lab.results.measured("W12", "idle", contender.name, {"MB": program.usage.memory_mb()})
             await program.ask("stop")
-        return {"statements/s": spent.statements / seconds, "transactions/s": spent.transactions / seconds, "MB": resident}
+        return {"statements/s": spent.statements / seconds, "transactions/s": spent.transactions / seconds}
 
     async def at_work(contender: Contender) -> Mapping[str, float]:
         async with lab.database(contender, {"do": "fill", "count": contender.some(count)}) as dsn:

@@ -78,6 +78,7 @@ async def late(connection: Connection) -> Late:
     return found
 
 
+@pytest.mark.direct("its bounds are those of runners that LISTEN", only="poll")
 @pytest.mark.parametrize(("how", "scale", "patience"), [("kill", 0.2, 40.0), ("terminate", 1.0, 5.0)])
 async def test_what_becomes_due_between_two_terms_is_done_by_the_next_holder(
     dsn: str, connection: Connection, how: str, scale: float, patience: float

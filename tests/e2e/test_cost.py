@@ -137,6 +137,7 @@ async def test_calls_in_python_of_an_enqueue(dsn: str, *, together: bool, most: 
     assert (counts[2] - counts[1]) / COUNT <= most, counts
 
 
+@pytest.mark.direct("counts the calls of an enqueue whose statement is kept")
 @pytest.mark.unaudited("the recorder's work would be counted")
 @pytest.mark.usefixtures("lasting_ids")
 async def test_calls_in_python_of_an_enqueue_alone(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

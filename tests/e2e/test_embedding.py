@@ -193,6 +193,7 @@ async def test_signal_ends_a_program_that_waits_for_its_database(way: Way, schem
             await program.wait(timeout=30)
 
 
+@pytest.mark.direct("runners that hear of the jobs at once take a share each", only="poll")
 @ways("four workers")
 async def test_workers_have_a_runner_each_and_as_many_slots_each(way: Way, dsn: str, schema: str, observer: Observer) -> None:
     async with started(way, dsn, schema) as program:

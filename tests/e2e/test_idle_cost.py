@@ -41,6 +41,7 @@ async def measured(database: Database, connection: Connection, seconds: float) -
     return {query: count / seconds for query, count in calls.items() if count}
 
 
+@pytest.mark.direct("counts statements, and the pooler makes some of its own")
 async def test_idle_runner_asks_little(database: Database, connection: Connection) -> None:
     rates = await measured(database, connection, 11.0)
     assert sum(rates.values()) <= STATEMENTS_PER_SECOND, rates

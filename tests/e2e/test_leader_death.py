@@ -161,6 +161,7 @@ async def test_frozen_holder_does_nothing_more_under_its_old_token(dsn: str, con
     assert await overlaps(connection) == 0
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 @pytest.mark.usefixtures("traces")
 async def test_holder_that_stops_is_replaced_at_once(dsn: str, connection: Connection) -> None:
     async with AsyncExitStack() as stack:

@@ -46,6 +46,7 @@ async def test_process_is_ready_once_its_runner_listens_and_no_longer_when_it_is
         ask(port, "/live")
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_database_that_is_away_makes_a_process_unready_and_never_dead(dsn: str) -> None:
     async with Proxy(dsn) as proxy:
         jobs = AsyncJobs(proxy.dsn, poll_interval=0.1)

@@ -190,6 +190,7 @@ async def test_job_that_runs_in_another_process_is_cancelled_at_once(app: AsyncJ
         await program.wait()
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_job_of_a_process_whose_listener_is_cut_off_stops_within_the_poll_interval(
     app: AsyncJobs, dsn: str, record_property: Any
 ) -> None:

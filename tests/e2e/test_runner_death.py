@@ -130,6 +130,7 @@ async def test_loop_that_is_blocked_beyond_the_limit_loses_its_jobs_to_others(ap
         handle = await worker.block.enqueue(seconds=6.0)
         await blocked.line(f"started job {handle.id} attempt 1")
         async with a_worker(dsn) as other:
+            await other.line("registered")
             await other.line(f"started job {handle.id} attempt 2", timeout=1.0 + RESCUED_SECONDS)
             await blocked.line("lost itself: the event loop has not turned")
             job = await ended(app, handle.id)

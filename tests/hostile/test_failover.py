@@ -17,7 +17,7 @@ from tests.support.eventually import Stopwatch, eventually
 from tests.support.outage import Work, at_work
 from tests.support.own_server import OwnServer, standby_of
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.direct("has a server of its own")]
 
 PROMOTED_SECONDS = 5.0
 

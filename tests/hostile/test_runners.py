@@ -74,6 +74,7 @@ def crashes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return crashed
 
 
+@pytest.mark.direct("is about every loop, and that of the listener does not run", only="poll")
 async def test_every_loop_goes_on_after_a_pass_that_crashed(jobs: AsyncJobs, recorder: Recorder, crashes: Counter[str]) -> None:
     @jobs.job("double")
     async def double(ctx: JobContext, n: int) -> int:
@@ -198,6 +199,7 @@ async def test_no_transaction_is_open_while_a_handler_runs(jobs: AsyncJobs, conn
             await handle.wait(timeout=10)
 
 
+@pytest.mark.direct("a session sends the last of its statistics when it ends, and the pooler keeps it")
 async def test_a_job_is_updated_twice(jobs: AsyncJobs, connection: Connection, recorder: Recorder) -> None:
     """By its claim and by its outcome."""
 

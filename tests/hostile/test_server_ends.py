@@ -7,7 +7,7 @@ from asyncjobs.testing import Recorder
 from tests.support.outage import at_work
 from tests.support.own_server import End, OwnServer
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = [pytest.mark.usefixtures("database"), pytest.mark.direct("has a server of its own")]
 
 
 @pytest.fixture

@@ -22,10 +22,12 @@ def _simulate(server_dsn: str, *args: str) -> str:
     return done.stdout
 
 
+@pytest.mark.direct("the simulation puts itself in the driver's place")
 def test_promises_hold_in_simulated_worlds_and_seeds_replay_event_by_event(server_dsn: str) -> None:
     assert "2 seeds" in _simulate(server_dsn, "--first=7", "--seeds=2", "--twice")
 
 
+@pytest.mark.direct("the simulation puts itself in the driver's place")
 def test_promotion_that_tells_nobody_is_noticed(server_dsn: str) -> None:
     assert "1 of 1 mutants" in _simulate(server_dsn, "--mutants=promotion tells nobody", "--first=7", "--seeds=1")
 

@@ -12,6 +12,8 @@ from tests.soak.storm import Plan, Storm
 from tests.support.embedded import open_folder
 from tests.support.own_server import OwnServer, started
 
+pytestmark = pytest.mark.direct("has a server of its own")
+
 
 @pytest.fixture(scope="module")
 def server() -> Generator[OwnServer]:

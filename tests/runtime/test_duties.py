@@ -13,6 +13,7 @@ from asyncjobs.runtime.duties import Advisory, ByLease, Duty, Everyone, Share, S
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.store.database import Connection, Database
+from asyncjobs.store.leases import Heard, Said
 from asyncjobs.telemetry.events import DutyPassed, Events, LeaseAcquired, LeaseEnded, ServicePassFailed
 from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import Stopwatch, eventually
@@ -255,6 +256,29 @@ def test_who_is_next_asks_for_free_leases_as_often_as_the_poll_and_others_do_not
     leader.rank = 0
     leader._leases.acquired([("report", 5)], sent_at=0.0)
     assert leader.pause_seconds(0.0) == TIMES.renew_seconds, "who holds all asks for nothing"
+
+
+def test_who_is_alone_hears_it_from_its_beats_and_the_rescue_is_told_when_that_changes() -> None:
+    now, told = 100.0, list[list[str]]()
+    leader = Leader(["report"], TIMES, events=Events(), fresh_seconds=5.0, clock=lambda: now)
+    leader.on_change = lambda duties: told.append([*duties])
+    assert not leader.is_alone(), "nothing was heard yet"
+
+    def hear(runners: int) -> None:
+        heard = Heard(beat=1, runners=runners, rank=0, renewed=[], lost=[], acquired=[], others=[])
+        leader.hear(Said(), heard, sent_at=now, answered_at=now, call=lambda callback, *args: callback(*args))
+
+    hear(1)
+    assert leader.is_alone()
+    assert told == []
+    hear(2)
+    assert not leader.is_alone()
+    hear(3)
+    assert told == [["rescue"]]
+    hear(1)
+    assert told == [["rescue"]] * 2
+    now = 105.0
+    assert not leader.is_alone(), "that was long ago"
 
 
 async def test_holder_hands_over_when_its_time_is_up(leading: Side, database: Database, connection: Connection) -> None:

@@ -165,6 +165,37 @@ async def test_nothing_to_do_is_one_statement(make: Make, connection: Connection
     assert names == ["look_at_runners", "look_at_runners"]
 
 
+async def test_runner_that_is_alone_looks_at_every_third_pass(make: Make, connection: Connection) -> None:
+    await insert_runner(connection, id=1)
+    setup = make(is_alone=lambda: True)
+    async with fetches(setup) as names:
+        await setup.observe(30)
+    assert names == ["look_at_runners"] * 2
+
+
+async def test_runner_that_is_not_alone_any_more_looks_at_once(make: Make, connection: Connection) -> None:
+    alone = True
+    await insert_runner(connection, id=1)
+    setup = make(is_alone=lambda: alone)
+    await setup.look()
+    async with fetches(setup) as names:
+        alone = False
+        await setup.look()
+        alone = True  # and looks once more, for what the other may have left
+        await setup.look()
+        await setup.look()
+    assert names == ["look_at_runners"] * 2
+
+
+async def test_runner_that_is_alone_looks_again_at_once_while_there_was_something(make: Make, connection: Connection) -> None:
+    await insert_runner(connection, id=1)
+    await insert_job(connection, status="processing", runner_id=9)
+    setup = make(is_alone=lambda: True)
+    async with fetches(setup) as names:
+        await setup.observe(15)
+    assert names == ["look_at_runners", "rescue", "look_at_runners"]
+
+
 async def test_jobs_are_taken_back_in_a_statement_after_the_one_that_buries(make: Make, connection: Connection) -> None:
     await insert_runner(connection, id=9)
     setup = make()

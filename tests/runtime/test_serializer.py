@@ -296,7 +296,7 @@ async def test_backend_that_is_lost_before_its_commit_leaves_the_key_as_it_was(w
     before = [await world.line("k"), await world.line("stalled")]
     await world.a.begin()
     await CRASHES[during](world)
-    await world.admin.execute("SELECT pg_terminate_backend($1)", await world.a.pid())
+    await world.lose(world.a)
     world.a.link.abort()
     assert [await world.line("k"), await world.line("stalled")] == before
     await world.b.enqueue("stalled")
@@ -308,7 +308,7 @@ async def test_backend_that_is_lost_in_an_ack_leaves_its_job_to_the_rescue(world
     head = await world.a.claim_one()
     await world.a.begin()
     await world.a.ack(head)
-    await world.admin.execute("SELECT pg_terminate_backend($1)", await world.a.pid())
+    await world.lose(world.a)
     world.a.link.abort()
     assert await world.line() == [(head.id, "processing"), (second, "waiting")]
     await world.a.ack(head)
@@ -322,7 +322,7 @@ async def test_backend_that_is_lost_while_its_commit_waits_for_a_key_leaves_no_r
     await world.a.enqueue_here()
     commit = asyncio.get_running_loop().create_task(world.a.commit())
     await world.waits_for_lock(world.a)
-    await world.admin.execute("SELECT pg_terminate_backend($1)", await world.a.pid())
+    await world.lose(world.a)
     with pytest.raises((asyncpg.PostgresError, ConnectionError)):
         await commit
     world.a.link.abort()

@@ -507,13 +507,13 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 08bb2741a77111ff
 
-CREATE FUNCTION asyncjobs.count_depths(_most integer)
-    RETURNS void
+CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
+    RETURNS boolean
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fe31314aaa95a445
+-- body: ecd0a962b92e68e1
 
 CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _definitions text[], OUT registered boolean, OUT added text[], OUT changed text[], OUT enabled text[], OUT removed text[], OUT differing text[])
     RETURNS record
@@ -708,11 +708,11 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: dd61fde6f9d0072f
 
-CREATE FUNCTION asyncjobs.fold_metrics(_minutes interval, _hours interval, _quarters interval, _days interval, OUT folded integer, OUT deleted integer, OUT more boolean)
+CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c44a5db84afeb633
+-- body: 94ee50c25d7b6bdb
 
 CREATE FUNCTION asyncjobs.fold_oldest(_from interval, _to interval, _before timestamp with time zone)
     RETURNS integer

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from asyncjobs.errors import LeaseLost
 from asyncjobs.store import overview
 from asyncjobs.store.database import Connection, Database, Link
+from asyncjobs.store.leases import Fence
 from asyncjobs.testing import MovableClock
 from tests.support.claims import Claims
-from tests.support.factories import insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
 from tests.support.plans import Plans
 
 MANY = 5
@@ -53,6 +55,16 @@ async def test_few_are_counted_when_somebody_looks(link: Link, connection: Conne
     assert found == overview.Depths(await overview.counts(link), None)
     assert [(one.status, one.count, one.served) for one in found.counts if one.queue == "mail"] == [("pending", 2, True)]
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.job_depths") == 0
+
+
+async def test_nothing_is_counted_when_the_term_is_over(link: Link, connection: Connection) -> None:
+    await put(connection, MANY + 1)
+    await insert(connection, "background_job_leases", job_name="rollup", held_by_worker_id="1", token=5)
+    with pytest.raises(LeaseLost):
+        await overview.count_depths(link, fence=Fence("rollup", 1, 4))
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.job_depths") == 0
+    await overview.count_depths(link, fence=Fence("rollup", 1, 5))
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.job_depths") == 1
 
 
 async def test_many_are_as_the_roll_up_counted_them_and_the_rest_as_it_is(link: Link, connection: Connection) -> None:

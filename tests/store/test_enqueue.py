@@ -10,7 +10,8 @@ import pytest
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database, Link
-from tests.support.eventually import eventually, patience
+from tests.support.backends import waits_for_lock
+from tests.support.eventually import patience
 from tests.support.factories import a_row, insert, insert_job, insert_serialized
 
 
@@ -78,7 +79,6 @@ async def test_made_again_it_does_not_start_over_a_job_that_has_run(
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0, "its key was taken for ever"
 
 
-@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_made_again_it_looks_once_more_after_it_waited_for_the_key(
     link: Link, connection: Connection, database: Database
 ) -> None:
@@ -87,7 +87,7 @@ async def test_made_again_it_looks_once_more_after_it_waited_for_the_key(
     async with connection.transaction():
         await connection.execute("SELECT asyncjobs.lock_keys('{k}')")
         again = asyncio.create_task(write(link, rows, again=True))
-        await blocked(link, connection)
+        await waits_for_lock(link, connection)
         other = await database.connect("first")
         await insert_job(other, id=1000, enqueue_token=-1000, serialization_key="k", status="completed")
         await other.close()
@@ -129,7 +129,6 @@ async def test_ids_that_are_taken_at_the_first_try_make_the_call_fail_as_one_to_
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0
 
 
-@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_made_again_while_the_first_is_about_to_commit_it_counts_the_firsts_rows_as_its_own(
     link: Link, connection: Connection, database: Database
 ) -> None:
@@ -139,14 +138,13 @@ async def test_made_again_while_the_first_is_about_to_commit_it_counts_the_first
     async with slow.transaction():
         await write(other, rows)
         again = asyncio.create_task(write(link, rows, again=True))
-        await blocked(link, connection)
+        await waits_for_lock(link, connection)
     answer = await again
     assert [one.created for one in answer.enqueued] == [True, True, True]
     assert [one.id for one in answer.enqueued] == [1000, 1001, 1002]
     await other.close()
 
 
-@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_made_again_while_the_first_rolls_back_it_writes_the_rows(
     link: Link, connection: Connection, database: Database
 ) -> None:
@@ -157,7 +155,7 @@ async def test_made_again_while_the_first_rolls_back_it_writes_the_rows(
     await transaction.start()
     await write(other, rows)
     again = asyncio.create_task(write(link, rows, again=True))
-    await blocked(link, connection)
+    await waits_for_lock(link, connection)
     await transaction.rollback()
     answer = await again
     assert [one.created for one in answer.enqueued] == [True, True, True]
@@ -165,20 +163,12 @@ async def test_made_again_while_the_first_rolls_back_it_writes_the_rows(
     await other.close()
 
 
-async def blocked(link: Link, connection: Connection) -> None:
-    """Return when the link's statement waits for somebody else's lock."""
-    pid = (await link.connection()).get_server_pid()
-    question = "SELECT cardinality(pg_blocking_pids($1)) > 0"
-    await eventually(lambda: connection.fetchval(question, pid), description="the statement waits for a lock")
-
-
-@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_the_dedup_row_comes_before_the_lock_of_the_key(link: Link, connection: Connection, database: Database) -> None:
     """A call that waits for a dedup key holds no key's lock, so a stranger's transaction delays no other job of that key."""
     async with connection.transaction():
         await insert(connection, "dedup_keys", type="email", dedup_key="held", job_id=1)
         held = asyncio.create_task(write(link, [a_row(dedup_key="held", serialization_key="k")]))
-        await blocked(link, connection)
+        await waits_for_lock(link, connection)
         other = database.link("other")
         async with patience(1):
             answer = await write(other, [a_row(serialization_key="k")], first_id=2000)

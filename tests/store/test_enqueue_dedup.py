@@ -16,6 +16,7 @@ from asyncjobs.model.outcome import Outcome, OutcomeKind
 from asyncjobs.store import callers, jobs, runners, serialized
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.testing.clock import MovableClock
+from tests.support.backends import waits_for_lock
 from tests.support.eventually import eventually, patience
 from tests.support.factories import a_row, insert, insert_job
 
@@ -303,19 +304,16 @@ async def test_dedup_for_keeps_the_key_until_then_and_a_longer_job_until_it_ends
         assert not await enqueue()
 
 
-@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_a_winner_that_commits_is_seen_by_the_waiter_and_one_that_rolls_back_leaves_the_key(
     link: Link, connection: Connection, database: Database
 ) -> None:
-    pid = (await link.connection()).get_server_pid()
-    blocked = "SELECT cardinality(pg_blocking_pids($1)) > 0"
     for commits in (True, False):
         row = a_row(dedup_key=f"d{commits}")
         transaction = connection.transaction()
         await transaction.start()
         winner = (await callers.enqueue(connection, database, [row], [1])).enqueued[0]
         waiter = asyncio.create_task(write(link, [row]))
-        await eventually(lambda: connection.fetchval(blocked, pid), description="the waiter waits")
+        await waits_for_lock(link, connection)
         await (transaction.commit() if commits else transaction.rollback())
         (enqueued,) = (await waiter).enqueued
         assert enqueued.created is not commits

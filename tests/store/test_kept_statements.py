@@ -2,6 +2,8 @@
 
 from itertools import count
 
+import pytest
+
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database, Link, in_schema
 from tests.support.factories import a_row
@@ -16,6 +18,7 @@ async def enqueue(link: Link) -> None:
     await jobs.enqueue(link, [a_row()], [next(_ids)], [1])
 
 
+@pytest.mark.direct("counts the prepared statements of its own session")
 async def test_it_is_prepared_once(database: Database) -> None:
     link = database.link("kept")
     for _ in range(3):

@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
+from asyncjobs.errors import LeaseLost
 from asyncjobs.model.histogram import bucket
 from asyncjobs.store import metrics, series
 from asyncjobs.store.database import Connection, Database, Link
+from asyncjobs.store.leases import Fence
 from asyncjobs.store.metrics import Tally, TypeMetrics
 from asyncjobs.testing import MovableClock
-from tests.support.factories import insert_job, insert_serialized
+from tests.support.factories import insert, insert_job, insert_serialized
 
 DAY = 86_400.0
+KEPT = {"minutes": 7200.0, "hours": DAY, "quarters": 7 * DAY, "days": 90 * DAY}
 
 
 @pytest.fixture
@@ -44,9 +47,7 @@ def tally(*run_seconds: float, queued: float = 0.5) -> Tally:
 async def fold(link: Link, **kept: float) -> int:
     rows, more = 0, True
     while more:
-        folded, more = await metrics.fold(
-            link, **({"minutes": 7200.0, "hours": DAY, "quarters": 7 * DAY, "days": 90 * DAY} | kept)
-        )
+        folded, more = await metrics.fold(link, fence=None, **(KEPT | kept))
         rows += folded
     return rows
 
@@ -109,6 +110,16 @@ async def test_minutes_become_hours_then_quarters_of_a_day_then_days_and_nothing
     await clock.advance(timedelta(days=91))
     assert await fold(link) == 2
     assert await rows(connection) == []
+
+
+async def test_nothing_is_folded_when_the_term_is_over(link: Link, connection: Connection, clock: MovableClock) -> None:
+    await metrics.record(link, {("email", "completed"): tally(1.0)})
+    await clock.advance(timedelta(hours=4))
+    await insert(connection, "background_job_leases", job_name="rollup", held_by_worker_id="1", token=5)
+    with pytest.raises(LeaseLost):
+        await metrics.fold(link, fence=Fence("rollup", 1, 4), **KEPT)
+    assert [row["span"] for row in await rows(connection)] == [timedelta(minutes=1)]
+    assert await metrics.fold(link, fence=Fence("rollup", 1, 5), **KEPT) == (1, True)
 
 
 async def test_a_row_that_is_late_joins_the_span_that_was_folded(link: Link, connection: Connection, clock: MovableClock) -> None:

@@ -9,7 +9,6 @@ from tests.support.peers import Call, peers
 from tests.support.scenarios import SCENARIOS
 
 
-@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 @pytest.mark.parametrize("call", get_args(Call))
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_after_this_interleaving_nothing_is_stuck_and_all_run_in_order(

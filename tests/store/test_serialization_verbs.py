@@ -282,14 +282,13 @@ async def test_paused_key_runs_nothing_whatever_its_running_head_ends_in(world: 
     assert (await world.drain())[-1] == second
 
 
-@pytest.mark.direct("asks the server whose backend waits for a lock: behind a pooler no connection knows its own")
 async def test_pause_waits_for_an_ack_that_is_dispatching_the_next_head(world: Peers) -> None:
     """Else it would not see that head, which would be claimed although the key is paused."""
     second = await world.a.enqueue(times=2)
     job = await world.a.claim_one()
     await world.a.begin()
     await world.a.ack(job)
-    await (await world.b.link.connection()).execute("SET lock_timeout = '5s'")
+    await world.admin.execute("ALTER FUNCTION asyncjobs.hold_key(text) SET lock_timeout = '30s'")
     pause = serialized.pause_key(world.b.link, "k", None, None)
     with pytest.raises(Exception, match="moved on"):
         await _commit_while_waiting(world, pause)

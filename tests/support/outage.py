@@ -75,7 +75,7 @@ class Work:
         self.handles += await self.jobs.enqueue_many([self.held.new() for _ in range(HELD)])
         await eventually(self._held_are_running, description="held jobs run", timeout=20)
         await self.wait(self.handles[:4])
-        await eventually(lambda: self.health.is_listening, description="it listens")
+        await eventually(lambda: self.jobs.health().is_ready, description="it is ready")
         self._begun_at = time.monotonic()
 
     def _held_are_running(self) -> bool:

@@ -16,7 +16,7 @@ from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Scan
 from asyncjobs.model.outcome import Outcome, OutcomeKind
 from asyncjobs.store import callers, due, jobs
 from asyncjobs.store.database import Connection, Database, Link
-from tests.support.eventually import eventually
+from tests.support.backends import end_transaction, waits_for_lock
 from tests.support.factories import a_row, insert_runner
 
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
@@ -108,9 +108,6 @@ class Peer:
             token_base=self.runner_id, token_seq=self._sequence - limit,
         )  # fmt: skip
 
-    async def pid(self) -> int:
-        return (await self.link.connection()).get_server_pid()
-
 
 class Peers:
     """Two processes and a look from outside."""
@@ -122,13 +119,12 @@ class Peers:
         self.database = database
 
     async def waits_for_lock(self, peer: Peer) -> None:
-        """Return when the peer's backend waits for somebody's lock."""
-        pid = await peer.pid()
+        """Return when the peer's statement waits for somebody's lock."""
+        await waits_for_lock(peer.link, self.admin, timeout=LOCK_PATIENCE_SECONDS)
 
-        async def waits() -> bool:
-            return bool(await self.admin.fetchval("SELECT cardinality(pg_blocking_pids($1)) > 0", pid))
-
-        await eventually(waits, description=f"backend {pid} waits for a lock", timeout=LOCK_PATIENCE_SECONDS)
+    async def lose(self, peer: Peer) -> None:
+        """End the backend that the peer has a transaction open in."""
+        await end_transaction(peer.link, self.admin)
 
     async def wait_for_keys(self, interval: str) -> None:
         """How long an end waits for the lock of its key before it leaves the next head to a serializer."""

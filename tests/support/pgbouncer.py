@@ -22,8 +22,9 @@ _CONFIGURATION = """
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {listen}
-auth_type = plain
+auth_type = scram-sha-256
 auth_file = {users}
+auth_user = {user}
 pool_mode = {mode}
 default_pool_size = 20
 max_client_conn = 500
@@ -67,7 +68,14 @@ def configure(folder: Path, dsn: str, listen: int, mode: str = "transaction") ->
     users = folder / "users.txt"
     users.write_text(f'"{server.username}" "{server.password or ""}"\n')
     configuration = folder / "pgbouncer.ini"
-    values = {"host": server.hostname, "port": server.port, "listen": listen, "users": users, "mode": mode}
+    values = {
+        "host": server.hostname,
+        "port": server.port,
+        "listen": listen,
+        "users": users,
+        "user": server.username,
+        "mode": mode,
+    }
     configuration.write_text(_CONFIGURATION.format(**values))
     return configuration
 

@@ -2,12 +2,14 @@
 
 Everything asyncjobs opens to the tests' server goes through the pooler, with the settings that README gives to its users, in the
 tests' process and in the programs they start. The tests' own connections, and the templates of their databases, stay direct.
-`poll`: runners of `notify="auto"` poll. `around`: apps without a listen_dsn get the server's own.
+`poll`: runners of `notify="auto"` poll, each second at least. `around`: apps without a listen_dsn get the server's own.
 """
 
+import asyncio
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import asyncpg
+import msgspec
 import pytest
 
 from asyncjobs import app, testing
@@ -29,7 +33,17 @@ from tests.support.pgbouncer import answers, command, configure, free_port, thro
 
 #: No statement lives longer than its transaction, and no start-up parameter is passed on.
 TRANSACTION_POOLING: Final[Mapping[str, Any]] = {"statement_cache_size": 0, "server_settings": {}}
+_PATIENCE_SECONDS: Final = 2.0  # as of an audit without a pooler
 _NAME: Final = "ASYNCJOBS_TEST_POOLER"  # how, the server's address and the pooler's, for programs that tests start
+
+
+def _unique_id(self: Any, prefix: str) -> str:
+    assert prefix != "stmt", "a statement was given a name, and the next call may be on another of the server's connections"
+    return str(super(_NAMELESS, self)._get_unique_id(prefix))
+
+
+#: A connection that refuses to name a statement.
+_NAMELESS: Final[Any] = type("Nameless", (asyncpg.Connection,), {"_get_unique_id": _unique_id})
 
 _direct: ContextVar[bool] = ContextVar("direct", default=False)
 
@@ -64,13 +78,18 @@ def _install(value: str, put: Callable[[Any, str, Any], None]) -> None:
     original, proxy = Database.__init__, testing.Proxy.__init__
 
     def init(self: Database, dsn: str, *, connect_kwargs: Mapping[str, Any] | None = None, **more: Any) -> None:
+        way = dsn
         if not _direct.get():
-            dsn = dsn.replace(f"@{server}/", f"@{pooler}/")
-            connect_kwargs = {**TRANSACTION_POOLING, **(connect_kwargs or {})}
-        original(self, dsn, connect_kwargs=connect_kwargs, **more)
+            way = dsn.replace(f"@{server}/", f"@{pooler}/")
+            connect_kwargs = {"connection_class": _NAMELESS, **TRANSACTION_POOLING, **(connect_kwargs or {})}
+        original(self, way, connect_kwargs=connect_kwargs, **more)
+        self.dsn = dsn  # what a test connects to by itself
 
     def settings(given: dict[str, Any]) -> Settings:
-        return make_settings({**given, **({"notify": "poll"} if given.get("notify") == "auto" else {})})
+        made = make_settings(given)
+        if made.notify != "auto":
+            return made
+        return msgspec.structs.replace(made, notify="poll", poll_interval=min(made.poll_interval or 1.0, 1.0))
 
     put(Database, "__init__", init)
     put(testing.Databases, "_template", _directly(testing.Databases._template))
@@ -104,8 +123,13 @@ def _listening_around(self: Lifecycle, database: Database) -> Database:
 
 async def _of_pooled_server(self: testing.Auditor, link: Link) -> list[Violation]:
     """The pooler keeps connections for whoever comes next: they are idle, and no transaction is open in them."""
-    found = [row["state"] for row in await link.fetch("audit_connections")]
-    return [Violation("P13", None, f"left behind in the pooler: {state}") for state in found if state != "idle"]
+    ends = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        late = time.monotonic() >= ends
+        found = [row["state"] for row in await link.fetch("audit_connections") if row["state"] != "idle"]
+        if late or not found:
+            return [Violation("P13", None, f"left behind in the pooler: {state}") for state in found]
+        await asyncio.sleep(0.02)
 
 
 def _address(dsn: str) -> str:

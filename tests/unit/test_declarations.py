@@ -303,6 +303,7 @@ def test_a_name_that_is_an_alias_elsewhere_says_of_what() -> None:
         typed(router, "c", "b")
 
 
+@pytest.mark.direct("compares settings with those that nobody has touched", only="poll")
 def test_limits_are_those_of_the_apps_that_include_the_type_now() -> None:
     router = JobRouter()
     assert router.limits() == AsyncJobs().settings

@@ -123,6 +123,7 @@ def test_what_fails_by_itself_is_an_unavailable_database(error: type[Exception])
     assert str(error("a message")) == "a message"
 
 
+@pytest.mark.direct("imports asyncjobs anew, and there programs have imported it at their start")
 def test_system_without_flock_is_told_so() -> None:
     program = """
 import sys

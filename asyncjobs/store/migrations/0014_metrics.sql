@@ -60,16 +60,22 @@ BEGIN
 END $$;
 
 -- Make one row of the rows of an hour's minutes, of a quarter of a day's hours, and of a day's quarters, the oldest first: one of each a
--- call. Rows that runners may still add to are never old enough.
+-- call. Rows that runners may still add to are never old enough. `_token` null: without a lease; else nothing is done when that term is over.
 CREATE FUNCTION asyncjobs.fold_metrics(
+    _duty text, _holder text, _token bigint,
     _minutes interval, _hours interval, _quarters interval, _days interval,  -- how long rows of each kind are kept
-    OUT folded integer,   -- rows that went into others
+    OUT held boolean, OUT folded integer,   -- rows that went into others
     OUT deleted integer,
     OUT more boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
 BEGIN
+    held := _token IS NULL OR asyncjobs.hold_lease(_duty, _holder, _token, '4 seconds');
+    folded := 0; deleted := 0; more := false;
+    IF NOT held THEN
+        RETURN;
+    END IF;
     folded := asyncjobs.fold_oldest('1 minute', '1 hour', _now - _minutes)
         + asyncjobs.fold_oldest('1 hour', '6 hours', _now - _hours)
         + asyncjobs.fold_oldest('6 hours', '1 day', _now - _quarters);
@@ -141,22 +147,25 @@ CREATE TABLE asyncjobs.job_depths (
 );
 
 -- Count the kinds of which there are more than `_most`. Less often when it takes long: at most a twentieth of the time is spent on it.
-CREATE FUNCTION asyncjobs.count_depths(_most integer) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
     _began timestamptz := clock_timestamp();
     _many text[];
 BEGIN
+    IF _token IS NOT NULL AND NOT asyncjobs.hold_lease(_duty, _holder, _token, '4 seconds') THEN
+        RETURN false;
+    END IF;
     IF EXISTS (SELECT FROM asyncjobs.job_depths AS d WHERE _now BETWEEN d.counted_at AND d.counted_at + d.took * 20) THEN
-        RETURN;
+        RETURN true;
     END IF;
     _many := ARRAY(
         SELECT k.kind FROM unnest(ARRAY['pending', 'due', 'paused', 'waiting']) AS k(kind)
         WHERE EXISTS (SELECT FROM asyncjobs.live_jobs AS l WHERE l.kind = k.kind OFFSET _most));
     DELETE FROM asyncjobs.job_depths AS d WHERE d.kind <> ALL (_many);
     IF _many = '{}' THEN
-        RETURN;
+        RETURN true;
     END IF;
     INSERT INTO asyncjobs.job_depths AS d (kind, queue, type, version, status, count, oldest_at, counted_at, took)
     SELECT l.kind, l.queue, l.type, l.version, l.status, count(1), min(l.since), _now, clock_timestamp() - _began
@@ -164,6 +173,7 @@ BEGIN
     ON CONFLICT (kind, queue, type, version, status) DO UPDATE SET
         count = excluded.count, oldest_at = excluded.oldest_at, counted_at = excluded.counted_at, took = excluded.took;
     DELETE FROM asyncjobs.job_depths AS d WHERE d.counted_at <> _now;
+    RETURN true;
 END $$;
 
 -- What is not finished, by queue, type and status, for those who look often: of each kind at most `_most` jobs are counted. Kinds of which
