@@ -16,7 +16,8 @@ a commit, when it was last measured). Of the server, in thousands of instruction
 the mean of 250 calls:
 
     127  indexes opened, described and closed: 13 of `jobs` in each of two statements, 7 of `serialized_jobs`
-    161  conditions of the 29 partial ones among them: made ready 122, looked at 39
+    161  conditions of the 29 partial ones among them: made ready 122, looked at 39. Without `jobs_check`, whose is
+         the longest, a call takes 77 less
      69  entries written to 7 of them
     219  the two statements begun and ended, without indexes; some 60 of it describe the columns of each step
      18  their plans found
