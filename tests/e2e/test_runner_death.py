@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,14 +125,14 @@ async def test_handler_that_blocks_the_loop_is_not_run_a_second_time(app: Any, d
     assert any(line.startswith("stalled in") and str(handle.id) in line for line in said), said
 
 
-async def test_loop_that_is_blocked_beyond_the_limit_loses_its_jobs_to_others(app: Any, dsn: str) -> None:
+async def test_loop_that_is_blocked_beyond_the_limit_loses_its_jobs_to_others(app: Any, dsn: str, tmp_path: Path) -> None:
     async with a_worker(dsn, STALL_LIMIT="1") as blocked:
         await blocked.line("registered")
-        handle = await worker.block.enqueue(seconds=6.0)
+        handle = await worker.block_until.enqueue(there=str(tmp_path / "enough"))
         await blocked.line(f"started job {handle.id} attempt 1")
         async with a_worker(dsn) as other:
-            await other.line("registered")
-            await other.line(f"started job {handle.id} attempt 2", timeout=1.0 + RESCUED_SECONDS)
+            await other.line(f"started job {handle.id} attempt 2")
+            (tmp_path / "enough").touch()
             await blocked.line("lost itself: the event loop has not turned")
             job = await ended(app, handle.id)
             assert (job.status, job.attempts, job.result) == ("completed", 2, other.pid)

@@ -82,7 +82,7 @@ def places() -> Places:
 def an_app(dsn: str, places: Places) -> Any:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(places.spans))
-    app = AsyncJobs(dsn, poll_interval=0.2, max_result_bytes=1000, max_payload_bytes=2000, connect_timeout=1.0)
+    app = AsyncJobs(dsn, poll_interval=0.2, max_result_bytes=1000, max_payload_bytes=2000)
     prometheus.setup(app, registry=places.registry)
     opentelemetry.setup(app, tracer_provider=provider)
     log_events(app.events, level="debug")
@@ -150,8 +150,10 @@ async def test_words_of_payloads_results_and_passwords_stay_where_they_belong(
                 places.look(look.__name__, repr(await look()))
             proxy.refuse("enqueue plain")
             proxy.reset("enqueue plain")
-            with pytest.raises((DatabaseUnavailable, OSError, TimeoutError, asyncpg.PostgresError)) as away:
-                await jobs.login.enqueue(PAYLOAD)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("asyncjobs.runtime.sender.backoff_seconds", lambda *_: 60.0)  # longer than it tries: it gives up
+                with pytest.raises((DatabaseUnavailable, OSError, TimeoutError, asyncpg.PostgresError)) as away:
+                    await jobs.login.enqueue(PAYLOAD)
             places.look_at_error(away.value)
             proxy.heal()
     places.look("the log", places.log.getvalue())

@@ -60,6 +60,14 @@ async def block(ctx: JobContext, seconds: float) -> int:
     return os.getpid()
 
 
+@jobs.job("block_until")
+async def block_until(ctx: JobContext, there: str) -> int:
+    """Let nobody run until this file is there. Later attempts are quick."""
+    while ctx.attempt == 1 and not os.path.exists(there):  # noqa: ASYNC240, PTH110 - that is what it is for
+        time.sleep(0.05)  # noqa: ASYNC251
+    return os.getpid()
+
+
 @jobs.job("die", max_attempts=3)
 async def die() -> None:
     """Take the process along."""

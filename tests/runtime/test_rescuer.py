@@ -12,7 +12,7 @@ from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, JobsRescued, RunnerDied, ServicePassFailed
 from asyncjobs.testing import MovableClock, Proxy, Recorder
-from tests.support.eventually import Stopwatch, eventually, patience
+from tests.support.eventually import eventually, patience
 from tests.support.factories import insert_job, insert_runner
 from tests.support.services import Woken, running
 
@@ -269,17 +269,15 @@ async def test_of_two_rescuers_one_buries_and_both_stay_calm(make: Make, connect
     assert sorted(id for event in recorder.of(JobsRescued) for id in event.job_ids) == job_ids
 
 
-async def test_real_clock_finds_a_dead_runner_in_time(database: Database, connection: Connection, recorder: Recorder) -> None:
+async def test_real_clock_finds_a_dead_runner(database: Database, connection: Connection, recorder: Recorder) -> None:
     await insert_runner(connection, id=9)
     job_id = await insert_job(connection, status="processing", runner_id=9)
     link = database.link("duties")
     rescuer = Rescuer(link, Wakes(lambda _: None), events=Events(), interval_seconds=0.05, runner_timeout_seconds=0.4)
     async with running(rescuer):
-        watch = Stopwatch()
         died = await recorder.wait_for(RunnerDied)
         await recorder.wait_for(JobsRescued)
     assert died.unchanged_seconds >= 0.4
-    assert watch.stop() < 1.0
     assert await status(connection, job_id) == "pending"
     assert not recorder.of(ServicePassFailed)
     await link.close()

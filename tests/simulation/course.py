@@ -96,7 +96,11 @@ def _calm_in_its_way(random: Random, course: Course) -> Course:
         # So few jobs that nobody is woken by the next one's notification.
         return msgspec.structs.replace(course, ways=ways, fragile=("notifier",), jobs=8, seconds=24.0)
     if how == "late":
-        return msgspec.structs.replace(course, ways=ways, late_answers=("finish", "duties"), gate_odds=0.0)
+        # Mostly one runner, and few jobs: what it overlooks is not found by another, or at the next job.
+        return msgspec.structs.replace(
+            course, ways=ways, late_answers=("finish", "duties"), gate_odds=0.0, jobs=12, seconds=24.0,
+            runners=random.choice([1, 1, 2]),
+        )  # fmt: skip
     if how == "race":
         return msgspec.structs.replace(
             course, ways=("keyed", "keyed", "many", "here", "joined"), keys="a", jobs=40, clients=2, gate_odds=0.6,

@@ -538,6 +538,7 @@ CREATE FUNCTION asyncjobs.depths(_most integer)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET jit TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: aabebdfea3a868b7

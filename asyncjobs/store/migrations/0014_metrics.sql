@@ -178,11 +178,13 @@ END $$;
 
 -- What is not finished, by queue, type and status, for those who look often: of each kind at most `_most` jobs are counted. Kinds of which
 -- there are more come from the roll-up, with `counted_at`; one that is not in it, or was not renewed when it should have been, is partial.
--- (Left to itself the planner reads the table from its beginning, past all that is finished, to find so many.)
+-- (Left to itself the planner reads the table from its beginning, past all that is finished, to find so many; PostgreSQL 14 gathers
+-- the whole index into a bitmap first.)
 CREATE FUNCTION asyncjobs.depths(_most integer)
 RETURNS TABLE (queue text, type text, status text, count bigint, oldest_at timestamptz, unserved bigint, counted_at timestamptz,
     is_partial boolean)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
