@@ -47,8 +47,8 @@ test-matrix: $(DEV)  ## run the tests on each PostgreSQL of POSTGRES="14 16 18",
 test-pgbouncer: $(DEV)  ## run the tests behind a PgBouncer that pools by transaction: polling, then listening around it
 	@$(RUN) -m tests.support.debian
 	@for how in poll around; do \
-	    echo "== $$how"; \
-	    $(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile --pooler $$how $(ARGS) || exit 1; \
+	    echo "== $$how, at most 40 minutes"; \
+	    timeout --signal INT --kill-after 60 2400 env $(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile --pooler $$how $(ARGS) || exit 1; \
 	done
 
 .PHONY: lint

@@ -26,14 +26,14 @@ async def found(dsn: str, **settings: Any) -> dict[str, Symptom]:
     return {one.what: one for one in symptoms if one.what not in OF_THE_MACHINE}
 
 
-@pytest.mark.direct("a doctor who finds no pooler", only="poll")
+@pytest.mark.direct("a doctor who finds no pooler")
 async def test_a_new_schema_is_healthy_open_or_closed(dsn: str) -> None:
     assert await found(dsn) == {}
     async with AsyncJobs(dsn) as jobs:
         assert {one.what for one in await jobs.admin.doctor()} <= OF_THE_MACHINE
 
 
-@pytest.mark.direct("a doctor who finds no pooler", only="poll")
+@pytest.mark.direct("a doctor who finds no pooler")
 async def test_an_outdated_schema_is_diagnosed_by_its_numbers(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     every = migrate.known()
     with monkeypatch.context() as older:
@@ -57,7 +57,7 @@ async def test_a_schema_that_is_missing_or_too_new_is_diagnosed(
     assert (newer.severity, "9999_future.sql" in newer.evidence) == ("critical", True)
 
 
-@pytest.mark.direct("a doctor who finds no pooler", only="poll")
+@pytest.mark.direct("a doctor who finds no pooler")
 async def test_what_needs_no_tables_is_seen_on_an_outdated_schema(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctoring, "LONG_TRANSACTION", -1.0)
     other = await asyncpg.connect(empty_dsn)
@@ -110,7 +110,7 @@ async def test_a_long_transaction_is_told_with_pid_age_and_query_start(
     assert "a transaction is open for long" not in await found(dsn)
 
 
-@pytest.mark.direct("a doctor who finds no pooler", only="poll")
+@pytest.mark.direct("a doctor who finds no pooler")
 async def test_duties_that_nobody_does_and_that_hang_are_told(dsn: str, connection: Connection) -> None:
     now = await connection.fetchval("SELECT now()")
     await insert(connection, "background_job_leases", job_name="rescue", held_by_worker_id="none")
@@ -150,7 +150,7 @@ async def has_failed(jobs: AsyncJobs, key: str) -> bool:
     return (await jobs.admin.key(key)).head_status == "failed"
 
 
-@pytest.mark.direct("a doctor who finds no pooler", only="poll")
+@pytest.mark.direct("a doctor who finds no pooler")
 async def test_keys_that_wait_for_a_retry_or_for_an_operator_are_told_when_that_is_long(dsn: str, database: Database) -> None:
     jobs = AsyncJobs(dsn)
 

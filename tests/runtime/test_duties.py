@@ -93,7 +93,14 @@ def _ignore(_: int) -> None:
 Make = Callable[..., Side]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[
+        pytest.param(kind, marks=pytest.mark.direct("its lock is its session's, and asyncjobs asks for none through a pooler"))
+        if kind == "advisory"
+        else kind
+        for kind in KINDS
+    ]
+)
 def kind(request: pytest.FixtureRequest) -> Kind:
     kind: Kind = request.param
     return kind
