@@ -200,9 +200,8 @@ MUTANTS: tuple[Mutant, ...] = (
 #: Each of these is noticed by one of the first 200 seeds. The other fourteen are not, by any of those whose worlds could show it;
 #: tests of the rules themselves notice them (acks that name no token: test_finish, claims of who is gone: test_claim, giving
 #: back: test_acker_lost_answers, busy keys and looking again: test_serialization_races, ticks: test_schedules, taken leases:
-#: test_leases, trust: test_lease, late beats and those who left: test_rescuer, second looks:
-#: test_second_look, sweep: test_serializer, wake-ups: test_service). For attempts that go on without a
-#: confirmed beat no such test is known.
+#: test_leases, trust: test_lease, late beats and those who left: test_rescuer, second looks: test_second_look, sweep:
+#: test_serializer, wake-ups: test_service, attempts without a confirmed beat: test_runner_lost).
 NOTICED: Final = (
     "acks are not fenced", "the attempt is not counted at the claim", "a lease is renewed by name",
     "the last of a key's line is dispatched", "a snooze is an attempt", "a rescue leaves the token", "keys are not locked",

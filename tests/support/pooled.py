@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import msgspec
-import pytest
 
 from asyncjobs import app, testing
 from asyncjobs.app_settings import make_settings
@@ -29,7 +28,6 @@ from asyncjobs.embedded.locks import wait_for
 from asyncjobs.lifecycle import Lifecycle
 from asyncjobs.store.database import Database, Link
 from asyncjobs.testing.attempts import Violation
-from tests.support.pgbouncer import answers, command, configure, free_port, through
 
 #: No statement lives longer than its transaction, and no start-up parameter is passed on.
 TRANSACTION_POOLING: Final[Mapping[str, Any]] = {"statement_cache_size": 0, "server_settings": {}}
@@ -51,6 +49,10 @@ _direct: ContextVar[bool] = ContextVar("direct", default=False)
 @contextmanager
 def pooled(dsn: str, how: str) -> Generator[None]:
     """For as long as the block whatever asyncjobs opens to this server goes through a pooler."""
+    import pytest  # here: programs that tests start need neither, and a server that starts workers gives each only so much time
+
+    from tests.support.pgbouncer import answers, command, configure, free_port, through
+
     with tempfile.TemporaryDirectory(prefix="asyncjobs-pooled-") as folder, pytest.MonkeyPatch.context() as patch:
         listen = free_port()
         process = subprocess.Popen(command(configure(Path(folder), dsn, listen)), stderr=subprocess.DEVNULL)
