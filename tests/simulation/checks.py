@@ -22,7 +22,7 @@ def violations(server: Server, recorder: Recorder, told: Told, passes: list[Pass
     """Everything that is wrong, in words."""
     return [
         *_tables(server), *_events(server, recorder, told), *_lost(server, told), *_twice(server), *_passes(passes),
-        *_beside(recorder, home), *_fenced(recorder), *moves(server, told),
+        *_beside(recorder, home), *_fenced(recorder, told), *moves(server, told),
         *_halted(server, told),
     ]  # fmt: skip
 
@@ -58,10 +58,10 @@ def _beside(recorder: Recorder, home: Mapping[int, Process]) -> list[str]:
     return found
 
 
-def _fenced(recorder: Recorder) -> list[str]:
+def _fenced(recorder: Recorder, told: Told) -> list[str]:
     """Ends of jobs that were accepted although the job had been started again before: the claim had been taken away.
 
-    What was started afterwards says nothing: an operator may retry what has ended, and attempts count from one again.
+    What an operator may have started over says nothing: its end may be carried out, its answer late, and it has run again before.
     """
     found: list[str] = []
     latest: dict[int, AttemptStarted] = {}
@@ -70,7 +70,7 @@ def _fenced(recorder: Recorder) -> list[str]:
             latest[event.job_id] = event
         elif isinstance(event, OutcomeWritten) and event.status in FINAL:
             is_last = event.job_id not in latest or event.token == latest[event.job_id].token
-            if not is_last:
+            if not is_last and event.job_id not in told.retried:
                 found.append(f"P2: job {event.job_id} ended as {event.status} by an attempt that was not its last")
     return found
 
@@ -149,7 +149,8 @@ def _claim(what: str, row: Mapping[str, Any]) -> list[str]:
 def _halted(server: Server, told: Told) -> list[str]:
     """Jobs that died without halting their key, although they had to: nobody had to let it go."""
     dead = server.fetch(
-        "SELECT id FROM asyncjobs.jobs WHERE type = 'halting' AND status = 'dead' AND serialization_key IS NOT NULL"
+        "SELECT id FROM asyncjobs.jobs AS j WHERE type = 'halting' AND status = 'dead' AND serialization_key IS NOT NULL "
+        "AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id AND s.halted_at IS NOT NULL)"
     )
     return [f"P3: the key of job {row[0]} went on after its death" for row in dead if row[0] not in told.released | told.retried]
 
