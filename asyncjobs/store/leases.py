@@ -134,6 +134,18 @@ async def leases(link: Link) -> list[Lease]:
     return [Lease(*row) for row in await link.fetch("list_leases")]
 
 
+async def fetch_held(link: Link, name: str, fence: Fence | None, *args: Any, timeout: float | None = None) -> Record:
+    """The row of a named statement that holds the lease itself: one round trip. LeaseLost when the term of `fence` is over.
+
+    Without a fence it is done whoever has the lease.
+    """
+    under = (None, None, None) if fence is None else fence.named
+    (row,) = await link.fetch(name, *under, *args, timeout=timeout)
+    if not row["held"]:
+        raise LeaseLost(str(under[0]))
+    return row
+
+
 async def hold(connection: Any, database: Database, fence: Fence) -> bool:
     """Hold the lease in a caller's transaction, until its end; False: the term is over."""
     (held,) = await call(connection, database.sql("hold_lease"), *fence.named, IDLE_SECONDS)

@@ -5,10 +5,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from asyncjobs.errors import LeaseLost
 from asyncjobs.model.histogram import percentile
 from asyncjobs.store.database import Link, Record
-from asyncjobs.store.leases import Fence
+from asyncjobs.store.leases import Fence, fetch_held
 
 _Histogram = dict[int, int]
 
@@ -67,10 +66,7 @@ async def fold(
 
     LeaseLost when the term of `fence` is over.
     """
-    under = (None, None, None) if fence is None else fence.named
-    (row,) = await link.fetch("fold_metrics", *under, minutes, hours, quarters, days)
-    if not row["held"]:
-        raise LeaseLost(str(under[0]))
+    row = await fetch_held(link, "fold_metrics", fence, minutes, hours, quarters, days)
     return row["folded"] + row["deleted"], row["more"]
 
 

@@ -5,12 +5,11 @@ from typing import Any, Final
 
 import msgspec
 
-from asyncjobs.errors import LeaseLost
 from asyncjobs.model.job import Job
 from asyncjobs.model.status import Status
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
-from asyncjobs.store.leases import Fence
+from asyncjobs.store.leases import Fence, fetch_held
 
 #: Of a status with more jobs than that, those who look often are told what the roll-up counted.
 MANY: Final = 10_000
@@ -176,10 +175,7 @@ async def depths(link: Link) -> Depths:
 
 async def count_depths(link: Link, *, fence: Fence | None = None, timeout: float | None = None) -> None:
     """Make the roll-up of statuses with more than 10,000 unfinished jobs. LeaseLost when the term of `fence` is over."""
-    under = (None, None, None) if fence is None else fence.named
-    (row,) = await link.fetch("count_depths", *under, MANY, timeout=timeout)
-    if not row["held"]:
-        raise LeaseLost(str(under[0]))
+    await fetch_held(link, "count_depths", fence, MANY, timeout=timeout)
 
 
 async def counts(link: Link) -> list[Count]:

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from asyncjobs.errors import LeaseLost
 from asyncjobs.store.database import Link
-from asyncjobs.store.leases import Fence
+from asyncjobs.store.leases import Fence, fetch_held
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,11 +30,8 @@ class Pruned(msgspec.Struct, frozen=True):
 
 async def prune(link: Link, keep: Keep, batch: int, fence: Fence | None = None) -> Pruned:
     """Delete at most `batch` rows of each kind (for jobs: of each type). LeaseLost when the term of `fence` is over."""
-    under = (None, None, None) if fence is None else fence.named
     times = (keep.completed, keep.cancelled, keep.letters, keep.runners, list(keep.types), list(keep.types.values()))
-    (row,) = await link.fetch("prune", *under, batch, *times)
-    if not row["held"]:
-        raise LeaseLost(str(under[0]))
+    row = await fetch_held(link, "prune", fence, batch, *times)
     return Pruned(row["jobs"], row["letters"], row["runners"], row["dedup_keys"], row["more"])
 
 
