@@ -270,11 +270,11 @@ class AsyncJobs(JobRouter):
         else:
             opened = self._here(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called")
             enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
+        itself = self._itself  # and one decoder for each type: what is made for each job, the garbage collector walks
+        decoders = {handler: handler.decode_result for handler in {new.handler for new in news}}
         handles: list[JobHandle[Any]] = []
         async for pairs in in_slices(list(zip(enqueued, news, strict=True))):
-            handles += [
-                JobHandle(one.id, self._itself, created=one.created, decode=new.handler.decode_result) for one, new in pairs
-            ]
+            handles += [JobHandle(one.id, itself, created=one.created, decode=decoders[new.handler]) for one, new in pairs]
         return handles
 
     async def get(self, job_id: int, /) -> Job | None:

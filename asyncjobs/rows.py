@@ -24,7 +24,10 @@ def fill_row(row: NewRow, handler: Handler, args: tuple[Any, ...], kwargs: Mappi
     encoded = handler.encode(args, kwargs, max_depth=settings.max_depth)
     if len(encoded.text) > settings.max_payload_bytes >> 2:  # a character has four bytes at most
         check_size(handler.name, encoded.text, settings)
-    return row.with_payload(encoded.text, row.serialization_key or handler.key_for(encoded.arguments))
+    key = row.serialization_key
+    if key is None and handler.is_serialized:
+        key = handler.key_for(encoded.arguments)
+    return row.with_payload(encoded.text, key)
 
 
 def empty_row(handler: Handler, options: Checked) -> NewRow:
