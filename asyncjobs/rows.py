@@ -81,7 +81,16 @@ def admit(row: NewRow, handler: Handler, queues: Mapping[str, Queue], settings: 
 
 def admit_all(jobs: Iterable[NewJob[Any]], queues: Mapping[str, Queue], settings: Settings) -> list[NewRow]:
     """The rows of jobs, as `admit` takes them."""
-    return [admit(job.row, job.handler, queues, settings) for job in jobs]
+    least = min(settings.max_payload_bytes >> 2, settings.max_depth)
+    if current.get() is not None:
+        least = -1
+    rows: list[NewRow] = []
+    for job in jobs:
+        row = job.row
+        if row.lane is not None or len(row.payload) > least or row.queue not in queues:  # else there is nothing to be seen to
+            row = admit(row, job.handler, queues, settings)
+        rows.append(row)
+    return rows
 
 
 def in_queue(row: NewRow, handler: Handler, queues: Mapping[str, Queue]) -> NewRow:

@@ -117,8 +117,7 @@ def _children(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple, set, frozenset)):
         yield from ((f"{path}[{index}]", child) for index, child in enumerate(value))
     else:
-        fields = ((name, getattr(value, name, None)) for name in _fields_of(value))
-        yield from ((f"{path}.{name}", child) for name, child in fields if child is not msgspec.UNSET)
+        yield from ((f"{path}.{name}", getattr(value, name, None)) for name in _fields_of(value))
 
 
 def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:

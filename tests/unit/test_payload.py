@@ -285,9 +285,8 @@ def test_a_call_is_bound_as_python_binds_it() -> None:
 def test_what_would_look_as_if_it_had_been_left_out_is_refused() -> None:
     """It is what an argument that was left out is told by, within."""
     unset: Any = msgspec.UNSET
-    with pytest.raises(InvalidPayload, match="missing field"):
-        free.new(unset)
     calls: list[Callable[[], object]] = [
+        lambda: free.new(unset),
         lambda: mixed.new(1, unset, third=3),
         lambda: mixed.new(first=1, third=3, fourth=unset),
     ]
