@@ -18,6 +18,7 @@ import asyncpg
 import msgspec
 
 from asyncjobs.errors import SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
+from asyncjobs.store import pooler
 from asyncjobs.store.database import Connection, Database, quote_identifier, quote_literal
 from asyncjobs.store.failures import is_passing
 
@@ -36,6 +37,7 @@ class Migration(msgspec.Struct, frozen=True):
 class Status(msgspec.Struct, frozen=True):
     """The migrations in the schema, those this program would add, and those it has never heard of."""
 
+    pid: int  # of the server's process that said so
     schema_exists: bool
     applied: list[str]
     pending: list[str]
@@ -63,7 +65,7 @@ async def status(database: Database) -> Status:
     """What is applied and what is not. Reads only."""
     connection = await database.connect("migrate")
     try:
-        return await _status(database, connection)
+        return await _first_status(database, connection)
     finally:
         await _close(connection)
 
@@ -111,7 +113,7 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
     connection = await database.connect("migrate", command_timeout=300)
     try:
         _check_version(database, connection)
-        found = await _status(database, connection)
+        found = await _first_status(database, connection)
         if found.unknown_breaking:
             raise _too_new(database, found)
         breaking = [m.name for m in known() if m.breaking and m.name in found.pending]
@@ -149,6 +151,12 @@ def _outdated(database: Database, names: list[str]) -> SchemaOutdated:
     )
 
 
+async def _first_status(database: Database, connection: Connection) -> Status:
+    found = await _status(database, connection)
+    await pooler.check(database, connection, found.pid)
+    return found
+
+
 async def _status(database: Database, connection: Connection) -> Status:
     exists = await connection.fetchrow(database.sql("migrations_exists"), database.schema)
     if exists and exists["other"]:
@@ -157,6 +165,7 @@ async def _status(database: Database, connection: Connection) -> Status:
     numbers = {row["number"] for row in rows}
     unknown = [row for row in rows if row["number"] not in {m.number for m in known()}]
     return Status(
+        pid=exists["pid"] if exists else 0,
         schema_exists=bool(exists and exists["schema"]),
         applied=[row["name"] for row in rows],
         pending=[m.name for m in known() if m.number not in numbers],
