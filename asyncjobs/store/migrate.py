@@ -19,7 +19,7 @@ import msgspec
 
 from asyncjobs.errors import SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
 from asyncjobs.store import pooler
-from asyncjobs.store.database import Connection, Database, quote_identifier, quote_literal
+from asyncjobs.store.database import Connection, Database, Record, quote_identifier, quote_literal
 from asyncjobs.store.failures import is_passing
 
 _ATTEMPTS = 12
@@ -37,7 +37,6 @@ class Migration(msgspec.Struct, frozen=True):
 class Status(msgspec.Struct, frozen=True):
     """The migrations in the schema, those this program would add, and those it has never heard of."""
 
-    pid: int  # of the server's process that said so
     schema_exists: bool
     applied: list[str]
     pending: list[str]
@@ -152,20 +151,23 @@ def _outdated(database: Database, names: list[str]) -> SchemaOutdated:
 
 
 async def _first_status(database: Database, connection: Connection) -> Status:
-    found = await _status(database, connection)
-    await pooler.check(database, connection, found.pid)
-    return found
+    exists = await connection.fetchrow(database.sql("migrations_exists"), database.schema)
+    if exists:
+        await pooler.check(database, connection, exists["pid"])
+    return await _status_of(database, connection, exists)
 
 
 async def _status(database: Database, connection: Connection) -> Status:
-    exists = await connection.fetchrow(database.sql("migrations_exists"), database.schema)
+    return await _status_of(database, connection, await connection.fetchrow(database.sql("migrations_exists"), database.schema))
+
+
+async def _status_of(database: Database, connection: Connection, exists: Record | None) -> Status:
     if exists and exists["other"]:
         raise _occupied(database, 'relation "migrations"')
     rows = await connection.fetch(database.sql("migrations_applied")) if exists and exists["ledger"] else []
     numbers = {row["number"] for row in rows}
     unknown = [row for row in rows if row["number"] not in {m.number for m in known()}]
     return Status(
-        pid=exists["pid"] if exists else 0,
         schema_exists=bool(exists and exists["schema"]),
         applied=[row["name"] for row in rows],
         pending=[m.name for m in known() if m.number not in numbers],

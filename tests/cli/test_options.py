@@ -162,7 +162,7 @@ async def test_a_key_is_purged_only_after_a_question(monkeypatch: pytest.MonkeyP
 
 async def test_breaking_migrations_are_asked_about_unless_the_schema_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     applied: list[str] = []
-    state = Status(pid=1, schema_exists=True, applied=["0001_x.sql"], pending=["0002_y.sql"], unknown=[], unknown_breaking=[])
+    state = Status(schema_exists=True, applied=["0001_x.sql"], pending=["0002_y.sql"], unknown=[], unknown_breaking=[])
 
     async def migrations(self: AsyncJobs) -> Status:
         return state
@@ -178,7 +178,7 @@ async def test_breaking_migrations_are_asked_about_unless_the_schema_is_new(monk
     assert (said.code, applied) == (failures.BAD_INPUT, [])
     assert "0002_y.sql will stop programs with an older asyncjobs" in said.err
     assert (await cli("migrate", "--yes", dsn="postgresql://nowhere/x")).out == "applied 0002_y.sql\n"
-    state = Status(pid=1, schema_exists=False, applied=[], pending=["0002_y.sql"], unknown=[], unknown_breaking=[])
+    state = Status(schema_exists=False, applied=[], pending=["0002_y.sql"], unknown=[], unknown_breaking=[])
     assert (await cli("migrate", dsn="postgresql://nowhere/x")).code == 0
 
 
