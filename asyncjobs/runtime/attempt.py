@@ -20,7 +20,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from datetime import timedelta
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -181,7 +180,8 @@ class Attempt:
         try:
             if self._surroundings.events.wants(AttemptStarted):
                 self._emit_started()
-            ending = await (self._call() if self.claimed.timeout is None else self._call_in_time(self.claimed.timeout))
+            timeout = self.claimed.timeout_seconds
+            ending = await (self._call() if timeout is None else self._call_in_time(timeout))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
             ending = self._meaning_of(error)
         if self._request is not None:
@@ -218,7 +218,7 @@ class Attempt:
         """What the attempt ended in after this hook was left. A cancellation that was asked for is told from the hook's own."""
         context: Any = self._context
         try:
-            async with asyncio.timeout(self._timeout_seconds), AsyncExitStack() as context.resources:
+            async with asyncio.timeout(self.claimed.timeout_seconds), AsyncExitStack() as context.resources:
                 await hook.after_attempt(context, self._outcome_of(ending))
         except BaseException as error:  # noqa: BLE001 - a hook is the application's code
             meaning = self._meaning_of(error)
@@ -232,9 +232,8 @@ class Attempt:
             return after_failed(hook, error)
         return ending
 
-    async def _call_in_time(self, given: timedelta) -> object:
+    async def _call_in_time(self, timeout: float) -> object:
         """The handler's answer; AttemptTimeout when its time was over first."""
-        timeout = given.total_seconds()
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
@@ -302,10 +301,6 @@ class Attempt:
             raise error
         return answer
 
-    @property
-    def _timeout_seconds(self) -> float | None:
-        return None if self.claimed.timeout is None else self.claimed.timeout.total_seconds()
-
     def _meaning_of(self, error: BaseException) -> object:
         # isinstance() may ask for __class__, which is the application's: where that raised, slot and job were lost.
         was_told = issubclass(type(error), asyncio.CancelledError) and self.cancel_reason is not None
@@ -320,7 +315,7 @@ class Attempt:
             encode_result=self.handler.encode_result,
             max_result_bytes=self._surroundings.max_result_bytes,
             max_error_bytes=self._surroundings.max_error_bytes,
-            waited_seconds=(self.claimed.started_at - self.claimed.scheduled_at).total_seconds(),
+            waited_seconds=self.claimed.started_epoch - self.claimed.scheduled_epoch,
         )
 
     def progress(self, done: float, note: str) -> None:
@@ -349,7 +344,7 @@ class Attempt:
             AttemptStarted(
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), serialization_key=claimed.serialization_key,
-                queued_seconds=max((claimed.started_at - claimed.run_at).total_seconds(), 0.0),
+                queued_seconds=max(claimed.started_epoch - claimed.run_epoch, 0.0),
                 correlation_id=claimed.correlation_id, trace_context=claimed.trace_context,
             )
         )  # fmt: skip

@@ -56,7 +56,7 @@ class Metrics(Service):
         if status == "pending":
             return
         claimed = attempt.claimed
-        queued = (claimed.started_at - claimed.run_at).total_seconds()
+        queued = claimed.started_epoch - claimed.run_epoch
         self.count(claimed.type, status, queued_seconds=max(queued, 0.0), run_seconds=attempt.run_seconds)
 
     def lost(self, type: str, status: str) -> None:
