@@ -106,6 +106,15 @@ class Finished(msgspec.Struct, frozen=True):
     heads: list[str]  # queues in which a job became pending (given back, a key's next head) and was not claimed by this call
     gone: bool  # the runner's own row is missing: it was declared dead
 
+    def by_scan(self, scans: int) -> list[list[Claimed]]:
+        """What each of the call's scans claimed, in their order."""
+        if scans == 1:
+            return [self.claimed]
+        found: list[list[Claimed]] = [[] for _ in range(scans)]
+        for job in self.claimed:
+            found[job.scan - 1].append(job)
+        return found
+
 
 def to_job(claimed: Claimed) -> Job:
     """The job as its handler sees it."""

@@ -27,7 +27,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
-from asyncjobs.context import Resource
+from asyncjobs.context import Resource, current
 from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand
 from asyncjobs.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.model.backoff import Backoff
@@ -54,6 +54,18 @@ _REASONS: Final[dict[Wanted, CancelReason]] = {
 
 #: The attempt for which the current task works: the handler's own, or one that it started.
 _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
+
+
+def _blank() -> None:
+    for unset in (_current, current):
+        unset.set(None)
+    for unset in (JOB_ID, JOB_TYPE):
+        unset.set(...)  # structlog's word for a variable that is not set
+
+
+#: What each attempt's context is a copy of. To set a variable that is there takes half of what it takes to add it.
+_BLANK: Final = contextvars.Context()
+_BLANK.run(_blank)
 
 
 class Handler(Protocol):
@@ -164,7 +176,7 @@ class Attempt:
     def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:
         """Run in a task of its own, with an empty context: nothing of a request that happened to open the app leaks into jobs."""
         self._tell = ended
-        task = self._task = self._loop.create_task(self._run(), name=f"job {self.claimed.id}", context=contextvars.Context())
+        task = self._task = self._loop.create_task(self._run(), name=f"job {self.claimed.id}", context=_BLANK.copy())
         # A task that is cancelled before its first step never enters its coroutine: nobody would free the slot.
         task.add_done_callback(self._never_ran)
         return task
