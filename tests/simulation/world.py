@@ -57,6 +57,7 @@ class World:
         self._digest = sha256()
         self._plans: list[tuple[float, int, Callable[[], None]]] = []
         self._parked: list[Call] = []
+        self._stragglers: set[Call] = set()
 
     def clock(self) -> float:
         return self.now
@@ -206,6 +207,8 @@ class World:
         if call.is_abandoned or (call.answer.done() and not call.answer.cancelled()):
             return
         call.is_abandoned = True
+        if call.connection.outstanding is call:
+            self._stragglers.add(call)
         if call.task is None:
             call.is_dropped = self.random.random() < 0.5
         elif call in self._parked and self.random.random() < 0.5:
@@ -216,6 +219,10 @@ class World:
             self.server.cancel(call.connection.session, call.task)
             self._parked.remove(call)
             self._end(call)
+
+    def has_no_stragglers(self) -> bool:
+        """Whether no call is on its way that nobody waits for: such a claim takes jobs that only a later look gives back."""
+        return not self._stragglers
 
     def _let_go(self, connection: Connection) -> None:
         """The server has seen the end of the session, and is done with its last statement."""
@@ -236,6 +243,7 @@ class World:
             self._carry_out(call)
 
     def _settle(self, call: Call) -> None:
+        self._stragglers.discard(call)
         if call.connection.outstanding is call:
             call.connection.outstanding = None
         self._let_go(call.connection)
@@ -274,11 +282,16 @@ class World:
             self._look_at_parked()
 
     def _look_at_parked(self) -> None:
+        """Let those go on that wait no longer. The end of one ends sessions, which looks at the others, and ends some of them."""
         again = True
         while again:
             again = False
             for call in tuple(self._parked):
-                if call.task is not None and self.server.drive(call.connection.session, call.task, was_parked=True):
+                if (
+                    call in self._parked
+                    and call.task is not None
+                    and self.server.drive(call.connection.session, call.task, was_parked=True)
+                ):
                     self._parked.remove(call)
                     self._end(call)
                     again = True
