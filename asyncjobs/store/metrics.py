@@ -29,7 +29,7 @@ class Tally(msgspec.Struct):
 
     def add(self, queued_seconds: float, run_seconds: float) -> None:
         """Count one attempt. A clock that was put back does not make the time that it had waited negative."""
-        queued_seconds = queued_seconds if queued_seconds > 0.0 else 0.0
+        queued_seconds = max(0.0, queued_seconds)
         self.count += 1
         self.queue_seconds += queued_seconds
         self.run_seconds += run_seconds

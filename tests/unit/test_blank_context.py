@@ -1,0 +1,14 @@
+"""The context that attempts begin with says nothing of any attempt, nor of whoever opened the app."""
+
+from structlog.contextvars import bind_contextvars, get_contextvars, merge_contextvars
+
+from asyncjobs.context import current
+from asyncjobs.runtime.blank_context import BLANK, running
+
+
+def test_nothing_is_bound_in_it() -> None:
+    bind_contextvars(request_id="of the caller")
+    context = BLANK.copy()
+    assert context.run(get_contextvars) == {}
+    assert context.run(merge_contextvars, None, "info", {"event": "e"}) == {"event": "e"}
+    assert (context.run(current.get), context.run(running.get)) == (None, None)
