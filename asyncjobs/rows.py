@@ -24,7 +24,10 @@ def fill_row(row: NewRow, handler: Handler, args: tuple[Any, ...], kwargs: Mappi
     encoded = handler.encode(args, kwargs, max_depth=settings.max_depth)
     if len(encoded.text) > settings.max_payload_bytes >> 2:  # a character has four bytes at most
         check_size(handler.name, encoded.text, settings)
-    return row.with_payload(encoded.text, row.serialization_key or handler.key_for(encoded.arguments))
+    key = row.serialization_key
+    if key is None and handler.is_serialized:
+        key = handler.key_for(encoded.arguments)
+    return row.with_payload(encoded.text, key)
 
 
 def empty_row(handler: Handler, options: Checked) -> NewRow:
@@ -78,7 +81,16 @@ def admit(row: NewRow, handler: Handler, queues: Mapping[str, Queue], settings: 
 
 def admit_all(jobs: Iterable[NewJob[Any]], queues: Mapping[str, Queue], settings: Settings) -> list[NewRow]:
     """The rows of jobs, as `admit` takes them."""
-    return [admit(job.row, job.handler, queues, settings) for job in jobs]
+    least = min(settings.max_payload_bytes >> 2, settings.max_depth)
+    if current.get() is not None:
+        least = -1
+    rows: list[NewRow] = []
+    for job in jobs:
+        row = job.row
+        if row.lane is not None or len(row.payload) > least or row.queue not in queues:  # else there is nothing to be seen to
+            row = admit(row, job.handler, queues, settings)
+        rows.append(row)
+    return rows
 
 
 def in_queue(row: NewRow, handler: Handler, queues: Mapping[str, Queue]) -> NewRow:

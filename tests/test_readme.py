@@ -33,6 +33,7 @@ import pytest
 from asyncjobs import AsyncJobs, Settings
 from asyncjobs.embedded import Server, start_sync
 from tests.support.eventually import eventually
+from tests.support.guardian import guarded
 from tests.support.plugin import with_plugin
 
 ROOT = Path(__file__).parents[1]
@@ -200,9 +201,10 @@ def ask(url: str, *, method: str = "GET") -> Any:
 async def running(*command: str, folder: Path) -> AsyncGenerator[None]:
     """`python *command` in the folder, which has to end in good order after SIGTERM."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=folder, env=environment)
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=folder, env=environment, start_new_session=True)
     try:
-        yield
+        with guarded(process.pid):
+            yield
         process.terminate()
         # uvicorn raises the signal that it got once more when it has shut down.
         assert await asyncio.wait_for(process.wait(), 15) in (0, -signal.SIGTERM)

@@ -18,7 +18,7 @@ from asyncjobs.errors import (
     SchemaOutdated,
     UsageError,
 )
-from asyncjobs.store.failures import DATABASE_ERRORS
+from asyncjobs.store.failures import DATABASE_ERRORS, POOLER_OPTIONS
 
 DONE: Final = 0
 NOT_DONE: Final = 1
@@ -30,7 +30,6 @@ ALARMED: Final = 6
 BUG: Final = 70
 INTERRUPTED: Final = 130
 
-_POOLER: Final = "unsupported startup parameter"  # PgBouncer's words
 _NOT_FOUND: Final = (JobNotFound, KeyNotFound, ScheduleNotFound, BreakerNotFound, DeadLetterNotFound)
 
 
@@ -66,9 +65,8 @@ def _code(error: BaseException) -> int:
 
 def _flat(error: BaseException) -> str:
     text = " ".join(str(error).split())
-    if isinstance(error, DatabaseUnavailable) and _POOLER in text:
-        options = '{"statement_cache_size": 0, "server_settings": {}}'
-        return f"{text} That is a pooler: name an app with connect_kwargs={options}, or the server's own --dsn."
+    if isinstance(error, DatabaseUnavailable | ConfigurationError) and POOLER_OPTIONS in text:
+        return f"{text} Name an app that does, or the server's own --dsn."
     if isinstance(error, AsyncJobsError):
         return text
     if isinstance(error, OSError | TimeoutError):

@@ -32,7 +32,7 @@ from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import callers, jobs, migrate
 from asyncjobs.store.database import Database, Link
-from asyncjobs.store.failures import DATABASE_ERRORS, is_passing
+from asyncjobs.store.failures import DATABASE_ERRORS, is_passing, said_plainly
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import Events, JobEnqueued
 
@@ -266,7 +266,7 @@ async def _connected(database: Database, settings: Settings, *, migrates: bool) 
 
 def unavailable(database: Database, settings: Settings, error: Exception) -> DatabaseUnavailable:
     """What is said of a database that was not there in time."""
-    reason = str(error) or type(error).__name__
+    reason = str(said_plainly(error)) or type(error).__name__
     if not is_passing(error):
         return DatabaseUnavailable(f"{database.place} cannot be used: {reason}.")
     return DatabaseUnavailable(

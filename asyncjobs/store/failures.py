@@ -1,5 +1,7 @@
 """Which errors of the database pass by themselves, and which of them leave it open whether the statement took effect."""
 
+from typing import Final
+
 import asyncpg
 
 #: SQLSTATEs after which the same statement may succeed: serialization failure, deadlock, lock timeout, read-only primary
@@ -15,9 +17,19 @@ _PASSING = frozenset(
 #: Of those, the ones that the server reports after it rolled the statement back.
 _ROLLED_BACK = frozenset({"40001", "40P01", "55P03", "25006", "57P03", "53000", "53100", "53200", "53300", "53400", "57014"})
 
+#: What lets a pooler through that pools by transaction.
+POOLER_OPTIONS: Final = 'connect_kwargs={"statement_cache_size": 0, "server_settings": {}}'
+#: What is said of one that the driver was not told of.
+FORGETS: Final = f"a pooler in between forgets prepared statements: give {POOLER_OPTIONS}"
+_REFUSES: Final = f"a pooler in between refuses settings at the start of a session: give {POOLER_OPTIONS}"
+_REFUSED_SETTING: Final = "unsupported startup parameter"  # PgBouncer's words
+
 #: How a lost connection shows on this side. An InternalClientError ("cannot switch to state 12") is what asyncpg raises between
 #: the server's good-bye and the end of the socket.
 _BROKEN = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
+#: What is said of a prepared statement's name.
+_NOT_MINE = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 
 #: Whatever a statement, a connect or a close may raise because of the database or the way to it.
 DATABASE_ERRORS = (*_BROKEN, asyncpg.PostgresError)
@@ -26,7 +38,8 @@ DATABASE_ERRORS = (*_BROKEN, asyncpg.PostgresError)
 def is_passing(error: BaseException) -> bool:
     """Whether to try again: a lost or refused connection, a time-out, or a conflict that the server resolved against us."""
     if isinstance(error, asyncpg.PostgresError):
-        return error.sqlstate in _PASSING or isinstance(error, asyncpg.PostgresConnectionError)
+        is_lost = isinstance(error, asyncpg.PostgresConnectionError) and not _is_refused_setting(error)
+        return error.sqlstate in _PASSING or is_lost
     return _is_broken(error)
 
 
@@ -62,14 +75,26 @@ def _is_broken(error: BaseException) -> bool:
 
 
 def said_plainly(error: BaseException) -> BaseException:
-    """The error, or one that says the same in words: asyncpg's time-outs say nothing, and while a connection is ending it names
-    its own states only.
+    """The error, or one that says the same in words: asyncpg's time-outs say nothing, while a connection is ending it names its
+    own states only, and behind a pooler its own statements.
     """
+    if isinstance(error, asyncpg.PostgresError):
+        text = FORGETS if is_forgotten(error) else _REFUSES if _is_refused_setting(error) else ""
+        return type(error)(f"{text} ({str(error).partition(chr(10))[0]})") if text else error
     if type(error) is asyncpg.InternalClientError:
         return ConnectionResetError("the connection was closed by the server")
     if type(error) is TimeoutError and not str(error):
         return TimeoutError("the server did not answer in time")
     return error
+
+
+def is_forgotten(error: BaseException) -> bool:
+    """Whether asyncpg's prepared statement is not there, or another process's is: a pooler took the session away."""
+    return isinstance(error, _NOT_MINE) and "__asyncpg_" in str(error)
+
+
+def _is_refused_setting(error: asyncpg.PostgresError) -> bool:
+    return _REFUSED_SETTING in str(error)
 
 
 def is_unsendable(error: BaseException) -> bool:

@@ -25,7 +25,6 @@ _DEFAULTS: Final = {
 _COLUMNS: Final = [(attrgetter(name), default) for name, default in _DEFAULTS.items()]
 _DEDUP_KEY: Final = list(_DEFAULTS).index("dedup_key")
 _SERIALIZATION_KEY: Final = list(_DEFAULTS).index("serialization_key")
-_MANY: Final = 2_000
 _by_id: Final = attrgetter("id")
 _result: Final = attrgetter("result")
 _result_dropped: Final = attrgetter("result_dropped")
@@ -79,12 +78,14 @@ async def enqueue(
     """Write the rows in one transaction; `tokens` identify them if the call has to be made `again` with the same ids."""
     if len(rows) == 1 and not again and _is_plain(rows[0]):
         return _written(ids, await plain.enqueue_one(link, rows[0], ids[0], tokens[0], timeout=timeout))
+    if not again and await plain.are_alike(rows, tokens):
+        return _written(ids, await plain.enqueue_alike(link, rows, ids, tokens[0], reserve=reserve, timeout=timeout))
     columns: list[list[Any] | None] = []
     for of, default in _COLUMNS:
         values = list(map(of, rows))
         columns.append(None if values.count(default) == len(values) else values)
-        if len(rows) > _MANY:
-            await asyncio.sleep(0)  # others want the loop, too
+        if len(rows) > plain.MANY:
+            await asyncio.sleep(0)
     if not again and columns[_DEDUP_KEY] is columns[_SERIALIZATION_KEY] is None:
         return _written(ids, await plain.enqueue_many(link, rows, ids, tokens, columns, reserve=reserve, timeout=timeout))
     record = await link.fetch_row(

@@ -18,7 +18,8 @@ import asyncpg
 import msgspec
 
 from asyncjobs.errors import SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
-from asyncjobs.store.database import Connection, Database, quote_identifier, quote_literal
+from asyncjobs.store import pooler
+from asyncjobs.store.database import Connection, Database, Record, quote_identifier, quote_literal
 from asyncjobs.store.failures import is_passing
 
 _ATTEMPTS = 12
@@ -63,7 +64,7 @@ async def status(database: Database) -> Status:
     """What is applied and what is not. Reads only."""
     connection = await database.connect("migrate")
     try:
-        return await _status(database, connection)
+        return await _first_status(database, connection)
     finally:
         await _close(connection)
 
@@ -111,7 +112,7 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
     connection = await database.connect("migrate", command_timeout=300)
     try:
         _check_version(database, connection)
-        found = await _status(database, connection)
+        found = await _first_status(database, connection)
         if found.unknown_breaking:
             raise _too_new(database, found)
         breaking = [m.name for m in known() if m.breaking and m.name in found.pending]
@@ -149,8 +150,18 @@ def _outdated(database: Database, names: list[str]) -> SchemaOutdated:
     )
 
 
-async def _status(database: Database, connection: Connection) -> Status:
+async def _first_status(database: Database, connection: Connection) -> Status:
     exists = await connection.fetchrow(database.sql("migrations_exists"), database.schema)
+    if exists:
+        await pooler.check(database, connection, exists["pid"])
+    return await _status_of(database, connection, exists)
+
+
+async def _status(database: Database, connection: Connection) -> Status:
+    return await _status_of(database, connection, await connection.fetchrow(database.sql("migrations_exists"), database.schema))
+
+
+async def _status_of(database: Database, connection: Connection, exists: Record | None) -> Status:
     if exists and exists["other"]:
         raise _occupied(database, 'relation "migrations"')
     rows = await connection.fetch(database.sql("migrations_applied")) if exists and exists["ledger"] else []

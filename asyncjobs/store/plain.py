@@ -1,10 +1,18 @@
 """Enqueues of rows that wait for nobody: without dedup key and serialization key, sent for the first time.
 
-They are most of all enqueues, and one plain INSERT does. Ids were reserved just now, so none of them is there already, unless the
+They are most of all enqueues, and one plain INSERT does, of which there are four:
+
+1. `enqueue_usual`: one row that asks for nothing special.
+2. `enqueue_one`: one row.
+3. `enqueue_alike`: rows that differ by their payloads alone, as those of a call or of a busy type nearly always do.
+4. `enqueue_plain`: rows.
+
+What they write is the same. Ids were reserved just now, so none of them is there already, unless the
 server has forgotten that it gave them away (a fail-over). Then the INSERT fails as a whole, and is told as a conflict that passes
 by itself: made again, by the function for rows of all kinds, it says which ids are somebody else's.
 """
 
+import asyncio
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -28,6 +36,20 @@ _RARE: Final = attrgetter(
 )  # fmt: skip
 _USUAL: Final = (None, 1, 100, 3, None, None, None, None, "advance", None, None, None)
 
+#: What rows that are alike have in common, in the order of `enqueue_alike`; the keys, which they have not, at the end.
+_LIKE: Final = attrgetter(
+    "type", "queue", "lane", "version", "priority", "max_attempts", "timeout_seconds", "correlation_id", "parent_job_id",
+    "created_by", "on_dead", "trace_context", "run_at", "delay_seconds", "dedup_key", "serialization_key",
+)  # fmt: skip
+_KEYS: Final = 2
+
+#: What a list of payloads is cut at, since the server has all of one list in memory, in up to some thirty times of its size.
+_LIST: Final = 1_000
+_LIST_CHARACTERS: Final = 1 << 20
+
+#: So many rows at a time: others want the event loop, too.
+MANY: Final = 2_000
+
 #: In this order after types and queues, and their places among the columns of `jobs.enqueue`.
 _MANY: Final = (0, 1, 2, 3, 4, 5, 8, 9, 10, 15, 16, 6, 7)
 
@@ -39,6 +61,35 @@ async def enqueue_one(link: Link, row: NewRow, job_id: int, token: int, *, timeo
     else:
         rows = await _write(link, "enqueue_one", job_id, token, *_ONE(row), timeout=timeout)
     return [rows[0][0]]
+
+
+async def are_alike(rows: Sequence[NewRow], tokens: Sequence[int]) -> bool:
+    """Whether `enqueue_alike` will do."""
+    like = _LIKE(rows[0])
+    if like[-_KEYS:] != (None, None) or _LIKE(rows[-1]) != like or tokens.count(tokens[0]) < len(tokens):
+        return False
+    for start in range(0, len(rows), MANY):
+        if start:
+            await asyncio.sleep(0)
+        some = rows[start : start + MANY]
+        if list(map(_LIKE, some)).count(like) < len(some):
+            return False
+    return True
+
+
+async def enqueue_alike(
+    link: Link, rows: Sequence[NewRow], ids: Sequence[int], token: int, *, reserve: int, timeout: float | None
+) -> list[int]:
+    """Write rows that are alike; ids for the next ones."""
+    like = _LIKE(rows[0])[:-_KEYS]
+    payloads = [row.payload for row in rows]
+    size = min(max(_LIST_CHARACTERS // max(map(len, payloads)), 1), _LIST)
+    lists = ["[" + ",".join(payloads[start : start + size]) + "]" for start in range(0, len(payloads), size)]
+    (row,) = await _write(
+        link, "enqueue_alike", _first(ids), len(rows), token, *like[:2], size, lists, *like[2:], reserve, timeout=timeout
+    )
+    reserved: list[int] = row["reserved"]
+    return reserved
 
 
 async def enqueue_many(

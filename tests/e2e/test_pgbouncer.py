@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import asyncpg
 import pytest
 
-from asyncjobs import AsyncJobs, ConfigurationError
+from asyncjobs import AsyncJobs, ConfigurationError, DatabaseUnavailable
 from asyncjobs.store.database import Database
 from asyncjobs.store.migrate import migrate
 from asyncjobs.telemetry.events import DutyPassed, ListenerFellBack
@@ -59,6 +59,34 @@ async def test_duty_under_an_advisory_lock_is_refused_at_open(pooled_dsn: str, s
     with pytest.raises(ConfigurationError, match=r'duty "prune": strategy="advisory" .* a pooler'):
         async with jobs.runner():
             pass
+
+
+async def test_app_that_keeps_statements_is_told_at_its_start_that_the_pooler_forgets_them(pooled_dsn: str, schema: str) -> None:
+    for _ in range(3):  # whatever the pooler has open by then
+        with pytest.raises(
+            ConfigurationError, match=r'forgets prepared statements: give connect_kwargs=\{"statement_cache_size": 0'
+        ):
+            async with AsyncJobs(pooled_dsn, schema=schema, connect_kwargs={"server_settings": {}}):
+                pass
+
+
+async def test_app_that_sends_settings_is_told_at_once_what_to_give(pooled_dsn: str, schema: str) -> None:
+    refused = r"refuses settings at the start of a session: give connect_kwargs=.* \(unsupported startup parameter"
+    with pytest.raises(DatabaseUnavailable, match=refused):
+        async with AsyncJobs(pooled_dsn, schema=schema, connect_timeout=3600):
+            pass
+
+
+async def test_statements_are_kept_where_the_pooler_gives_each_client_its_session(dsn: str, schema: str) -> None:
+    async with pgbouncer(dsn, mode="session") as by_session:
+        jobs = AsyncJobs(by_session, schema=schema, connect_kwargs={"server_settings": {}})
+
+        @jobs.job("double")
+        async def double(number: int) -> int:
+            return 2 * number
+
+        async with jobs.runner():
+            assert await (await double.enqueue(21)).result(timeout=10) == 42
 
 
 @pytest.mark.parametrize("around", [False, True])

@@ -1,7 +1,7 @@
 """A standby is promoted: the runner follows it, and nothing that was acknowledged is lost, and no attempt is spent."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,14 +12,23 @@ from asyncjobs import AsyncJobs
 from asyncjobs.store.database import Database
 from asyncjobs.telemetry.events import RunnerRegistered
 from asyncjobs.testing import Auditor, Proxy, Recorder
+from tests.hostile.conftest import migrated
 from tests.support.embedded import open_folder
 from tests.support.eventually import Stopwatch, eventually
 from tests.support.outage import Work, at_work
-from tests.support.own_server import OwnServer, standby_of
+from tests.support.own_server import OwnServer, standby_of, started
 
 pytestmark = [pytest.mark.proof, pytest.mark.direct("has a server of its own")]
 
 PROMOTED_SECONDS = 5.0
+
+
+@pytest.fixture
+def _own() -> Generator[OwnServer]:
+    """A server for each test: they end it twice, and its supervisor gives up at the sixth end within a minute."""
+    with open_folder() as folder, started(folder / "server") as server:
+        migrated(server)
+        yield server
 
 
 @pytest.fixture

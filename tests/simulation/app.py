@@ -20,7 +20,9 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
     jobs = AsyncJobs(
         "postgresql://simulated/world", queues=[Queue("default", concurrency=course.concurrency), Queue("side", concurrency=2)],
         heartbeat=3, runner_timeout=RUNNER_TIMEOUT, lease_expiry=LEASE_EXPIRY, lease_renew=2, lease_trust=4, lease_observe=5,
-        metrics_interval=60, grace=3, **course.settings,
+        metrics_interval=60, grace=3,
+        connect_kwargs={"statement_cache_size": 0},  # its connections change their sessions as behind a pooler
+        **course.settings,
     )  # fmt: skip
 
     async def act(ctx: JobContext, plan: list[str], seconds: float, number: int) -> int:

@@ -51,18 +51,22 @@ def pooled(dsn: str, how: str) -> Generator[None]:
     """For as long as the block whatever asyncjobs opens to this server goes through a pooler."""
     import pytest  # here: programs that tests start need neither, and a server that starts workers gives each only so much time
 
+    from tests.support.guardian import guarded
     from tests.support.pgbouncer import answers, command, configure, free_port, through
 
     with tempfile.TemporaryDirectory(prefix="asyncjobs-pooled-") as folder, pytest.MonkeyPatch.context() as patch:
         listen = free_port()
-        process = subprocess.Popen(command(configure(Path(folder), dsn, listen)), stderr=subprocess.DEVNULL)
+        start = command(configure(Path(folder), dsn, listen))
+        process = subprocess.Popen(start, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
-            assert wait_for(lambda: answers(through(dsn, listen)), 10), "PgBouncer does not answer"
-            value = f"{how} {_address(dsn)} {_address(through(dsn, listen))}"
-            patch.setenv(_NAME, value)
-            patch.setenv("PYTHONPATH", f"{Path(__file__).parent / 'pooled_site'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-            _install(value, patch.setattr)
-            yield
+            with guarded(process.pid):
+                assert wait_for(lambda: answers(through(dsn, listen)), 10), "PgBouncer does not answer"
+                value = f"{how} {_address(dsn)} {_address(through(dsn, listen))}"
+                patch.setenv(_NAME, value)
+                site = Path(__file__).parent / "pooled_site"
+                patch.setenv("PYTHONPATH", f"{site}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+                _install(value, patch.setattr)
+                yield
         finally:
             process.terminate()
             process.wait()

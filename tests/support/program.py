@@ -11,17 +11,18 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
 from tests.support.eventually import patience
+from tests.support.guardian import guarded
 
 ROOT = Path(__file__).parents[2]
 
 
 class Program:
-    """A program with a process group of its own; leaving the context kills the group. Its output is kept."""
+    """A program with a process group of its own; leaving the context kills the group, as does the end of the run."""
 
     def __init__(self, *command: str, env: Mapping[str, str | None] | None = None, cwd: Path | None = None) -> None:
         self.command = command
@@ -31,6 +32,7 @@ class Program:
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
+        self._guard = ExitStack()
 
     @classmethod
     def python(cls, *args: str, env: Mapping[str, str | None] | None = None, cwd: Path | None = None) -> Self:
@@ -48,12 +50,14 @@ class Program:
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
         )
+        self._guard.enter_context(guarded(self.pid))
         self._reader = asyncio.create_task(self._read())
         return self
 
     async def __aexit__(self, *error: object) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
+        self._guard.close()
         await self.process.wait()
         assert self._reader is not None
         await self._reader

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.support.embedded import environment_without
 from tests.support.eventually import patience
+from tests.support.guardian import guarded
 from tests.support.program import ROOT
 
 
@@ -71,7 +72,8 @@ async def on_terminal(*args: str, env: Mapping[str, str], columns: int = 120) ->
     loop = asyncio.get_running_loop()
     loop.add_reader(person, terminal.read)
     try:
-        yield terminal
+        with guarded(process.pid):
+            yield terminal
     finally:
         loop.remove_reader(person)
         if process.returncode is None:

@@ -56,3 +56,31 @@ def test_what_the_driver_leaves_unsaid_is_told_in_words() -> None:
     assert str(said_plainly(TimeoutError())) == "the server did not answer in time"
     other = OSError("no route to host")
     assert said_plainly(other) is other
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.InvalidSQLStatementNameError('prepared statement "__asyncpg_stmt_1__" does not exist'),
+        asyncpg.DuplicatePreparedStatementError('prepared statement "__asyncpg_stmt_1__" already exists'),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_pooler_that_forgets_statements_is_named_with_what_to_give(error: asyncpg.PostgresError) -> None:
+    said = said_plainly(error)
+    assert type(said) is type(error)
+    assert str(said) == (
+        'a pooler in between forgets prepared statements: give connect_kwargs={"statement_cache_size": 0, "server_settings": {}} '
+        f"({error})"
+    )
+
+
+def test_statement_of_the_users_own_that_is_missing_is_told_as_it_is() -> None:
+    error = asyncpg.InvalidSQLStatementNameError('prepared statement "mine" does not exist')
+    assert said_plainly(error) is error
+
+
+def test_pooler_that_refuses_a_setting_is_not_asked_again() -> None:
+    error = asyncpg.ProtocolViolationError("unsupported startup parameter: default_transaction_isolation")
+    assert not is_passing(error)
+    assert "refuses settings" in str(said_plainly(error))

@@ -1,6 +1,7 @@
 """Payloads: what arrives is what was sent, or nothing is sent."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -254,3 +255,41 @@ def test_a_result_that_json_cannot_hold_says_where(value: Any, path: str) -> Non
     with pytest.raises(UnstorableResult) as caught:
         free.declaration.encode_result(value)
     assert caught.value.path == path
+
+
+@router.job("mixed")
+async def mixed(first: int, second: int = 2, *, third: int, fourth: int = 4) -> None: ...
+
+
+def test_a_call_is_bound_as_python_binds_it() -> None:
+    declared = mixed.declaration
+    good: list[tuple[tuple[int, ...], dict[str, int], dict[str, int]]] = [
+        ((1,), {"third": 3}, {"first": 1, "third": 3}),
+        ((), {"third": 3, "first": 1}, {"first": 1, "third": 3}),
+        ((1, 5), {"third": 3, "fourth": 6}, {"first": 1, "second": 5, "third": 3, "fourth": 6}),
+    ]
+    for args, kwargs, arrives in good:
+        assert declared.encode(args, kwargs).arguments == arrives
+        assert msgspec.json.decode(declared.encode(args, kwargs).text) == arrives
+    bad: list[tuple[tuple[int, ...], dict[str, int], str]] = [
+        ((1,), {}, 'missing field "third"'),
+        ((1, 2, 3), {"third": 3}, "takes at most 2 positional arguments, got 3"),
+        ((1,), {"first": 1, "third": 3}, '"first" is given twice'),
+        ((1,), {"third": 3, "fifth": 5}, 'unknown field "fifth"'),
+    ]
+    for args, kwargs, problem in bad:
+        with pytest.raises(InvalidPayload, match=problem):
+            declared.encode(args, kwargs)
+
+
+def test_what_would_look_as_if_it_had_been_left_out_is_refused() -> None:
+    """It is what an argument that was left out is told by, within."""
+    unset: Any = msgspec.UNSET
+    calls: list[Callable[[], object]] = [
+        lambda: free.new(unset),
+        lambda: mixed.new(1, unset, third=3),
+        lambda: mixed.new(first=1, third=3, fourth=unset),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidPayload, match="UnsetType cannot be stored"):
+            call()
