@@ -101,6 +101,7 @@ class Heartbeat:
         on_declared_dead: Callable[[int], None],
         on_unconfirmed: Callable[[int], None],
         heartbeat_seconds: float = 5.0,
+        answer_seconds: float | None = None,
         runner_timeout_seconds: float = 30.0,
         stall_after_seconds: float = 1.0,
         stall_limit_seconds: float = 60.0,
@@ -112,6 +113,8 @@ class Heartbeat:
         self.on_declared_dead = on_declared_dead
         self.on_unconfirmed = on_unconfirmed
         self.heartbeat_seconds = heartbeat_seconds
+        #: How long a beat may take, with the connect that it may need: an interval.
+        self.answer_seconds = heartbeat_seconds if answer_seconds is None else answer_seconds
         self.trust_seconds = runner_timeout_seconds * _TRUST
         self.stall_after_seconds = stall_after_seconds
         self.stall_limit_seconds = stall_limit_seconds
@@ -120,7 +123,7 @@ class Heartbeat:
         self.other_runners = 0  # at the last confirmed beat
         self.confirmed_at = clock()
         self.beats = 0  # confirmed ones
-        self._link = database.link("heartbeat", command_timeout=heartbeat_seconds)
+        self._link = database.link("heartbeat", command_timeout=self.answer_seconds)
         self._thread: BeatThread | None = None
 
     @property
@@ -213,15 +216,15 @@ class _Beating(Service):
         return self._pause_seconds()
 
     async def _beat(self, runner_id: int, sent_at: float) -> "runners.BeatAnswer | leases.Heard | None":
-        leader = self._heartbeat.leader
+        leader, limit = self._heartbeat.leader, self._heartbeat.answer_seconds
         if leader is None:
-            async with asyncio.timeout(self.interval_seconds):
+            async with asyncio.timeout(limit):
                 return await runners.beat(self._link, runner_id)
         said = leader.say(runner_id, sent_at, may_renew=self._main.stalled_seconds < _TURNED_SECONDS)
         times = leader.times
         try:
             # A renewal that hangs is given up in time for another before the trust ends.
-            async with asyncio.timeout(min(self.interval_seconds, times.renew_seconds) if said.held else self.interval_seconds):
+            async with asyncio.timeout(min(limit, times.renew_seconds) if said.held else limit):
                 heard = await leases.beat(
                     self._link, runner_id, said, expiry_seconds=times.expiry_seconds, fresh_seconds=leader.fresh_seconds
                 )

@@ -77,7 +77,7 @@ async def enqueue(
 ) -> EnqueueAnswer:
     """Write the rows in one transaction; `tokens` identify them if the call has to be made `again` with the same ids."""
     if len(rows) == 1 and not again and _is_plain(rows[0]):
-        return _written(ids, await plain.enqueue_one(link, rows[0], ids[0], tokens[0], timeout=timeout))
+        return _written(ids, [await plain.enqueue_one(link, rows[0], ids[0], tokens[0], timeout=timeout)])
     if not again and await plain.are_alike(rows, tokens):
         return _written(ids, await plain.enqueue_alike(link, rows, ids, tokens[0], reserve=reserve, timeout=timeout))
     columns: list[list[Any] | None] = []

@@ -60,7 +60,7 @@ class Side:
         self.leader = Leader(["report"], TIMES, events=Events(), fresh_seconds=5.0, **options)
         self.heartbeat = Heartbeat(
             database, events=Events(), on_declared_dead=_ignore, on_unconfirmed=_ignore, heartbeat_seconds=0.3,
-            runner_timeout_seconds=30.0, leader=self.leader if kind == "lease" else None,
+            answer_seconds=60.0, runner_timeout_seconds=30.0, leader=self.leader if kind == "lease" else None,
         )  # fmt: skip
         self.advisory = Advisory(database)
         strategies: dict[Kind, Strategy] = {
