@@ -80,6 +80,10 @@ class Ids:
         now = self._drop_stale()
         self._ids.extend([(now, number) for number in ids])
 
+    def put_one(self, number: int) -> None:
+        """Keep one, as `put`."""
+        self._ids.append((self._drop_stale(), number))
+
     def missing(self, count: int) -> int:
         """How many to reserve along with an insert of so many rows, for the next one; none if none is to be expected soon."""
         if not self._is_busy:
@@ -122,13 +126,13 @@ class Sender:
         token = jobs.fresh_token()
         self._was_sent = True
         try:
-            reserved = await plain.enqueue_one(self.link, row, job_id, token, timeout=self._timeout_seconds([row]))
+            reserved = await plain.enqueue_one(self.link, row, job_id, token, timeout=self._seconds_for(1, len(row.payload)))
         except Exception as error:  # noqa: BLE001 - raised again unless it passes
             later = await self._write_as([row], [job_id], [token], failed=error)
             return await self.send_one(row) if later.taken else later.enqueued[0]
         finally:
             self._was_sent = False
-        self._ids.put(reserved)
+        self._ids.put_one(reserved)
         return Enqueued(job_id, created=True)
 
     async def send(self, rows: Sequence[NewRow]) -> list[Answer]:
@@ -198,7 +202,8 @@ class Sender:
         self, rows: Sequence[NewRow], ids: Sequence[int], tokens: Sequence[int], *, failed: Exception | None = None
     ) -> jobs.EnqueueAnswer:
         """Write the rows with these ids and tokens. `failed`: why the first try, which was made already, did."""
-        timeout, reserve = self._timeout_seconds(rows), self._ids.missing(len(rows))
+        timeout = self._seconds_for(len(rows), sum([len(row.payload) for row in rows]))
+        reserve = self._ids.missing(len(rows))
 
         async def once() -> jobs.EnqueueAnswer:
             nonlocal failed
@@ -226,9 +231,9 @@ class Sender:
         self._ids.put(answer.reserved)
         return answer
 
-    def _timeout_seconds(self, rows: Sequence[NewRow]) -> float:
-        size = sum([len(row.payload) for row in rows])
-        return self.link.timeout_seconds + len(rows) / _ROWS_PER_SECOND + size / _BYTES_PER_SECOND
+    def _seconds_for(self, count: int, size: int) -> float:
+        """How long the insert of so many rows with payloads of that size may take."""
+        return self.link.timeout_seconds + count / _ROWS_PER_SECOND + size / _BYTES_PER_SECOND
 
     async def _retried(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The call's answer, tried again while the database is away. DatabaseUnavailable when that takes longer than it may."""

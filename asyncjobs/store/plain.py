@@ -54,13 +54,14 @@ MANY: Final = 2_000
 _MANY: Final = (0, 1, 2, 3, 4, 5, 8, 9, 10, 15, 16, 6, 7)
 
 
-async def enqueue_one(link: Link, row: NewRow, job_id: int, token: int, *, timeout: float | None) -> list[int]:
+async def enqueue_one(link: Link, row: NewRow, job_id: int, token: int, *, timeout: float | None) -> int:
     """Write the row; an id for the next one."""
     if _RARE(row) == _USUAL:
         rows = await _write(link, "enqueue_usual", job_id, token, row.type, row.queue, row.payload, timeout=timeout)
     else:
         rows = await _write(link, "enqueue_one", job_id, token, *_ONE(row), timeout=timeout)
-    return [rows[0][0]]
+    reserved: int = rows[0][0]
+    return reserved
 
 
 async def are_alike(rows: Sequence[NewRow], tokens: Sequence[int]) -> bool:
