@@ -135,7 +135,7 @@ async def test_callers_connection_that_keeps_statements_is_told_what_it_lacks(po
             await work.using(connection=mine).enqueue()
         async with other.transaction():
             await other.execute("SELECT 1")  # on the session that `mine` gave back
-            with pytest.raises(UnsupportedConnection, match="keeps prepared statements, .* connect with statement_cache_size=0"):
+            with pytest.raises(UnsupportedConnection, match=r"keeps prepared statements, .* connect with statement_cache_size=0"):
                 async with mine.transaction():
                     await work.using(connection=mine).enqueue()
         assert len((await jobs.admin.find()).jobs) == 1
