@@ -71,6 +71,7 @@ _REMEDIES: dict[tuple[str, str], str] = {
 
 _IN_FAILED_TRANSACTION = "25P02"
 _NO_SUCH_SCHEMA = {"3F000", "42883"}  # neither the schema, nor the function in an older one
+_NO_SUCH_STATEMENT = {"26000", "42P05"}  # or one of its name is another's: a pooler took the session away
 _PSYCOPG_IN_ERROR = 3  # psycopg.pq.TransactionStatus.INERROR
 
 
@@ -97,6 +98,11 @@ def refusal_of(connection: object, error: Exception) -> UnsupportedConnection | 
     causes = (error, getattr(error, "orig", None), error.__cause__)
     if any(getattr(cause, "sqlstate", None) == _IN_FAILED_TRANSACTION for cause in causes):
         return UnsupportedConnection(f"this {_name_of(connection)} is in a failed transaction: roll it back first.")
+    if any(getattr(cause, "sqlstate", None) in _NO_SUCH_STATEMENT and "__asyncpg_" in str(cause) for cause in causes):
+        return UnsupportedConnection(
+            f"this {_name_of(connection)} keeps prepared statements, and a pooler in between forgets them: "
+            "connect with statement_cache_size=0."
+        )
     elsewhere = next((cause for cause in causes if getattr(cause, "sqlstate", None) in _NO_SUCH_SCHEMA), None)
     if elsewhere is not None:
         what = str(elsewhere).partition("\n")[0]

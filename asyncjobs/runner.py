@@ -190,7 +190,8 @@ class Runner:
 
     def running_ids(self) -> Collection[int]:
         """The jobs whose handlers run here, or whose completion inside a transaction is not settled yet."""
-        return {*self.attempts.ids, *self.settler.ids}
+        running, settling = self.attempts.ids, self.settler.ids
+        return {*running, *settling} if settling else running
 
     def may_take_rescued(self) -> bool:
         """Whether no job that was taken back from a dead runner runs here: it may be what killed that one."""

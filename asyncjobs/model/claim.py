@@ -1,6 +1,6 @@
 """What a runner asks for, what it gets, and what it writes back: the values that cross between runtime and store."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -12,6 +12,8 @@ from asyncjobs.model.status import Status
 
 #: Where a scan starts when it starts at the front: before every (priority, place).
 FRONT: Final = (-1, -1)
+
+_1970: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Scan(msgspec.Struct, frozen=True):
@@ -31,7 +33,11 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """A job that is ours for one attempt. The order of the fields is that of the columns that `finish` returns."""
+    """A job that is ours for one attempt. The order of the fields is that of the columns that `finish` returns.
+
+    Instants are seconds since 1970, exact to the microsecond: a datetime takes 0.7 µs to make, four of them a tenth of what a job
+    that does nothing costs here, and few handlers look at one.
+    """
 
     scan: int
     queue: str
@@ -45,12 +51,12 @@ class Claimed(msgspec.Struct, frozen=True):
     place: int
     attempt: int
     max_attempts: int
-    timeout: timedelta | None
+    timeout_seconds: float | None
     snoozes: int
     rescues: int
-    scheduled_at: datetime
-    run_at: datetime
-    started_at: datetime
+    scheduled_epoch: float
+    run_epoch: float
+    started_epoch: float
     correlation_id: str | None
     parent_job_id: int | None
     created_by: str | None
@@ -60,7 +66,7 @@ class Claimed(msgspec.Struct, frozen=True):
     trace_context: str | None
     progress: str | None
     last_error: str | None
-    created_at: datetime
+    created_epoch: float
 
     def __repr__(self) -> str:
         return discreet(self, "payload", "progress")
@@ -100,17 +106,33 @@ class Finished(msgspec.Struct, frozen=True):
     heads: list[str]  # queues in which a job became pending (given back, a key's next head) and was not claimed by this call
     gone: bool  # the runner's own row is missing: it was declared dead
 
+    def by_scan(self, scans: int) -> list[list[Claimed]]:
+        """What each of the call's scans claimed, in their order."""
+        if scans == 1:
+            return [self.claimed]
+        found: list[list[Claimed]] = [[] for _ in range(scans)]
+        for job in self.claimed:
+            found[job.scan - 1].append(job)
+        return found
+
 
 def to_job(claimed: Claimed) -> Job:
     """The job as its handler sees it."""
+    started_at = _instant(claimed.started_epoch)
+    timeout = None if claimed.timeout_seconds is None else timedelta(seconds=claimed.timeout_seconds)
     return Job(
         id=claimed.id, type=claimed.type, status="processing", queue=claimed.queue, lane=claimed.lane, version=claimed.version,
         payload=msgspec.json.decode(claimed.payload), priority=claimed.priority, attempts=claimed.attempt,
-        max_attempts=claimed.max_attempts, timeout=claimed.timeout, snoozes=claimed.snoozes, rescues=claimed.rescues,
-        scheduled_at=claimed.scheduled_at, run_at=claimed.run_at, started_at=claimed.started_at, last_error=claimed.last_error,
+        max_attempts=claimed.max_attempts, timeout=timeout, snoozes=claimed.snoozes, rescues=claimed.rescues,
+        scheduled_at=_instant(claimed.scheduled_epoch), run_at=_instant(claimed.run_epoch), started_at=started_at,
+        last_error=claimed.last_error,
         correlation_id=claimed.correlation_id, parent_job_id=claimed.parent_job_id, created_by=claimed.created_by,
         dedup_key=claimed.dedup_key, serialization_key=claimed.serialization_key,
         progress=None if claimed.progress is None else msgspec.json.decode(claimed.progress),
-        requeued_from=claimed.requeued_from, trace_context=claimed.trace_context, created_at=claimed.created_at,
-        updated_at=claimed.started_at,
+        requeued_from=claimed.requeued_from, trace_context=claimed.trace_context, created_at=_instant(claimed.created_epoch),
+        updated_at=started_at,
     )  # fmt: skip
+
+
+def _instant(epoch: float) -> datetime:
+    return _1970 + timedelta(seconds=epoch)

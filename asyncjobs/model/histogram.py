@@ -6,17 +6,17 @@ Masson, Rim and Lee, 2019.) Histograms add up bucket by bucket, so those of seve
 microseconds are some 450 buckets apart; only the filled ones are kept.
 """
 
-import math
 from collections.abc import Mapping
+from math import ceil, log
 from typing import Final
 
 GROWTH: Final = 1.04
 
-_LOG_GROWTH: Final = math.log(GROWTH)
+_LOG_GROWTH: Final = log(GROWTH)
 _MICROSECONDS: Final = 1e6
 #: What lies beyond 10^9 seconds is counted with those.
 _LONGEST: Final = 1e15
-_LAST: Final = math.ceil(math.log(_LONGEST) / _LOG_GROWTH)
+_LAST: Final = ceil(log(_LONGEST) / _LOG_GROWTH)
 
 
 def bucket(seconds: float) -> int:
@@ -24,7 +24,7 @@ def bucket(seconds: float) -> int:
     microseconds = seconds * _MICROSECONDS
     if microseconds <= 1.0:
         return 0
-    return math.ceil(math.log(microseconds) / _LOG_GROWTH) if microseconds < _LONGEST else _LAST
+    return ceil(log(microseconds) / _LOG_GROWTH) if microseconds < _LONGEST else _LAST
 
 
 def middle_seconds(number: int) -> float:
@@ -37,7 +37,7 @@ def percentile(histogram: Mapping[int, int], fraction: float) -> float | None:
     total = sum(histogram.values())
     if not total:
         return None
-    rank = min(max(math.ceil(fraction * total), 1), total)
+    rank = min(max(ceil(fraction * total), 1), total)
     for number in sorted(histogram):
         rank -= histogram[number]
         if rank <= 0:

@@ -102,8 +102,8 @@ class Acker:
         self._events = events
         self._poll_seconds = poll_seconds
         self._reconcile_seconds = reconcile_seconds
-        self._acks: dict[tuple[int, int], Ack] = {}
-        self._twice: set[tuple[int, int]] = set()  # sent before, without an answer
+        self._acks: dict[int, Ack] = {}  # by token: each claim has its own
+        self._twice: set[int] = set()  # tokens of those that were sent before, without an answer
         self._in_doubt = False
         self.under_way = UnderWay()
         self._claiming = True
@@ -119,7 +119,7 @@ class Acker:
 
     def put(self, ack: Ack) -> None:
         """Write this outcome with the next call."""
-        self._acks[ack.id, ack.token] = ack
+        self._acks[ack.token] = ack
         if self._alarm.is_asleep:
             self._alarm.wake()
 
@@ -140,7 +140,7 @@ class Acker:
     @property
     def unwritten_ids(self) -> list[int]:
         """Their jobs."""
-        return [job_id for job_id, _ in self._acks]
+        return [ack.id for ack in self._acks.values()]
 
     @property
     def is_idle(self) -> bool:
@@ -261,7 +261,7 @@ class Acker:
         except BaseException as error:
             if is_ambiguous(error) or isinstance(error, asyncio.CancelledError):
                 self._in_doubt = True
-                self._twice.update((ack.id, ack.token) for ack in acks)
+                self._twice.update(ack.token for ack in acks)
             raise
         self.answered_at = self.turned_at = time.monotonic()
         if acks and self._events.wants(AcksWritten):
@@ -278,12 +278,12 @@ class Acker:
         if not (finished.lost or self._twice or self._events.wants(OutcomeWritten)):
             has_waiters = self._wakes.has_waiters
             for ack in acks:
-                del self._acks[ack.id, ack.token]
+                del self._acks[ack.token]
                 if has_waiters or ack.outcome.kind != "completed":
                     self.announce(ack)
             return
         lost = frozenset(finished.lost)
-        doubtful = [ack for ack in acks if ack.token in lost and (ack.id, ack.token) in self._twice]
+        doubtful = [ack for ack in acks if ack.token in lost and ack.token in self._twice]
         for ack in acks:
             if ack not in doubtful:
                 self._forget(ack, lost=ack.token in lost)
@@ -297,8 +297,8 @@ class Acker:
                 self._forget(ack, lost=ack.token not in state)
 
     def _forget(self, ack: Ack, *, lost: bool) -> None:
-        self._acks.pop((ack.id, ack.token), None)
-        self._twice.discard((ack.id, ack.token))
+        self._acks.pop(ack.token, None)
+        self._twice.discard(ack.token)
         if lost:
             self._events.emit(ClaimWasLost(job_id=ack.id, token=ack.token, runner_id=self._host.runner_id, during="ack"))
         else:
@@ -329,10 +329,7 @@ class Acker:
         if probes:
             self._gate.claimed(probes, finished.claimed, seconds)
         apart = frozenset(type for probe in probes for type in probe.types)
-        by_scan: list[list[Claimed]] = [[] for _ in scans]
-        for job in finished.claimed:
-            by_scan[job.scan - 1].append(job)
-        for scan, claimed in zip(scans, by_scan, strict=True):
+        for scan, claimed in zip(scans, finished.by_scan(len(scans)), strict=True):
             coordinator = self._coordinators[scan.queue]
             coordinator.answered(
                 scan, claimed, version=versions[scan.queue], at=at, seconds=seconds, others=self._host.other_runners > 0,
@@ -361,10 +358,10 @@ class Acker:
 
     async def _reconcile(self) -> None:
         """Find out what became of calls that were not answered."""
-        sent = [self._acks[key] for key in self._twice if key in self._acks]
+        sent = [self._acks[token] for token in self._twice if token in self._acks]
         if sent:
             self._resolve(sent, await jobs.still_processing(self._link, sent))
-        running = {*self._host.running_ids(), *(job_id for job_id, _ in self._acks)}
+        running = {*self._host.running_ids(), *self.unwritten_ids}
         strays = await jobs.give_back(self._link, self._host.runner_id, sorted(running), last_token=self._tokens.last)
         self._in_doubt = False
         self._reconcile_at = time.monotonic() + self._reconcile_seconds

@@ -15,12 +15,9 @@ When an operator asked for the end (`obey`), that is how the attempt ends, whate
 """
 
 import asyncio
-import contextvars
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from contextvars import ContextVar
-from datetime import timedelta
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -38,6 +35,7 @@ from asyncjobs.model.outcome import COMPLETED, Outcome
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
+from asyncjobs.runtime.blank_context import BLANK, running
 from asyncjobs.runtime.closing import Context, close
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
@@ -52,9 +50,6 @@ _REASONS: Final[dict[Wanted, CancelReason]] = {
     "dead": "kill requested",
     "fail": "failure requested",
 }
-
-#: The attempt for which the current task works: the handler's own, or one that it started.
-_current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
 
 
 class Handler(Protocol):
@@ -147,7 +142,7 @@ class Attempt:
     @property
     def is_current(self) -> bool:
         """Whether the caller is this attempt's handler, or a task that it started."""
-        return _current.get() is self
+        return running.get() is self
 
     @property
     def cancelled(self) -> bool:
@@ -165,7 +160,7 @@ class Attempt:
     def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:
         """Run in a task of its own, with an empty context: nothing of a request that happened to open the app leaks into jobs."""
         self._tell = ended
-        task = self._task = self._loop.create_task(self._run(), name=f"job {self.claimed.id}", context=contextvars.Context())
+        task = self._task = self._loop.create_task(self._run(), name=f"job {self.claimed.id}", context=BLANK.copy())
         # A task that is cancelled before its first step never enters its coroutine: nobody would free the slot.
         task.add_done_callback(self._never_ran)
         return task
@@ -176,12 +171,13 @@ class Attempt:
     async def _run(self) -> None:
         if self._task is not None:
             self._task.remove_done_callback(self._never_ran)
-        _current.set(self)
+        running.set(self)
         ending: object
         try:
             if self._surroundings.events.wants(AttemptStarted):
                 self._emit_started()
-            ending = await (self._call() if self.claimed.timeout is None else self._call_in_time(self.claimed.timeout))
+            timeout = self.claimed.timeout_seconds
+            ending = await (self._call() if timeout is None else self._call_in_time(timeout))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
             ending = self._meaning_of(error)
         if self._request is not None:
@@ -218,7 +214,7 @@ class Attempt:
         """What the attempt ended in after this hook was left. A cancellation that was asked for is told from the hook's own."""
         context: Any = self._context
         try:
-            async with asyncio.timeout(self._timeout_seconds), AsyncExitStack() as context.resources:
+            async with asyncio.timeout(self.claimed.timeout_seconds), AsyncExitStack() as context.resources:
                 await hook.after_attempt(context, self._outcome_of(ending))
         except BaseException as error:  # noqa: BLE001 - a hook is the application's code
             meaning = self._meaning_of(error)
@@ -232,9 +228,8 @@ class Attempt:
             return after_failed(hook, error)
         return ending
 
-    async def _call_in_time(self, given: timedelta) -> object:
+    async def _call_in_time(self, timeout: float) -> object:
         """The handler's answer; AttemptTimeout when its time was over first."""
-        timeout = given.total_seconds()
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
@@ -302,10 +297,6 @@ class Attempt:
             raise error
         return answer
 
-    @property
-    def _timeout_seconds(self) -> float | None:
-        return None if self.claimed.timeout is None else self.claimed.timeout.total_seconds()
-
     def _meaning_of(self, error: BaseException) -> object:
         # isinstance() may ask for __class__, which is the application's: where that raised, slot and job were lost.
         was_told = issubclass(type(error), asyncio.CancelledError) and self.cancel_reason is not None
@@ -320,7 +311,7 @@ class Attempt:
             encode_result=self.handler.encode_result,
             max_result_bytes=self._surroundings.max_result_bytes,
             max_error_bytes=self._surroundings.max_error_bytes,
-            waited_seconds=(self.claimed.started_at - self.claimed.scheduled_at).total_seconds(),
+            waited_seconds=self.claimed.started_epoch - self.claimed.scheduled_epoch,
         )
 
     def progress(self, done: float, note: str) -> None:
@@ -349,7 +340,7 @@ class Attempt:
             AttemptStarted(
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), serialization_key=claimed.serialization_key,
-                queued_seconds=max((claimed.started_at - claimed.run_at).total_seconds(), 0.0),
+                queued_seconds=max(claimed.started_epoch - claimed.run_epoch, 0.0),
                 correlation_id=claimed.correlation_id, trace_context=claimed.trace_context,
             )
         )  # fmt: skip

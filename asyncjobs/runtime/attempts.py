@@ -56,8 +56,9 @@ class Attempts:
 
     @property
     def ids(self) -> Collection[int]:
-        """The jobs whose handlers run here, or wait for a slot."""
-        return {*self._running}.union(*[line.ids for line in self._waiting.values()])
+        """The jobs whose handlers run here, or wait for a slot, as of now: it may change with them."""
+        waiting = [line.ids for line in self._waiting.values() if line.ids]
+        return self._running.keys() | set().union(*waiting) if waiting else self._running.keys()
 
     @property
     def waiting(self) -> int:

@@ -21,7 +21,6 @@ says when it was; with nobody who does the duty it is not believed for long, and
 from typing import ClassVar, Final
 
 from asyncjobs.model.claim import Ack
-from asyncjobs.model.histogram import bucket
 from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.duties import Duty
@@ -56,23 +55,13 @@ class Metrics(Service):
         if status == "pending":
             return
         claimed = attempt.claimed
-        queued = (claimed.started_at - claimed.run_at).total_seconds()
-        self.count(claimed.type, status, queued_seconds=max(queued, 0.0), run_seconds=attempt.run_seconds)
+        tally = self._tallies.get((claimed.type, status)) or self._tally(claimed.type, status)
+        tally.add(claimed.started_epoch - claimed.run_epoch, attempt.run_seconds)
 
     def lost(self, type: str, status: str) -> None:
         """Count an attempt that ended with its runner; nobody knows how long it ran."""
         tally = self._tally(type, status)
         tally.count += 1
-
-    def count(self, type: str, status: str, *, queued_seconds: float, run_seconds: float) -> None:
-        """Count one attempt."""
-        tally = self._tallies.get((type, status)) or self._tally(type, status)
-        tally.count += 1
-        tally.queue_seconds += queued_seconds
-        tally.run_seconds += run_seconds
-        queued, ran = bucket(queued_seconds), bucket(run_seconds)
-        tally.queue_time[queued] = tally.queue_time.get(queued, 0) + 1
-        tally.run_time[ran] = tally.run_time.get(ran, 0) + 1
 
     def _tally(self, type: str, status: str) -> Tally:
         tally = self._tallies.get((type, status))

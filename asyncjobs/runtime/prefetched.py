@@ -30,7 +30,6 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sized
-from datetime import timedelta
 
 import msgspec
 
@@ -65,7 +64,7 @@ class Prefetched:
         if not line:
             return None
         job, since = self._remove(next(iter(line)))
-        return msgspec.structs.replace(job, started_at=job.started_at + timedelta(seconds=time.monotonic() - since))
+        return msgspec.structs.replace(job, started_epoch=job.started_epoch + time.monotonic() - since)
 
     def take_if(self, condition: Callable[[Claimed], bool], *, among: Iterable[int] | None = None) -> list[Claimed]:
         """Those that are not to start here, of all or of these jobs."""

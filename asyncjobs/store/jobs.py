@@ -12,6 +12,7 @@ import msgspec
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.store import plain
 from asyncjobs.store.database import Link, Record
 
@@ -25,6 +26,8 @@ _COLUMNS: Final = [(attrgetter(name), default) for name, default in _DEFAULTS.it
 _DEDUP_KEY: Final = list(_DEFAULTS).index("dedup_key")
 _SERIALIZATION_KEY: Final = list(_DEFAULTS).index("serialization_key")
 _by_id: Final = attrgetter("id")
+_result: Final = attrgetter("result")
+_result_dropped: Final = attrgetter("result_dropped")
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -156,12 +159,12 @@ async def finish_completed(
 ) -> Finished:
     """`finish` where every ack is of an attempt that completed, and there is at most one scan, for general slots."""
     acks = sorted(acks, key=_by_id)
-    results = [ack.outcome.result for ack in acks]
-    dropped = [ack.outcome.result_dropped for ack in acks]
+    outcomes = [ack.outcome for ack in acks]
+    has_results = outcomes.count(COMPLETED) < len(outcomes)
     priority, place = FRONT if scan is None else scan.start
     rows = await link.fetch_often(
         "finish_completed", runner_id, _numbers([ack.id for ack in acks]), _numbers([ack.token for ack in acks]),
-        results if any(results) else None, dropped if any(dropped) else None,
+        _some(outcomes, _result) if has_results else None, _some(outcomes, _result_dropped) if has_results else None,
         None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, token_base, token_seq,
     )  # fmt: skip
     return _finished(rows)
@@ -211,8 +214,8 @@ def _ack_columns(acks: Sequence[Ack]) -> list[list[Any] | None]:
         _some(outcomes, lambda o: o.delay_seconds or None),
         _some(outcomes, lambda o: o.kind in {"snooze", "interrupted"} or None),
         _some(outcomes, lambda o: o.kind == "snooze" or None),
-        _some(outcomes, lambda o: o.result),
-        _some(outcomes, lambda o: o.result_dropped),
+        _some(outcomes, _result),
+        _some(outcomes, _result_dropped),
         _some(outcomes, lambda o: o.message),
         _some(outcomes, _error_text),
     ]

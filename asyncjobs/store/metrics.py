@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from asyncjobs.model.histogram import percentile
+from asyncjobs.model.histogram import bucket, percentile
 from asyncjobs.store.database import Link, Record
 from asyncjobs.store.leases import Fence, fetch_held
 
@@ -26,6 +26,16 @@ class Tally(msgspec.Struct):
     run_seconds: float = 0.0
     queue_time: _Histogram = msgspec.field(default_factory=dict[int, int])
     run_time: _Histogram = msgspec.field(default_factory=dict[int, int])
+
+    def add(self, queued_seconds: float, run_seconds: float) -> None:
+        """Count one attempt. A clock that was put back does not make the time that it had waited negative."""
+        queued_seconds = max(0.0, queued_seconds)
+        self.count += 1
+        self.queue_seconds += queued_seconds
+        self.run_seconds += run_seconds
+        queued, ran = bucket(queued_seconds), bucket(run_seconds)
+        self.queue_time[queued] = self.queue_time.get(queued, 0) + 1
+        self.run_time[ran] = self.run_time.get(ran, 0) + 1
 
 
 class Percentiles(msgspec.Struct, frozen=True):

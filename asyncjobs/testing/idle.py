@@ -115,8 +115,8 @@ class _Work:
 
     async def _is_settled(self) -> bool:
         # Asked before: a handler that completed its job in its own transaction may still enqueue.
-        busy = self._runner.running_ids()
-        return not await inspection.unsettled(self._link, self._queues, self._versions) and not busy
+        is_busy = bool(self._runner.running_ids())
+        return not await inspection.unsettled(self._link, self._queues, self._versions) and not is_busy
 
     async def go_ahead(self, ran: dict[int, Job | None], clock: MovableClock, until: datetime) -> None:
         """Move the clock to each due time in turn, as far as `until`."""

@@ -11,7 +11,6 @@ by the `captured` block round the call if there is one.
 import asyncio
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
 
 from asyncjobs.app import AsyncJobs
@@ -139,14 +138,16 @@ class _Performance:
 
 
 def _claimed(row: NewRow, number: int) -> Claimed:
-    job, now = job_of(row), datetime.now(UTC)
+    job = job_of(row)
+    timeout = None if job.timeout is None else job.timeout.total_seconds()
     return Claimed(
         scan=0, queue=job.queue, id=job.id, token=job.id, lane=job.lane, type=job.type, version=job.version, payload=row.payload,
-        priority=job.priority, place=job.id, attempt=number, max_attempts=job.max_attempts, timeout=job.timeout, snoozes=0,
-        rescues=0, scheduled_at=job.scheduled_at, run_at=job.run_at, started_at=now, correlation_id=job.correlation_id,
+        priority=job.priority, place=job.id, attempt=number, max_attempts=job.max_attempts, timeout_seconds=timeout,
+        snoozes=0, rescues=0, scheduled_epoch=job.scheduled_at.timestamp(), run_epoch=job.run_at.timestamp(),
+        started_epoch=time.time(), correlation_id=job.correlation_id,
         parent_job_id=job.parent_job_id, created_by=job.created_by, dedup_key=job.dedup_key,
         serialization_key=job.serialization_key, requeued_from=None, trace_context=job.trace_context, progress=None,
-        last_error=None, created_at=job.created_at,
+        last_error=None, created_epoch=job.created_at.timestamp(),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import asyncpg
 import pytest
 
-from asyncjobs import AsyncJobs, ConfigurationError, DatabaseUnavailable
+from asyncjobs import AsyncJobs, ConfigurationError, DatabaseUnavailable, UnsupportedConnection
 from asyncjobs.store.database import Database
 from asyncjobs.store.migrate import migrate
 from asyncjobs.telemetry.events import DutyPassed, ListenerFellBack
@@ -121,3 +121,23 @@ async def test_the_doctor_sees_a_pooler_that_swallows_notifications_and_only_tha
     assert await found(pooled_dsn, listen_dsn=dsn) == []
     async with pgbouncer(dsn, mode="session") as by_session:
         assert await found(by_session) == []
+
+
+async def test_callers_connection_that_keeps_statements_is_told_what_it_lacks(pooled_dsn: str, schema: str) -> None:
+    jobs = AsyncJobs(pooled_dsn, schema=schema, connect_kwargs=TRANSACTION_POOLING)
+
+    @jobs.job("any")
+    async def work() -> None: ...
+
+    mine, other = await asyncpg.connect(pooled_dsn), await asyncpg.connect(pooled_dsn)
+    async with jobs:
+        async with mine.transaction():
+            await work.using(connection=mine).enqueue()
+        async with other.transaction():
+            await other.execute("SELECT 1")  # on the session that `mine` gave back
+            with pytest.raises(UnsupportedConnection, match=r"keeps prepared statements, .* connect with statement_cache_size=0"):
+                async with mine.transaction():
+                    await work.using(connection=mine).enqueue()
+        assert len((await jobs.admin.find()).jobs) == 1
+    await mine.close()
+    await other.close()

@@ -257,7 +257,7 @@ async def test_claiming_stops_before_more_outcomes_wait_than_four_times_the_conc
             assert rig.acker._may_claim() is False  # nothing is hungry
             rig.wake()
             assert rig.acker._may_claim() is True
-            rig.acker.put(Ack(2000, 1, Outcome(kind="completed")))
+            rig.acker.put(Ack(2000, 2000, Outcome(kind="completed")))
             assert rig.acker._may_claim() is False
             go.set()
             await rig.wait_idle()

@@ -148,7 +148,8 @@ async def test_payload_of_a_newer_program_is_given_back(runs: Runs) -> None:
     async def handler() -> None: ...
 
     assert (await runs.run(handler, version=2)).kind == "interrupted"
-    assert (await runs.run(handler, version=2, scheduled_at=datetime(2025, 12, 31, tzinfo=UTC))).delay_seconds >= 30
+    yesterday = datetime(2025, 12, 31, tzinfo=UTC).timestamp()
+    assert (await runs.run(handler, version=2, scheduled_epoch=yesterday)).delay_seconds >= 30
 
 
 async def test_unstorable_result_is_the_end_of_the_job(runs: Runs) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import weakref
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -123,7 +122,7 @@ async def test_handler_that_ignores_its_timeout_is_reported_as_stuck(rig: Rig, m
     monkeypatch.setattr(attempts_module, "STUCK_SECONDS", 0.02)
     seen: list[HandlerStuck] = []
     rig.runs.events.subscribe(seen.append, HandlerStuck)
-    rig.start(1, type="stubborn", timeout=timedelta(seconds=0.01))
+    rig.start(1, type="stubborn", timeout_seconds=0.01)
     await asyncio.sleep(0.05)
     rig.attempts.report_stuck()
     assert [event.reason for event in seen] == ["timeout"]

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -44,7 +43,7 @@ async def sessions(connection: Connection) -> int:
 
 def count(service: Metrics, times: int) -> None:
     for _ in range(times):
-        service.count("email", "completed", queued_seconds=0.1, run_seconds=0.2)
+        service._tally("email", "completed").add(0.1, 0.2)
 
 
 async def test_a_pass_with_something_to_add_is_one_statement_and_one_with_nothing_is_none(
@@ -147,7 +146,7 @@ async def test_an_attempt_that_was_lost_with_its_runner_is_counted_by_the_one_th
 async def test_an_attempt_that_began_before_its_time_by_the_clock_has_not_waited(pool: Pool) -> None:
     """The claim's transaction began a moment before its job was promoted."""
     service = Metrics(pool, events=Events())
-    early = a_claimed(started_at=datetime(2026, 1, 1, tzinfo=UTC), run_at=datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC))
+    early = a_claimed(started_epoch=1_000.0, run_epoch=1_002.0)
     service.ended(cast("Any", SimpleNamespace(claimed=early, run_seconds=0.5)), an_ack(early))
     assert service._tallies["email", "completed"].queue_seconds == 0.0
 

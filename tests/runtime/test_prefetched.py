@@ -128,7 +128,7 @@ def test_job_has_started_when_it_has_its_slot(monkeypatch: pytest.MonkeyPatch) -
     clock.now += 7.5
     taken = line.take(None)
     assert taken is not None
-    assert taken.started_at - job.started_at == timedelta(seconds=7.5)
+    assert taken.started_epoch - job.started_epoch == 7.5
     assert line.take(None) is None
 
 
@@ -148,7 +148,7 @@ async def test_queue_time_is_counted_until_the_start(rig: Rig, monkeypatch: pyte
 
 async def test_timeout_is_counted_from_the_start(rig: Rig) -> None:
     rig.claim(1)
-    rig.claim(2, timeout=timedelta(seconds=0.05))
+    rig.claim(2, timeout_seconds=0.05)
     rig.go[2] = asyncio.Event()
     rig.go[2].set()
     await asyncio.sleep(0.1)  # longer than its timeout

@@ -136,7 +136,7 @@ def lost_acks() -> list[Any]:
             return await call(self, acks, send)
         except DATABASE_ERRORS:
             for ack in acks:
-                self._acks.pop((ack.id, ack.token), None)
+                self._acks.pop(ack.token, None)
             raise
 
     return [patch.object(Acker, "_call", mutant)]

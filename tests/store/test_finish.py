@@ -1,12 +1,12 @@
 """Outcomes as they are written: fenced by id, token and status, each with all that belongs to it in one commit."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from asyncjobs.model.claim import Ack, Claimed, Scan
+from asyncjobs.model.claim import Ack, Claimed, Scan, to_job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Database
@@ -297,7 +297,15 @@ async def test_claimed_job_has_what_an_attempt_needs(claims: Claims, database: D
         priority=7, last_error="E", progress='{"done": 0.1}',
     )  # fmt: skip
     assert json.loads(job.payload) == {"n": 1}
-    assert (job.attempt, job.timeout, job.correlation_id, job.parent_job_id, job.created_by, job.version) == (
-        1, timedelta(seconds=90), "c", 3, "me", 2,
+    assert (job.attempt, job.timeout_seconds, job.correlation_id, job.parent_job_id, job.created_by, job.version) == (
+        1, 90.0, "c", 3, "me", 2,
     )  # fmt: skip
     assert (job.priority, job.last_error, job.scan) == (7, "E", 1)
+
+
+async def test_instants_of_a_claimed_job_are_those_of_its_row_to_the_microsecond(claims: Claims) -> None:
+    instants = [datetime(2026, 2, 3, 4, 5, 6, micro, UTC) for micro in (1, 999_999, 123_457)]
+    claimed = await claims.claim_one(scheduled_at=instants[0], run_at=instants[1], created_at=instants[2])
+    job = to_job(claimed)
+    assert [job.scheduled_at, job.run_at, job.created_at] == instants
+    assert job.started_at == (await claims.row(job.id))["started_at"]

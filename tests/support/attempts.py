@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 from asyncjobs.app import AsyncJobs
@@ -55,7 +54,7 @@ class Runs:
         payload = fields.pop("payload", {})
         claimed = a_claimed(
             payload=payload if isinstance(payload, str) else json.dumps(payload),
-            timeout=None if timeout is None else timedelta(seconds=timeout), **fields,
+            timeout_seconds=timeout, **fields,
         )  # fmt: skip
         return self.of(claimed, function)
 

@@ -1,7 +1,7 @@
 """Claims and claimed jobs of tests."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -11,13 +11,13 @@ from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Link
 from tests.support.factories import insert_job, insert_runner
 
-_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 _DEFAULTS: dict[str, Any] = {
     "scan": 1, "queue": "default", "id": 1, "token": 1, "lane": None, "type": "email", "version": 1, "payload": "{}",
-    "priority": 100, "place": 1, "attempt": 1, "max_attempts": 3, "timeout": None, "snoozes": 0, "rescues": 0,
-    "scheduled_at": _NOW, "run_at": _NOW, "started_at": _NOW + timedelta(seconds=1), "correlation_id": None,
+    "priority": 100, "place": 1, "attempt": 1, "max_attempts": 3, "timeout_seconds": None, "snoozes": 0, "rescues": 0,
+    "scheduled_epoch": _NOW, "run_epoch": _NOW, "started_epoch": _NOW + 1, "correlation_id": None,
     "parent_job_id": None, "created_by": None, "dedup_key": None, "serialization_key": None, "requeued_from": None,
-    "trace_context": None, "progress": None, "last_error": None, "created_at": _NOW,
+    "trace_context": None, "progress": None, "last_error": None, "created_epoch": _NOW,
 }  # fmt: skip
 
 
