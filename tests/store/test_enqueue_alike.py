@@ -145,10 +145,13 @@ async def test_ids_belong_to_rows_however_lists_are_cut(
             assert [row["id"] for row in sorted(found, key=itemgetter("place"))] == ids, (size, characters)
 
 
-async def test_a_payload_that_is_none_writes_nothing(link: Link, connection: Connection) -> None:
+async def test_a_payload_that_is_none_writes_nothing(link: Link, connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     for bad in ("{", "", "1,2", "1],[2"):
         with pytest.raises((asyncpg.DataError, asyncpg.NotNullViolationError)):
             await jobs.enqueue(link, [a_row(), a_row(payload=bad), a_row()], [1, 2, 3], [5] * 3)
+    monkeypatch.setattr(plain, "_LIST", 1)
+    with pytest.raises(asyncpg.NotNullViolationError):  # a list of nothing
+        await jobs.enqueue(link, [a_row(), a_row(payload="")], [1, 2], [5] * 2)
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == 0
 
 
