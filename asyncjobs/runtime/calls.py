@@ -13,24 +13,31 @@ What they write, and what they answer, is the same.
 
 A key with a backlog is one `finish_one` after the other, and what it costs is the key's pace (0.38 to 0.44 of one round trip with
 a commit, when it was last measured). Of the server, in thousands of instructions a call, counted by valgrind on PostgreSQL 18,
-the mean of 250 calls:
+the mean of 100 calls:
 
-    127  indexes opened, described and closed: 13 of `jobs` in each of two statements, 7 of `serialized_jobs`
-    161  conditions of the 29 partial ones among them: made ready 122, looked at 39. Without `jobs_check`, whose is
-         the longest, a call takes 77 less
-     69  entries written to 7 of them
-    219  the two statements begun and ended, without indexes; some 60 of it describe the columns of each step
-     18  their plans found
-    285  rows found, computed and written; the steps of the function
-     19  the function's settings set and reset
-     76  the statement around it, which describes the 29 columns of the answer twice
+    104  indexes opened, described and closed: 9 of `jobs` in each of two statements, 6 of `serialized_jobs`
+    130  conditions of the partial ones among them: made ready 97, looked at 33
+     66  entries written
+    255  statements begun and ended, without indexes, the one around the function among them
+     20  their plans found
+    294  rows found, computed and written; the steps of the function
+     18  the function's settings set and reset
+    162  the client's statement received and answered, and its commit
+
+With 13 indexes of `jobs` and 7, and an answer of 29 columns whose type had no name it was more. Thousands of instructions and
+bytes of the log, of calls on tables without a vacuum:
+
+    finish_one                   1,167 -> 1,049      1,195 -> 1,203
+    finish_completed, 10 jobs    2,482 -> 2,353      6,660 -> 6,754
+    finish_completed, 50 jobs    8,340 -> 8,014     33,823 -> 34,107
+    a single enqueue               315 ->   293        405 ->   405
 
 Of the client: 281 calls of functions, of which asyncjobs makes 133, asyncio 121 in three turns of its loop (the answer, the
 acker, the attempt), and the driver most of the others. A handler that waits for anything takes two turns and 77 calls more.
 
-Tried: one INSERT … ON CONFLICT for the job that ended and the head took 38 more, although it spares 13 indexes and a statement; a
-named type for the answer took 37 less, which is not 4 %, and was left. Not tried: fewer indexes of `jobs` (some 9 each, in every
-statement that writes there), and heads that are put into `jobs` before their turn, many at a time.
+Tried: one INSERT … ON CONFLICT for the job that ended and the head took 38 more, although it spares the indexes of a statement;
+`finish_completed` with the runner's row and the pauses read by the statement that writes the outcomes took as much as with a
+statement for these. Not tried: heads that are put into `jobs` before their turn, many at a time.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -167,7 +167,7 @@ class Serializer(Duty):
         self._wakes = wakes
         self._page = page
         self._after = ""
-        self._after_id = 0
+        self._after_waiting: str | None = None
         self._sweep_at = float("-inf")
         self._again_seconds = float("inf")
         self.partitions = [Partition(pool, wakes, events=events) for _ in range(partitions)]
@@ -199,10 +199,10 @@ class Serializer(Duty):
         now = self._monotonic()
         page = self._page if sweeps and now >= self._sweep_at else 0
         async with self._pool.take() as link:
-            found = await serialized.sweep(link, self._after, page, after_id=self._after_id)
+            found = await serialized.sweep(link, self._after, page, after_waiting=self._after_waiting)
             if page:
                 self._plan(found.last, self._monotonic() - now)
-                self._after_id = found.last_id or 0
+                self._after_waiting = found.last_waiting
             if found.lost and await serialized.rejoin(self.turn.guard(link), found.lost):
                 self._wakes.due_in(0.0)
             for job_id in found.ended:

@@ -175,7 +175,11 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def _finished(rows: Sequence[Record]) -> Finished:
-    claimed = [Claimed(*row[1:]) for row in rows if row[0] == "job"]
+    claimed = [
+        Claimed(*row[1:-1]) if row[-1] is None else Claimed(*row[1:-1], *msgspec.json.decode(row[-1]))
+        for row in rows
+        if row[0] == "job"
+    ]
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)
     lost = [row["token"] for row in rows if row["kind"] == "lost"]

@@ -39,7 +39,7 @@ class Sweep(msgspec.Struct, frozen=True):
     last: str | None  # where the next page starts; None: this was the last
     requests: dict[str, list[int]]  # keys whose dispatch was asked for, with the requests' ids
     lost: list[int]  # jobs that wait and are in no line
-    last_id: int | None  # where the next page of waiting jobs starts; None: this was the last
+    last_waiting: str | None  # where the next page of waiting jobs starts; None: this was the last
 
 
 class KeyState(msgspec.Struct, frozen=True):
@@ -109,15 +109,15 @@ class Verb(msgspec.Struct, frozen=True):
         return f"job {job_id} was left as it is: {self.was or self.outcome}"
 
 
-async def sweep(link: Link, after: str, limit: int, *, after_id: int = 0) -> Sweep:
-    """Look at a page of keys behind `after` and of waiting jobs behind `after_id` (none when `limit` is 0), and at the first
-    requests.
+async def sweep(link: Link, after: str, limit: int, *, after_waiting: str | None = None) -> Sweep:
+    """Look at a page of keys behind `after` and of waiting jobs behind `after_waiting` (none when `limit` is 0), and at the
+    first requests.
     """
-    (row,) = await link.fetch("sweep_keys", after, after_id, limit, MOST_REQUESTS)
+    (row,) = await link.fetch("sweep_keys", after, after_waiting, limit, MOST_REQUESTS)
     requests: dict[str, list[int]] = {}
     for key, number in zip(row["request_keys"] or (), row["request_ids"] or (), strict=True):
         requests.setdefault(key, []).append(number)
-    return Sweep(row["stalled"] or [], row["ended"] or [], row["last"], requests, row["lost"] or [], row["last_id"])
+    return Sweep(row["stalled"] or [], row["ended"] or [], row["last"], requests, row["lost"] or [], row["last_waiting"])
 
 
 class Advanced(msgspec.Struct, frozen=True):

@@ -3,6 +3,27 @@
 CREATE SEQUENCE asyncjobs.jobs_id_seq AS bigint INCREMENT 1 CACHE 1;
 CREATE SEQUENCE asyncjobs.place_seq AS bigint INCREMENT 1 CACHE 1;
 
+CREATE TYPE asyncjobs.answer AS (
+    kind text,
+    scan integer,
+    queue text,
+    id bigint,
+    token bigint,
+    type text,
+    version integer,
+    payload jsonb,
+    priority smallint,
+    place bigint,
+    attempts integer,
+    max_attempts integer,
+    scheduled_at timestamp with time zone,
+    run_at timestamp with time zone,
+    started_at timestamp with time zone,
+    created_at timestamp with time zone,
+    serialization_key text,
+    rest jsonb
+);
+
 CREATE TABLE asyncjobs.background_job_leases (
     job_name text NOT NULL,
     held_by_worker_id text DEFAULT 'none'::text NOT NULL,
@@ -157,23 +178,19 @@ CREATE TABLE asyncjobs.jobs (
     trace_context text,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX jobs_check ON asyncjobs.jobs USING btree (asyncjobs.refuse_row('jobs_check'::text, id)) WHERE (NOT (
-CASE
-    WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
-    WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
-    ELSE (status = ANY ('{pending,scheduled,failed,waiting,paused}'::text[]))
-END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[]))));
-CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, priority, place) WHERE (status = 'pending'::text);
+CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, rescues, priority, place) WHERE (status = 'pending'::text);
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL));
-CREATE INDEX jobs_claim_rescued ON asyncjobs.jobs USING btree (queue, priority, place) WHERE ((status = 'pending'::text) AND (rescues > 0));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_paused ON asyncjobs.jobs USING btree (type, version, place) WHERE (status = 'paused'::text);
-CREATE INDEX jobs_requested ON asyncjobs.jobs USING btree (runner_id) WHERE ((status = 'processing'::text) AND (requested_outcome IS NOT NULL));
-CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id) WHERE (runner_id IS NOT NULL);
-CREATE INDEX jobs_waiting ON asyncjobs.jobs USING btree (id) WHERE (status = 'waiting'::text);
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, asyncjobs.refuse_unless(((status = ANY ('{waiting,paused}'::text[])) AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[]))), 'jobs_check'::text, id)) WHERE ((status = ANY ('{waiting,paused}'::text[])) OR (NOT (
+CASE
+    WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
+    WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
+    ELSE (status = ANY ('{pending,scheduled,failed}'::text[]))
+END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[])))));
+CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
 
 CREATE TABLE asyncjobs.migrations (
     number integer NOT NULL,
@@ -286,13 +303,16 @@ CREATE TABLE asyncjobs.serialized_jobs (
     created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     CONSTRAINT serialized_jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX serialized_jobs_check ON asyncjobs.serialized_jobs USING btree (asyncjobs.refuse_row('serialized_jobs_check'::text, id)) WHERE (NOT (
+CREATE INDEX serialized_jobs_correlation ON asyncjobs.serialized_jobs USING btree (correlation_id) WHERE (correlation_id IS NOT NULL);
+CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id, asyncjobs.refuse_unless((
 CASE
     WHEN (job_id IS NULL) THEN ((dispatched_at IS NULL) AND (halted_at IS NULL))
     ELSE ((job_id = id) AND (dispatched_at IS NOT NULL))
-END AND (serialization_key <> ''::text)));
-CREATE INDEX serialized_jobs_correlation ON asyncjobs.serialized_jobs USING btree (correlation_id) WHERE (correlation_id IS NOT NULL);
-CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id) WHERE (place IS NULL);
+END AND (serialization_key <> ''::text)), 'serialized_jobs_check'::text, id)) WHERE ((place IS NULL) OR (NOT (
+CASE
+    WHEN (job_id IS NULL) THEN ((dispatched_at IS NULL) AND (halted_at IS NULL))
+    ELSE ((job_id = id) AND (dispatched_at IS NOT NULL))
+END AND (serialization_key <> ''::text))));
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
 CREATE INDEX serialized_jobs_parent ON asyncjobs.serialized_jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (job_id IS NOT NULL);
@@ -472,15 +492,15 @@ CREATE FUNCTION asyncjobs.channel()
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb)
-    RETURNS TABLE(id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
+CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer)
+    RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fdd2db1333e8b592
+-- body: 85f97d68e7fd04d5
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -505,7 +525,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 08bb2741a77111ff
+-- body: ace314a2c5cc93bb
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -658,7 +678,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c4b98dcf13527ba6
+-- body: 0a67109726f428d6
 
 CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -672,14 +692,14 @@ CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look int
 -- body: 7997df370b286b64
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
-    RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
+    RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d16b6267c04b5c10
+-- body: 099e9d925ae35a5a
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
@@ -688,17 +708,17 @@ CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bi
 -- body: fb1bad854ad7aece
 
 CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _token_base bigint, _token_seq bigint)
-    RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
+    RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3d1a23a53864f148
+-- body: c1d28a9b6ed35ee7
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
-    RETURNS TABLE(kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamp with time zone, run_at timestamp with time zone, started_at timestamp with time zone, correlation_id text, parent_job_id bigint, created_by text, dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamp with time zone)
+    RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -707,7 +727,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: dd61fde6f9d0072f
+-- body: 4e98afa9ce610128
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -871,7 +891,7 @@ CREATE FUNCTION asyncjobs.look_at_breakers(_services text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4d9018b06f277ca8
 
-CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_id bigint, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text, OUT lost bigint[], OUT last_id bigint)
+CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_waiting jsonb, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text, OUT lost bigint[], OUT last_waiting jsonb)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -881,7 +901,7 @@ CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_id bigint, _limit int
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cc28b26d66c420fc
+-- body: 37ad2af057e8cc23
 
 CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean)
     RETURNS record
@@ -1003,12 +1023,12 @@ CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e4097452e68ef4a2
 
-CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
+CREATE FUNCTION asyncjobs.refuse_unless(_is_well boolean, _check text, _id bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9a8071b4d2a42a5e
+-- body: 1ef8a7df0d2489c0
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -1122,6 +1142,12 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8e2bfa9f6ef2a95f
+
+CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _rescues integer, _correlation_id text, _parent_job_id bigint, _created_by text, _dedup_key text, _requeued_from bigint, _trace_context text, _progress jsonb, _last_error text)
+    RETURNS jsonb
+    LANGUAGE sql
+    STABLE PARALLEL SAFE
+-- body: 5f53b618011a480b
 
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
     RETURNS record

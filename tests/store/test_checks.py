@@ -22,6 +22,8 @@ from tests.support.factories import insert_job, insert_serialized
         {"attempts": -1},
         {"max_attempts": 0},
         {"on_dead": "stop"},
+        {"status": "waiting", "priority": -1},
+        {"status": "paused", "max_attempts": 0},
     ],
     ids=str,
 )
@@ -41,6 +43,7 @@ _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
         {"halted_at": _NOW},
         {"job_id": 7, "dispatched_at": None},
         {"job_id": 8, "dispatched_at": _NOW},
+        {"place": None, "halted_at": _NOW},
     ],
     ids=str,
 )

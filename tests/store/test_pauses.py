@@ -140,13 +140,14 @@ async def test_what_nobody_serves_is_moved_out_of_the_way_and_comes_back_with_a_
         await insert_job(connection, type="fax", run_at=now - timedelta(minutes=minutes))
     await insert_job(connection, type="email", run_at=now - timedelta(minutes=20))
     await insert_job(connection, type="fax", queue="other", run_at=now - timedelta(minutes=20))
-    assert await converge(link) == (2, 0, [], True)
+    await insert_job(connection, type="fax", rescues=1, run_at=now - timedelta(minutes=20))
+    assert await converge(link) == (3, 0, [], True)
     assert await converge(link) == (0, 0, [], False)
     assert sorted(await statuses(connection)) == [
-        ("email", "pending"), ("fax", "paused"), ("fax", "paused"), ("fax", "pending"), ("fax", "pending"),
+        ("email", "pending"), ("fax", "paused"), ("fax", "paused"), ("fax", "paused"), ("fax", "pending"), ("fax", "pending"),
     ]  # fmt: skip
     await insert_runner(connection, id=2, queues=["default"], types=["fax"])
-    assert await converge(link) == (0, 2, ["default"], False)
+    assert await converge(link) == (0, 3, ["default"], False)
 
 
 async def test_what_was_served_a_moment_ago_is_left_alone(link: Link, connection: Connection) -> None:

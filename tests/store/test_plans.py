@@ -74,7 +74,7 @@ async def test_scans_read_the_rows_that_they_take(filled: Plans) -> None:
         scans = [Scan("default", "fast", count), Scan("default", None, count)]
         finished = await filled.claims.finish(scans=scans)
         assert len(finished.claimed) == 2 * count
-        for beginning, index in ((GENERAL, "jobs_claim"), (LANE, "jobs_claim_lane"), (RESCUED, "jobs_claim_rescued")):
+        for beginning, index in ((GENERAL, "jobs_claim"), (LANE, "jobs_claim_lane"), (RESCUED, "jobs_claim")):
             for plan in filled.take(beginning):
                 check(plan, index)
 

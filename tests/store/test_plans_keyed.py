@@ -84,7 +84,7 @@ async def test_next_of_a_key_is_found_at_the_front_of_its_line(filled: Plans) ->
         assert "jobs_pkey" in scans(plan)
 
 
-async def test_requests_are_read_from_the_index_that_holds_nothing_else(filled: Plans, connection: Connection) -> None:
+async def test_look_for_requests_reads_nothing_else_of_what_is_in_flight(filled: Plans, connection: Connection) -> None:
     claimed = await filled.claims.claim(500)
     await connection.execute(
         "UPDATE asyncjobs.jobs SET requested_outcome = 'cancel' WHERE id = ANY ($1)", [job.id for job in claimed[:10]]
@@ -92,5 +92,7 @@ async def test_requests_are_read_from_the_index_that_holds_nothing_else(filled: 
     filled.forget()
     assert len(await requests.look(filled.claims.link, 1)) == 10
     [plan] = filled.take("SELECT j.id, j.claim_token, j.requested_outcome")
-    assert scans(plan) == {"jobs_requested"}
+    assert scans(plan) == {"jobs_runner"}
+    assert re.search(r"using jobs_runner on .*\(actual rows=10(\.00)? ", plan), plan
+    assert re.search(r"Index Cond: \(.*requested_outcome IS NOT NULL", plan), plan
     await connection.execute("UPDATE asyncjobs.jobs SET requested_outcome = NULL")

@@ -279,10 +279,10 @@ async def test_sweep_goes_through_all_waiting_jobs_page_by_page(world: Peers) ->
     await world.promote()
     await world.admin.execute("DELETE FROM asyncjobs.serialized_jobs WHERE id = ANY ($1)", delayed[::2])
     lost: list[int] = []
-    after = pages = 0
+    after, pages = None, 0
     while pages == 0 or after:
-        found = await serialized.sweep(world.a.link, "", 3, after_id=after)
-        lost, after, pages = lost + found.lost, found.last_id or 0, pages + 1
+        found = await serialized.sweep(world.a.link, "", 3, after_waiting=after)
+        lost, after, pages = lost + found.lost, found.last_waiting, pages + 1
     assert (lost, pages) == (delayed[::2], 3)
     assert await serialized.rejoin(world.a.link, [*delayed]) == 4
     await world.promote()
@@ -322,7 +322,7 @@ async def test_claim_reads_no_more_when_keys_have_a_backlog(world: Peers) -> Non
     "call",
     [
         "asyncjobs.dispatch_keys(ARRAY['k'])",
-        "asyncjobs.look_at_keys('', 0, 5)",
+        "asyncjobs.look_at_keys('', NULL, 5)",
         "asyncjobs.purge_key('k', 'no', 1)",
     ],
 )

@@ -23,8 +23,8 @@ WHERE c.relnamespace = $1::regnamespace
   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'i') ORDER BY 1"""
 
 _RELATIONS = """
-SELECT c.oid, c.oid::regclass::text AS name, c.relkind = 'v' AS is_view, array_to_string(c.reloptions, ', ') AS options
-FROM pg_class c WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p', 'v') ORDER BY c.relkind, c.relname"""
+SELECT c.oid, c.oid::regclass::text AS name, c.relkind::text AS kind, array_to_string(c.reloptions, ', ') AS options
+FROM pg_class c WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('c', 'r', 'p', 'v') ORDER BY c.relkind, c.relname"""
 
 _COLUMNS = """
 SELECT format('    %s %s', quote_ident(a.attname), format_type(a.atttypid, a.atttypmod))
@@ -56,7 +56,7 @@ _BODY = re.compile(r"\n(AS \$function\$|BEGIN ATOMIC| ?RETURN ).*", re.DOTALL)
 
 
 async def snapshot(connection: Connection, schema: str = "asyncjobs") -> str:
-    """Sequences, tables, views, indexes, triggers, functions and aggregates of the schema, each kind in the order of names."""
+    """Sequences, types of rows, tables, views, indexes, triggers, functions and aggregates, each kind in the order of names."""
     await connection.execute("SET search_path = ''")
     return "\n\n".join([part async for part in _parts(connection, schema)]) + "\n"
 
@@ -65,11 +65,14 @@ async def _parts(connection: Connection, schema: str) -> AsyncIterator[str]:
     yield "-- The schema as the migrations make it. Rewrite: python -m tests.support.snapshot > tests/store/schema.sql"
     yield "\n".join(await _texts(connection, _SEQUENCES, schema))
     for relation in await connection.fetch(_RELATIONS, schema):
-        if relation["is_view"]:
+        if relation["kind"] == "v":
             definition = await connection.fetchval("SELECT pg_get_viewdef($1::oid)", relation["oid"])
             yield f"CREATE VIEW {relation['name']} AS\n{definition}"
             continue
         inside = [text for query in (_COLUMNS, _CONSTRAINTS) for text in await _texts(connection, query, relation["oid"])]
+        if relation["kind"] == "c":
+            yield f"CREATE TYPE {relation['name']} AS (\n" + ",\n".join(inside) + "\n);"
+            continue
         options = f" WITH ({relation['options']})" if relation["options"] else ""
         table = f"CREATE TABLE {relation['name']} (\n" + ",\n".join(inside) + f"\n){options};"
         around = [text for query in (_INDEXES, _TRIGGERS) for text in await _texts(connection, query, relation["oid"])]

@@ -134,17 +134,24 @@ BEGIN
     RETURN (SELECT array_agg(d.id) FROM asyncjobs.dispatch_keys(_keys) AS d);
 END $$;
 
+-- A row of the answer to a runner's call, by `kind`:
+--   'lost'  an outcome whose claim was not ours any more (id, token)
+--   'head'  a job of `queue` became pending here and was not claimed here: that queue is to be notified
+--   'gone'  the runner's own row is missing: it was declared dead, nothing was claimed
+--   'job'   a claimed job, by scan (its number among the wants, from 1)
+-- A type with a name: the server looks it up once, and describes columns that a function declares anew in each call.
+CREATE TYPE asyncjobs.answer AS (
+    kind text, scan integer, queue text, id bigint, token bigint, type text, version integer, payload jsonb, priority smallint,
+    place bigint, attempts integer, max_attempts integer, scheduled_at timestamptz, run_at timestamptz, started_at timestamptz,
+    created_at timestamptz, serialization_key text, rest jsonb);
+
 -- Claim at most `_limit` pending jobs of a queue: of one lane, or of any when `_lane` is null; from the front, or from behind
 -- (`_priority`, `_place`). `_rescued` asks for jobs that were taken back from a dead runner, else only others are taken.
 -- It locks exactly the rows it takes. `_versions`: the newest payload of each type that the runner can run.
 CREATE FUNCTION asyncjobs.claim(
     _runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[],
-    _rescued boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}')
-RETURNS TABLE (id bigint, token bigint, lane text, type text, version integer, payload jsonb, priority smallint, place bigint,
-    attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer, scheduled_at timestamptz,
-    run_at timestamptz, started_at timestamptz, correlation_id text, parent_job_id bigint, created_by text, dedup_key text,
-    serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text, created_at timestamptz)
-LANGUAGE plpgsql
+    _rescued boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}', _scan integer DEFAULT NULL)
+RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -155,7 +162,7 @@ BEGIN
         _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.status = 'pending' AND j.rescues > 0 AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version) AND (_lane IS NULL OR j.lane = _lane)
-            ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+            ORDER BY j.rescues, j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSIF _lane IS NULL THEN
         _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
@@ -177,29 +184,21 @@ BEGIN
         claim_token = (_token_base << 32) | ((_token_seq + picked.number) & 4294967295), updated_at = asyncjobs.clock()
     FROM unnest(_ids) WITH ORDINALITY AS picked(id, number)
     WHERE j.id = ANY (ARRAY[picked.id])
-    RETURNING j.id, j.claim_token, j.lane, j.type, j.version, j.payload, j.priority, j.place, j.attempts, j.max_attempts, j.timeout,
-        j.snoozes, j.rescues, j.scheduled_at, j.run_at, j.started_at, j.correlation_id, j.parent_job_id, j.created_by, j.dedup_key,
-        j.serialization_key, j.requeued_from, j.trace_context, j.progress, j.last_error, j.created_at;
+    RETURNING 'job', _scan, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
+        j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
+        j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
+            j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
 END $$;
 
 -- One call of a runner: outcomes in, lost claims and new claims out. Of each group of `_probe_types` (none of them is in `_types`) no
--- more jobs are claimed than its limit, over all scans, and each scan begins with them. Row kinds of the answer:
---   'lost'  an outcome whose claim was not ours any more (id, token)
---   'head'  a job of `queue` became pending here and was not claimed here: that queue is to be notified
---   'gone'  the runner's own row is missing: it was declared dead, nothing was claimed
---   'job'   a claimed job, by scan (its number among the wants, from 1)
+-- more jobs are claimed than its limit, over all scans, and each scan begins with them.
 CREATE FUNCTION asyncjobs.finish(
     _runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays float8[], _refunds boolean[], _snoozes boolean[],
     _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer,
     _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[],
     _types text[], _rescued boolean, _token_base bigint, _token_seq bigint,
     _probe_types text[], _probe_groups integer[], _probe_limits integer[])
-RETURNS TABLE (kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb,
-    priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer,
-    scheduled_at timestamptz, run_at timestamptz, started_at timestamptz, correlation_id text, parent_job_id bigint, created_by text,
-    dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text,
-    created_at timestamptz)
-LANGUAGE plpgsql
+RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -215,16 +214,17 @@ DECLARE
     _again boolean;
     _any_paused boolean;
     _versions jsonb;
+    _row asyncjobs.answer;
 BEGIN
     IF cardinality(_ids) > 0 THEN
         SELECT a.written, a.pending INTO _written, _pending
         FROM asyncjobs.ack(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors, _max_errors) AS a;
         IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
-            RETURN QUERY SELECT 'lost', NULL::integer, NULL::text, o.id, o.token, NULL::text, NULL::text, NULL::integer, NULL::jsonb,
-                NULL::smallint, NULL::bigint, NULL::integer, NULL::integer, NULL::interval, NULL::bigint, NULL::integer,
-                NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::text, NULL::bigint, NULL::text, NULL::text, NULL::text,
-                NULL::bigint, NULL::text, NULL::jsonb, NULL::text, NULL::timestamptz
-            FROM unnest(_ids, _tokens) AS o(id, token) WHERE _written IS NULL OR o.token <> ALL (_written);
+            _row.kind := 'lost';
+            FOR _row.id, _row.token IN SELECT o.id, o.token FROM unnest(_ids, _tokens) AS o(id, token)
+                                       WHERE _written IS NULL OR o.token <> ALL (_written) LOOP
+                RETURN NEXT _row;
+            END LOOP;
         END IF;
     END IF;
 
@@ -232,8 +232,9 @@ BEGIN
         -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
         SELECT r.versions INTO _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF NOT FOUND THEN
-            kind := 'gone';
-            RETURN NEXT;
+            _row := NULL;
+            _row.kind := 'gone';
+            RETURN NEXT _row;
             _scan_queues := NULL;
         END IF;
         _any_paused := EXISTS (SELECT FROM asyncjobs.pauses);
@@ -256,14 +257,12 @@ BEGIN
                     -- Of rescued jobs one at a time in a runner: such a job may have killed the last one.
                     _most := CASE WHEN _is_probe THEN least(_limit, _probe_limits[_group]) ELSE _limit END;
                     CONTINUE WHEN _most = 0 OR (_again AND NOT _rescued);
-                    RETURN QUERY SELECT 'job', _scan, _scan_queues[_scan], c.id, c.token, c.lane, c.type, c.version, c.payload,
-                        c.priority, c.place, c.attempts, c.max_attempts, c.timeout, c.snoozes, c.rescues, c.scheduled_at, c.run_at,
-                        c.started_at, c.correlation_id, c.parent_job_id, c.created_by, c.dedup_key, c.serialization_key,
-                        c.requeued_from, c.trace_context, c.progress, c.last_error, c.created_at
+                    RETURN QUERY SELECT c.kind, c.scan, c.queue, c.id, c.token, c.type, c.version, c.payload, c.priority, c.place, c.attempts,
+                        c.max_attempts, c.scheduled_at, c.run_at, c.started_at, c.created_at, c.serialization_key, c.rest
                     FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
                         CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_priorities[_scan] END,
                         CASE WHEN _again OR _is_probe THEN -1 ELSE _scan_places[_scan] END, _of, _again, _token_base, _seq,
-                        _versions) AS c;
+                        _versions, _scan) AS c;
                     GET DIAGNOSTICS _count = ROW_COUNT;
                     _seq := _seq + _count;
                     _limit := _limit - _count;
@@ -277,8 +276,10 @@ BEGIN
     END IF;
 
     IF _pending IS NOT NULL THEN
-        FOR kind, queue IN SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending' LOOP
-            RETURN NEXT;
+        _row := NULL;
+        FOR _row.kind, _row.queue IN
+            SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending' LOOP
+            RETURN NEXT _row;
         END LOOP;
     END IF;
 END $$;

@@ -20,17 +20,18 @@ END $$;
 
 -- Look at most at `_limit` keys behind `_after`, in the order of their names: which have waiting jobs and none dispatched, and which
 -- hold on to a job that is gone or ended without letting the key go (its runner died in between). And at most at `_limit` jobs behind
--- `_after_id` that wait in `jobs`: which are in no line (somebody's hand took them out). `last` and `last_id` are where to go on;
--- null at the end.
+-- `_after_waiting` that wait in `jobs`: which are in no line (somebody's hand took them out). `last` and `last_waiting` are where to go
+-- on; null at the end.
 CREATE FUNCTION asyncjobs.look_at_keys(
-    _after text, _after_id bigint, _limit integer,
-    OUT stalled text[], OUT ended bigint[], OUT last text, OUT lost bigint[], OUT last_id bigint)
+    _after text, _after_waiting jsonb, _limit integer,
+    OUT stalled text[], OUT ended bigint[], OUT last text, OUT lost bigint[], OUT last_waiting jsonb)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _keys text[];
 BEGIN
+    _after_waiting := coalesce(_after_waiting, '["", 0, 0]');
     WITH RECURSIVE keys(key, number) AS (
         (SELECT s.serialization_key, 1 FROM asyncjobs.serialized_jobs AS s
          WHERE s.serialization_key > _after ORDER BY s.serialization_key LIMIT least(_limit, 1))
@@ -52,9 +53,12 @@ BEGIN
             SELECT FROM asyncjobs.runners AS r WHERE r.id = j.runner_id)));
     last := CASE WHEN cardinality(_keys) >= _limit THEN _keys[_limit] END;
     SELECT array_agg(w.id) FILTER (WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[w.id]))),
-        CASE WHEN count(*) >= _limit THEN max(w.id) END
-    INTO lost, last_id
-    FROM (SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'waiting' AND j.id > _after_id ORDER BY j.id LIMIT _limit) AS w;
+        CASE WHEN count(*) >= _limit THEN (array_agg(jsonb_build_array(w.type, w.version, w.place)))[_limit] END
+    INTO lost, last_waiting
+    FROM (SELECT j.id, j.type, j.version, j.place FROM asyncjobs.jobs AS j
+          WHERE j.status = 'waiting' AND (j.type, j.version, j.place)
+              > (_after_waiting ->> 0, (_after_waiting ->> 1)::integer, (_after_waiting ->> 2)::bigint)
+          ORDER BY j.type, j.version, j.place LIMIT _limit) AS w;
 END $$;
 
 -- Let jobs that wait in no line join theirs again: as if they had been delayed until now. Returns how many still needed it.

@@ -4,9 +4,6 @@
 -- it when it looks, and cancels the handler; the outcome is applied by the ack when the handler has ended, or by the rescue when its
 -- runner is gone. The last request counts. A handler that ended by itself before its runner saw the request has ended so.
 
--- Requests that runners have not answered yet: a look of a runner reads nothing else.
-CREATE INDEX jobs_requested ON asyncjobs.jobs (runner_id) WHERE status = 'processing' AND requested_outcome IS NOT NULL;
-
 -- What was asked for of the jobs that this runner runs.
 CREATE FUNCTION asyncjobs.requests(_runner bigint) RETURNS TABLE (id bigint, token bigint, wanted text, message text) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
@@ -296,7 +293,7 @@ BEGIN
         _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'paused' LIMIT _look + 1);
     ELSIF _statuses <@ '{waiting}' THEN
         _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
-            WHERE j.status = 'waiting' AND j.id < _before ORDER BY j.id DESC LIMIT _look);
+            WHERE j.status = 'waiting' LIMIT _look + 1);
     ELSIF _type IS NOT NULL AND _statuses <@ '{completed,cancelled}' THEN
         _dispatched := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
             WHERE j.status IN ('completed', 'cancelled') AND j.type = _type LIMIT _look + 1);

@@ -1,7 +1,5 @@
 -- Pauses of queues and types: the claim reads `pauses` and takes nothing of them; this keeps what it would pass over out of its way.
 
-CREATE INDEX jobs_paused ON asyncjobs.jobs (type, version, place) WHERE status = 'paused';
-
 -- Write down a pause. False: it was there. (Keys: pause_key.)
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text) RETURNS boolean LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
@@ -16,7 +14,7 @@ END $$;
 -- locked already: plans made for empty tables would collect all pending jobs, or all paused ones, to find one.
 --
 -- What no runner can run, since it serves no such type or only older versions of it, is treated like jobs of a paused type where it is in
--- the way: among the first `_window` pending jobs of a queue that is served. It comes back when a runner registers that can. What
+-- the way: among the first `_window` jobs of a scan of a queue that is served. It comes back when a runner registers that can. What
 -- a runner could that was there within `_grace`, and a job that is due for a shorter time, are left alone: most often the runner is
 -- just being replaced.
 CREATE FUNCTION asyncjobs.converge_pauses(
@@ -53,8 +51,12 @@ BEGIN
         SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY(
             SELECT w.id FROM (SELECT DISTINCT q.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS q(queue)) AS q
             CROSS JOIN LATERAL (
-                SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j WHERE j.queue = q.queue AND j.status = 'pending'
-                ORDER BY j.priority, j.place LIMIT _window) AS w
+                (SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j
+                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.rescues = 0 ORDER BY j.priority, j.place LIMIT _window)
+                UNION ALL
+                (SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j
+                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.rescues > 0
+                 ORDER BY j.rescues, j.priority, j.place LIMIT _window)) AS w
             WHERE (w.type <> ALL (_served) OR NOT asyncjobs.can_run(_versions, w.type, w.version)) AND w.run_at < _now - _grace LIMIT _batch))
         AND j.status = 'pending' AND j.id <> ALL (_ids) FOR UPDATE SKIP LOCKED);
     UPDATE asyncjobs.jobs AS j SET status = 'paused', updated_at = _now WHERE j.id = ANY (_ids);

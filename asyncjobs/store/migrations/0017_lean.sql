@@ -7,12 +7,7 @@
 CREATE FUNCTION asyncjobs.finish_completed(
     _runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[],
     _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _token_base bigint, _token_seq bigint)
-RETURNS TABLE (kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb,
-    priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer,
-    scheduled_at timestamptz, run_at timestamptz, started_at timestamptz, correlation_id text, parent_job_id bigint, created_by text,
-    dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text,
-    created_at timestamptz)
-LANGUAGE plpgsql
+RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -25,6 +20,7 @@ DECLARE
     _any_paused boolean;
     _versions jsonb;
     _picked bigint[];
+    _row asyncjobs.answer;
 BEGIN
     IF cardinality(_ids) > 0 THEN
         WITH acked AS (
@@ -38,10 +34,10 @@ BEGIN
             array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL)
         INTO _written, _dedup, _keyed FROM acked AS a;
         IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
-            kind := 'lost';
-            FOR id, token IN SELECT o.id, o.token FROM unnest(_ids, _tokens) AS o(id, token)
-                             WHERE _written IS NULL OR o.token <> ALL (_written) LOOP
-                RETURN NEXT;
+            _row.kind := 'lost';
+            FOR _row.id, _row.token IN SELECT o.id, o.token FROM unnest(_ids, _tokens) AS o(id, token)
+                                       WHERE _written IS NULL OR o.token <> ALL (_written) LOOP
+                RETURN NEXT _row;
             END LOOP;
         END IF;
         IF _dedup IS NOT NULL THEN
@@ -57,15 +53,15 @@ BEGIN
         SELECT EXISTS (SELECT FROM asyncjobs.pauses), r.versions INTO _any_paused, _versions
         FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF _any_paused THEN
-            RETURN QUERY SELECT f.kind, f.scan, f.queue, f.id, f.token, f.lane, f.type, f.version, f.payload, f.priority, f.place, f.attempts,
-                f.max_attempts, f.timeout, f.snoozes, f.rescues, f.scheduled_at, f.run_at, f.started_at, f.correlation_id, f.parent_job_id,
-                f.created_by, f.dedup_key, f.serialization_key, f.requeued_from, f.trace_context, f.progress, f.last_error, f.created_at
+            RETURN QUERY SELECT f.kind, f.scan, f.queue, f.id, f.token, f.type, f.version, f.payload, f.priority, f.place, f.attempts,
+                f.max_attempts, f.scheduled_at, f.run_at, f.started_at, f.created_at, f.serialization_key, f.rest
             FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
                 ARRAY[_queue], ARRAY[NULL::text], ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, false,
                 _token_base, _token_seq, NULL, NULL, NULL) AS f;
         ELSIF _any_paused IS NULL THEN
-            kind := 'gone'; id := NULL; token := NULL;
-            RETURN NEXT;
+            _row := NULL;
+            _row.kind := 'gone';
+            RETURN NEXT _row;
         ELSE
             _picked := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
                 WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
@@ -78,18 +74,19 @@ BEGIN
                     claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
                 FROM unnest(_picked) WITH ORDINALITY AS p(id, number)
                 WHERE j.id = ANY (ARRAY[p.id])
-                RETURNING 'job', 1, j.queue, j.id, j.claim_token, j.lane, j.type, j.version, j.payload, j.priority, j.place,
-                    j.attempts, j.max_attempts, j.timeout, j.snoozes, j.rescues, j.scheduled_at, j.run_at, j.started_at,
-                    j.correlation_id, j.parent_job_id, j.created_by, j.dedup_key, j.serialization_key, j.requeued_from,
-                    j.trace_context, j.progress, j.last_error, j.created_at;
+                RETURNING 'job', 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
+                    j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
+                    j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
+                        j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
             END IF;
         END IF;
     END IF;
 
     IF _heads IS NOT NULL THEN
-        id := NULL; token := NULL;
-        FOR kind, queue IN SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending' LOOP
-            RETURN NEXT;
+        _row := NULL;
+        FOR _row.kind, _row.queue IN
+            SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending' LOOP
+            RETURN NEXT _row;
         END LOOP;
     END IF;
 END $$;
@@ -104,12 +101,7 @@ END $$;
 -- snapshot of the statement that deletes the row before it, which may miss heads that have joined since; then it is looked for again.
 CREATE FUNCTION asyncjobs.finish_one(
     _runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
-RETURNS TABLE (kind text, scan integer, queue text, id bigint, token bigint, lane text, type text, version integer, payload jsonb,
-    priority smallint, place bigint, attempts integer, max_attempts integer, timeout interval, snoozes bigint, rescues integer,
-    scheduled_at timestamptz, run_at timestamptz, started_at timestamptz, correlation_id text, parent_job_id bigint, created_by text,
-    dedup_key text, serialization_key text, requeued_from bigint, trace_context text, progress jsonb, last_error text,
-    created_at timestamptz)
-LANGUAGE plpgsql
+RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -119,6 +111,7 @@ DECLARE
     _dedup_key text;
     _any_paused boolean;
     _heads bigint[];
+    _row asyncjobs.answer;
 BEGIN
     -- The runner's row is held until the commit: whoever declares it dead waits, and then sees the next claim.
     UPDATE asyncjobs.jobs AS j
@@ -129,8 +122,8 @@ BEGIN
         (SELECT EXISTS (SELECT FROM asyncjobs.pauses) FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE) END
     INTO _key, _dedup_key, _any_paused;
     IF NOT FOUND THEN
-        kind := 'lost'; id := _id; token := _token;
-        RETURN NEXT;
+        _row.kind := 'lost'; _row.id := _id; _row.token := _token;
+        RETURN NEXT _row;
         RETURN;
     END IF;
     IF _dedup_key IS NOT NULL THEN
@@ -140,8 +133,8 @@ BEGIN
         RETURN;
     END IF;
     IF _queue IS NOT NULL AND _any_paused IS NULL THEN
-        kind := 'gone';
-        RETURN NEXT;
+        _row.kind := 'gone';
+        RETURN NEXT _row;
     END IF;
 
     IF _any_paused IS NOT FALSE THEN
@@ -172,17 +165,19 @@ BEGIN
         -- It was delayed or retried: it may have been rescued, and only a scan knows how many of those a runner may have.
         ON CONFLICT (id) DO UPDATE SET status = 'pending', place = nextval('asyncjobs.place_seq'), updated_at = _now
             WHERE j.status = 'waiting'
-        RETURNING CASE j.status WHEN 'processing' THEN 'job' ELSE 'head' END, 1, j.queue, j.id, j.claim_token, j.lane, j.type,
-            j.version, j.payload, j.priority, j.place, j.attempts, j.max_attempts, j.timeout, j.snoozes, j.rescues, j.scheduled_at,
-            j.run_at, j.started_at, j.correlation_id, j.parent_job_id, j.created_by, j.dedup_key, j.serialization_key,
-            j.requeued_from, j.trace_context, j.progress, j.last_error, j.created_at;
+        RETURNING CASE j.status WHEN 'processing' THEN 'job' ELSE 'head' END, 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
+            j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
+            j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
+                j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
         IF NOT FOUND THEN
             _heads := asyncjobs.look_again(ARRAY[_key]);
         END IF;
     END IF;
     IF _heads IS NOT NULL THEN
-        FOR kind, queue IN SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending' LOOP
-            RETURN NEXT;
+        _row := NULL;
+        FOR _row.kind, _row.queue IN
+            SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending' LOOP
+            RETURN NEXT _row;
         END LOOP;
     END IF;
 END $$;

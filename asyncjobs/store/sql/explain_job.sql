@@ -4,8 +4,11 @@ SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, asyncjobs.instant
     j.error_message, j.version, asyncjobs.clock() AS now, s.*,
     (SELECT f.is_ahead FROM asyncjobs.in_flight(j.runner_id) AS f WHERE j.status = 'processing' AND f.id = $1::bigint) AS is_ahead,
     (SELECT pg_catalog.count(1) FROM (
-        SELECT FROM asyncjobs.jobs AS o
-        WHERE j.status = 'pending' AND o.queue = j.queue AND o.status = 'pending' AND (o.priority, o.place) < (j.priority, j.place)
+        SELECT FROM asyncjobs.jobs AS o WHERE j.status = 'pending' AND o.queue = j.queue AND o.status = 'pending'
+            AND o.rescues = 0 AND (o.priority, o.place) < (j.priority, j.place)
+        UNION ALL
+        SELECT FROM asyncjobs.jobs AS o WHERE j.status = 'pending' AND o.queue = j.queue AND o.status = 'pending'
+            AND o.rescues > 0 AND (o.priority, o.place) < (j.priority, j.place)
         LIMIT $2::integer) AS o) AS ahead,
     (SELECT pg_catalog.count(1) FROM asyncjobs.in_flight(NULL) AS o
         WHERE j.status = 'pending' AND o.queue = j.queue AND NOT o.is_ahead) AS running
