@@ -863,7 +863,7 @@ CREATE FUNCTION asyncjobs.lock_joining()
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fc40b2b99b4ff432
+-- body: 17f6bb5271aad2ca
 
 CREATE FUNCTION asyncjobs.lock_keys(_keys text[])
     RETURNS void
@@ -1095,7 +1095,7 @@ CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _payloads text[], _version
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 943b31b32d7f0375
+-- body: e73b83330781c0a0
 
 CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void

@@ -63,8 +63,8 @@ BEGIN
     IF NOT _keyed THEN
         PERFORM FROM asyncjobs.jobs AS j
         WHERE j.id = ANY (ARRAY(SELECT r.id FROM unnest(_ids) WITH ORDINALITY AS r(id, ordinal) WHERE r.ordinal = ANY (_which)))
-          AND j.status IN ('waiting', 'scheduled', 'pending', 'paused') AND (_own OR j.serialization_key IS NULL)
-        ORDER BY j.id FOR UPDATE;
+          AND j.status IN ('scheduled', 'pending', 'paused') AND (_own OR j.serialization_key IS NULL)
+        ORDER BY j.id FOR UPDATE;  -- not those that wait: whoever locks these has locked their key
     END IF;
     FOR _row IN
         SELECT r.id, r.payload, coalesce(r.version, 1) AS version, r.key,
@@ -169,12 +169,12 @@ CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replaceme
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION asyncjobs.apply_replacements();
 
 -- The locks that a caller's transaction needs at its commit, all at once, in the order that everybody keeps: rows of jobs that it
--- replaces, then the keys of these and of the rows that join their lines.
+-- replaces (but for those that wait in a line, which come after their keys), then the keys of these and of the rows that join.
 CREATE FUNCTION asyncjobs.lock_joining() RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM FROM asyncjobs.jobs AS j WHERE j.id IN (SELECT r.job_id FROM asyncjobs.replacements AS r)
-        AND j.status IN ('waiting', 'scheduled', 'pending', 'paused') AND j.attempts = 0 ORDER BY j.id FOR UPDATE OF j;
+        AND j.status IN ('scheduled', 'pending', 'paused') AND j.attempts = 0 ORDER BY j.id FOR UPDATE OF j;
     PERFORM asyncjobs.lock_keys(ARRAY(
         SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.place IS NULL
         UNION SELECT r.serialization_key FROM asyncjobs.replacements AS r));
