@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 import asyncpg
+import pytest
 
 from asyncjobs.model.claim import Claimed
 from asyncjobs.store import due, jobs, letters, pauses, pruning, runners, serialized
@@ -17,7 +18,7 @@ from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_rolled_back
 from tests.support.claims import an_ack
 from tests.support.factories import a_row, insert_runner
-from tests.support.peers import Peer, peers
+from tests.support.peers import Peer, peers, spawn
 
 KEYS = ("a", "b", "c", None)
 KEEP = pruning.Keep(completed=0, cancelled=0, letters=0, runners=0, types={})
@@ -141,3 +142,25 @@ async def test_any_operations_at_the_same_time_do_not_deadlock(database: Databas
         assert await world.admin.fetchval(deadlocks) == 0
         await world.promises_hold()
         await world.admin.execute("TRUNCATE asyncjobs.jobs, asyncjobs.serialized_jobs, asyncjobs.dedup_keys, asyncjobs.pauses")
+
+
+@pytest.mark.parametrize("by", ["enqueue", "commit"])
+async def test_a_replacement_locks_the_key_of_a_job_that_waits_before_the_job(database: Database, by: str) -> None:
+    async with peers(database) as world:
+        head = await world.a.enqueue()
+        job_id = await world.a.enqueue(dedup_key="d", delay_seconds=60)
+        await world.promote()
+        assert await world.line() == [(head, "pending"), (job_id, "waiting")]
+        fields: dict[str, Any] = {"dedup_key": "d", "on_duplicate": "replace", "payload": {"n": 2}}
+        if by == "commit":
+            await world.a.begin()
+            assert await world.a.enqueue_here(**fields) == job_id
+        async with world.admin.transaction():  # as everybody does who lets such a job go: the key, and then the job
+            await world.admin.execute("SELECT asyncjobs.lock_keys('{k}')")
+            replacing = spawn(world.a.commit() if by == "commit" else world.a.enqueue(**fields))
+            await world.waits_for_lock(world.a)
+            await world.admin.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE NOWAIT", job_id)
+        await replacing
+        payloads = "SELECT payload ->> 'n' FROM asyncjobs.jobs WHERE id = $1"
+        assert await world.admin.fetchval(payloads, job_id) == "2"
+        await world.promises_hold()

@@ -1,7 +1,7 @@
 """Every verb of an operator on every state of a job and of a key: the key has a head afterwards, or a reason why not."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
@@ -367,27 +367,6 @@ async def test_retry_of_a_dead_job_whose_dedup_key_another_has_says_whose(world:
     assert (verb.outcome, verb.was, verb.other_id) == ("duplicate", "dead", other)
     await world.drain()
     assert (await serialized.retry(world.a.link, job_id, "me")).outcome == "retried"
-    await world.promises_hold()
-
-
-@pytest.mark.parametrize("by", ["enqueue", "commit"])
-async def test_a_replacement_locks_the_key_of_a_job_that_waits_before_the_job(world: Peers, by: str) -> None:
-    head = await world.a.enqueue()
-    job_id = await world.a.enqueue(dedup_key="d", delay_seconds=60)
-    await world.promote()
-    assert await world.line() == [(head, "pending"), (job_id, "waiting")]
-    fields: dict[str, Any] = {"dedup_key": "d", "on_duplicate": "replace", "payload": {"n": 2}}
-    if by == "commit":
-        await world.a.begin()
-        assert await world.a.enqueue_here(**fields) == job_id
-    async with world.admin.transaction():  # as everybody does who lets such a job go: the key, and then the job
-        await world.admin.execute("SELECT asyncjobs.lock_keys('{k}')")
-        replacing = spawn(world.a.commit() if by == "commit" else world.a.enqueue(**fields))
-        await world.waits_for_lock(world.a)
-        await world.admin.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE NOWAIT", job_id)
-    await replacing
-    payloads = "SELECT payload ->> 'n' FROM asyncjobs.jobs WHERE id = $1"
-    assert await world.admin.fetchval(payloads, job_id) == "2"
     await world.promises_hold()
 
 
