@@ -81,8 +81,9 @@ def admit(row: NewRow, handler: Handler, queues: Mapping[str, Queue], settings: 
 
 def admit_all(jobs: Iterable[NewJob[Any]], queues: Mapping[str, Queue], settings: Settings) -> list[NewRow]:
     """The rows of jobs, as `admit` takes them."""
+    # A payload that is no longer breaks no limit: a character has at most four bytes, and each level of depth takes one.
     least = min(settings.max_payload_bytes >> 2, settings.max_depth)
-    if current.get() is not None:
+    if current.get() is not None:  # an attempt hands its ids on: each row is seen to
         least = -1
     rows: list[NewRow] = []
     for job in jobs:
