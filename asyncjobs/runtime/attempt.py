@@ -15,9 +15,11 @@ When an operator asked for the end (`obey`), that is how the attempt ends, whate
 """
 
 import asyncio
+import contextvars
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -35,7 +37,6 @@ from asyncjobs.model.outcome import COMPLETED, Outcome
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
-from asyncjobs.runtime.blank_context import BLANK, running
 from asyncjobs.runtime.closing import Context, close
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
@@ -50,6 +51,9 @@ _REASONS: Final[dict[Wanted, CancelReason]] = {
     "dead": "kill requested",
     "fail": "failure requested",
 }
+
+#: The attempt for which the current task works: the handler's own, or one that it started.
+_current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
 
 
 class Handler(Protocol):
@@ -142,7 +146,7 @@ class Attempt:
     @property
     def is_current(self) -> bool:
         """Whether the caller is this attempt's handler, or a task that it started."""
-        return running.get() is self
+        return _current.get() is self
 
     @property
     def cancelled(self) -> bool:
@@ -160,7 +164,7 @@ class Attempt:
     def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:
         """Run in a task of its own, with an empty context: nothing of a request that happened to open the app leaks into jobs."""
         self._tell = ended
-        task = self._task = self._loop.create_task(self._run(), name=f"job {self.claimed.id}", context=BLANK.copy())
+        task = self._task = self._loop.create_task(self._run(), name=f"job {self.claimed.id}", context=contextvars.Context())
         # A task that is cancelled before its first step never enters its coroutine: nobody would free the slot.
         task.add_done_callback(self._never_ran)
         return task
@@ -171,7 +175,7 @@ class Attempt:
     async def _run(self) -> None:
         if self._task is not None:
             self._task.remove_done_callback(self._never_ran)
-        running.set(self)
+        _current.set(self)
         ending: object
         try:
             if self._surroundings.events.wants(AttemptStarted):
