@@ -180,7 +180,9 @@ BEGIN
     END IF;
     RETURN QUERY
     UPDATE asyncjobs.jobs AS j
-    SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, started_at = asyncjobs.clock(), runner_id = _runner, error_message = NULL,
+    SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, runner_id = _runner, error_message = NULL,
+        -- (a job that was enqueued after this transaction had begun did not start before it was there)
+        started_at = greatest(asyncjobs.clock(), j.run_at, j.created_at),
         claim_token = (_token_base << 32) | ((_token_seq + picked.number) & 4294967295), updated_at = asyncjobs.clock()
     FROM unnest(_ids) WITH ORDINALITY AS picked(id, number)
     WHERE j.id = ANY (ARRAY[picked.id])

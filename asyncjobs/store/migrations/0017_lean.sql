@@ -70,7 +70,8 @@ BEGIN
             IF cardinality(_picked) > 0 THEN
                 RETURN QUERY
                 UPDATE asyncjobs.jobs AS j
-                SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, started_at = _now, runner_id = _runner, error_message = NULL,
+                SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, runner_id = _runner, error_message = NULL,
+                    started_at = greatest(_now, j.run_at, j.created_at),  -- as in `claim`
                     claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
                 FROM unnest(_picked) WITH ORDINALITY AS p(id, number)
                 WHERE j.id = ANY (ARRAY[p.id])
@@ -159,7 +160,7 @@ BEGIN
         SELECT d.id, d.queue, d.lane, d.type, d.version, d.payload, d.priority, d.max_attempts, d.timeout, d.scheduled_at,
             d.correlation_id, d.parent_job_id, d.created_by, d.dedup_key, d.serialization_key, d.on_dead, d.enqueue_token,
             d.requeued_from, d.trace_context, d.created_at, CASE WHEN d.starts THEN 'processing' ELSE 'pending' END,
-            CASE WHEN d.starts THEN 1 ELSE 0 END, CASE WHEN d.starts THEN _now END, CASE WHEN d.starts THEN _runner END,
+            CASE WHEN d.starts THEN 1 ELSE 0 END, CASE WHEN d.starts THEN greatest(_now, d.created_at) END, CASE WHEN d.starts THEN _runner END,
             CASE WHEN d.starts THEN _next_token END
         FROM dispatched AS d
         -- It was delayed or retried: it may have been rescued, and only a scan knows how many of those a runner may have.
