@@ -11,7 +11,8 @@ from asyncjobs.model.claim import Scan
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection
 from tests.support.claims import Claims, an_ack
-from tests.support.plans import Plans, check
+from tests.support.peers import Peer
+from tests.support.plans import Plans, check, check_places
 
 FILL = """
 INSERT INTO asyncjobs.jobs (type, lane, status, run_at, completed_at, started_at, runner_id, claim_token, dedup_key)
@@ -47,7 +48,7 @@ async def filled(request: pytest.FixtureRequest, plans: Plans, connection: Conne
 
 def claim_from(condition: str) -> str:
     """The beginning of the statement that finds the rows of a claim."""
-    return f"_ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND {condition}"
+    return f"_picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND {condition}"
 
 
 GENERAL = claim_from("j.status = 'pending' AND (")
@@ -55,7 +56,7 @@ LANE = claim_from("j.lane = _lane")
 RESCUED = claim_from("j.status = 'pending' AND j.rescues > 0")
 
 
-async def test_claims_and_outcomes_go_by_primary_key(filled: Plans) -> None:
+async def test_claims_go_to_the_rows_that_were_locked_and_outcomes_by_primary_key(filled: Plans) -> None:
     for count in (10, 50, 500, 10):
         filled.forget()
         claimed = await filled.claims.claim(count)
@@ -65,7 +66,23 @@ async def test_claims_and_outcomes_go_by_primary_key(filled: Plans) -> None:
         [plan] = filled.take("WITH acked AS")
         check(plan, "jobs_pkey")
         for plan in filled.take("UPDATE asyncjobs.jobs AS j SET status = 'processing'"):
-            check(plan, "jobs_pkey")
+            check_places(plan)
+
+
+async def test_busy_runners_claims_and_outcomes_go_the_same_way(filled: Plans) -> None:
+    mine = Peer(filled.claims.link, 1)
+    done = await mine.claim(10)
+    for count in (10, 50, 500, 10):
+        filled.forget()
+        finished = await mine.complete_all(done, limit=count)
+        assert (len(finished.claimed), finished.lost) == (count, [])
+        [plan] = filled.take("WITH acked AS")
+        check(plan, "jobs_pkey")
+        [plan] = filled.take("_picked := ARRAY(SELECT")
+        check(plan, "jobs_claim")
+        [plan] = filled.take("UPDATE asyncjobs.jobs AS j SET status = 'processing'")
+        check_places(plan)
+        done = finished.claimed
 
 
 async def test_scans_read_the_rows_that_they_take(filled: Plans) -> None:

@@ -49,7 +49,18 @@ def removed(plan: str) -> int:
 
 
 def check(plan: str, index: str) -> None:
-    assert f"using {index} on" in plan, plan
+    """It goes by this index alone, and reads nothing in vain."""
+    _check(plan, f"using {index} on")
+
+
+def check_places(plan: str) -> None:
+    """It goes to where the rows are, without an index."""
+    _check(plan, "Tid Scan on jobs")
+    assert "Index Scan" not in plan, plan
+
+
+def _check(plan: str, access: str) -> None:
+    assert access in plan, plan
     for unwanted in ("Seq Scan", "Bitmap", "Sort Key", "Hash Join", "Merge Join"):
         assert unwanted not in plan, plan
     assert removed(plan) == 0, plan

@@ -156,26 +156,26 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    _ids bigint[];
+    _picked tid[];  -- locked, so they stay where they are
 BEGIN
     IF _rescued THEN
-        _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+        _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.status = 'pending' AND j.rescues > 0 AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version) AND (_lane IS NULL OR j.lane = _lane)
             ORDER BY j.rescues, j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSIF _lane IS NULL THEN
-        _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+        _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
               AND j.rescues = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSE
-        _ids := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+        _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending'
               AND (j.priority, j.place) > (_from_priority, _from_place) AND j.rescues = 0 AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     END IF;
-    IF cardinality(_ids) = 0 THEN
+    IF cardinality(_picked) = 0 THEN
         RETURN;
     END IF;
     RETURN QUERY
@@ -183,9 +183,9 @@ BEGIN
     SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, runner_id = _runner, error_message = NULL,
         -- (a job that was enqueued after this transaction had begun did not start before it was there)
         started_at = greatest(asyncjobs.clock(), j.run_at, j.created_at),
-        claim_token = (_token_base << 32) | ((_token_seq + picked.number) & 4294967295), updated_at = asyncjobs.clock()
-    FROM unnest(_ids) WITH ORDINALITY AS picked(id, number)
-    WHERE j.id = ANY (ARRAY[picked.id])
+        claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = asyncjobs.clock()
+    FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
+    WHERE j.ctid = p.ctid
     RETURNING 'job', _scan, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
         j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
         j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,

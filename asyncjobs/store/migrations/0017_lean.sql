@@ -8,8 +8,8 @@ CREATE FUNCTION asyncjobs.finish_completed(
     _runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[],
     _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _token_base bigint, _token_seq bigint)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET search_path = pg_catalog, pg_temp AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz := asyncjobs.clock();
@@ -19,16 +19,16 @@ DECLARE
     _heads bigint[];
     _any_paused boolean;
     _versions jsonb;
-    _picked bigint[];
+    _picked tid[];  -- as in `claim`
     _row asyncjobs.answer;
 BEGIN
     IF cardinality(_ids) > 0 THEN
+        -- Looked up all at once, in the order of their ids. A token is one row's alone, so it need not be looked for beside its id.
         WITH acked AS (
             UPDATE asyncjobs.jobs AS j
-            SET status = 'completed', completed_at = _now, result = o.result::jsonb, result_dropped = o.dropped, error_message = NULL,
-                runner_id = NULL, updated_at = _now
-            FROM unnest(_ids, _tokens, _results, _dropped) AS o(id, token, result, dropped)
-            WHERE j.id = ANY (ARRAY[o.id]) AND j.claim_token = o.token AND j.status = 'processing'
+            SET status = 'completed', completed_at = _now, result = _results[array_position(_ids, j.id)]::jsonb,
+                result_dropped = _dropped[array_position(_ids, j.id)], error_message = NULL, runner_id = NULL, updated_at = _now
+            WHERE j.id = ANY (_ids) AND j.claim_token = ANY (_tokens) AND j.status = 'processing'
             RETURNING j.id, j.claim_token, j.dedup_key, j.serialization_key)
         SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL),
             array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL)
@@ -63,7 +63,7 @@ BEGIN
             _row.kind := 'gone';
             RETURN NEXT _row;
         ELSE
-            _picked := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
+            _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
                 WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
                   AND j.rescues = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
                 ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
@@ -73,8 +73,8 @@ BEGIN
                 SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, runner_id = _runner, error_message = NULL,
                     started_at = greatest(_now, j.run_at, j.created_at),  -- as in `claim`
                     claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
-                FROM unnest(_picked) WITH ORDINALITY AS p(id, number)
-                WHERE j.id = ANY (ARRAY[p.id])
+                FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
+                WHERE j.ctid = p.ctid
                 RETURNING 'job', 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
                     j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
                     j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
