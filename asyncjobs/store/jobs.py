@@ -155,8 +155,9 @@ async def finish_one(
 
 
 async def finish_completed(
-    link: Link, runner_id: int, acks: Sequence[Ack], scan: Scan | None, types: Sequence[str], *, token_base: int, token_seq: int
-) -> Finished:
+    link: Link, runner_id: int, acks: Sequence[Ack], scan: Scan | None, types: Sequence[str], *, rescued: bool, token_base: int,
+    token_seq: int,
+) -> Finished:  # fmt: skip
     """`finish` where every ack is of an attempt that completed, and there is at most one scan, for general slots."""
     acks = sorted(acks, key=_by_id)
     outcomes = [ack.outcome for ack in acks]
@@ -165,7 +166,8 @@ async def finish_completed(
     rows = await link.fetch_often(
         "finish_completed", runner_id, _numbers([ack.id for ack in acks]), _numbers([ack.token for ack in acks]),
         _some(outcomes, _result) if has_results else None, _some(outcomes, _result_dropped) if has_results else None,
-        None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, token_base, token_seq,
+        None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, rescued,
+        token_base, token_seq,
     )  # fmt: skip
     return _finished(rows)
 

@@ -707,7 +707,7 @@ CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bi
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: fb1bad854ad7aece
 
-CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _token_base bigint, _token_seq bigint)
+CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -716,7 +716,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c9b1c52deb1fb174
+-- body: 1a8968930f25c5ae
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer

@@ -62,6 +62,17 @@ async def test_types_of_others_lanes_aside_and_rescued_jobs_are_left(world: Peer
     await world.admin.execute("UPDATE asyncjobs.jobs SET type = 'email' WHERE type = 'strange'")
 
 
+async def test_of_rescued_jobs_one_comes_with_others_when_it_is_asked_for(world: Peers) -> None:
+    last = await world.a.enqueue(None, times=4)
+    for number in (1, 2):
+        await world.admin.execute("UPDATE asyncjobs.jobs SET rescues = $2 WHERE id = $1", last - 2 + number, number)
+    answer = await world.a.complete_all([], limit=4, rescued=True)
+    assert [(job.id, job.rescues) for job in answer.claimed] == [(last - 1, 1), (last - 3, 0), (last - 2, 0)]
+    assert (await world.a.complete_all(answer.claimed, limit=4)).claimed == []
+    [job] = (await world.a.complete_all([], limit=4, rescued=True)).claimed
+    assert (job.id, job.rescues) == (last, 2)
+
+
 async def test_lost_claim_is_named_and_others_are_written(world: Peers) -> None:
     await world.a.enqueue(None, times=2)
     lost, kept = await world.a.claim()

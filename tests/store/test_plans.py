@@ -3,6 +3,7 @@
 The plans are those of the statements inside the functions, as auto_explain tells them.
 """
 
+import re
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -74,10 +75,12 @@ async def test_busy_runners_claims_and_outcomes_go_the_same_way(filled: Plans) -
     done = await mine.claim(10)
     for count in (10, 50, 500, 10):
         filled.forget()
-        finished = await mine.complete_all(done, limit=count)
+        finished = await mine.complete_all(done, limit=count, rescued=True)
         assert (len(finished.claimed), finished.lost) == (count, [])
         [plan] = filled.take("WITH acked AS")
         check(plan, "jobs_pkey")
+        [plan] = filled.take("SELECT EXISTS (SELECT FROM asyncjobs.pauses)")
+        assert re.search(r"using jobs_claim on jobs j .*loops=1", plan), plan
         [plan] = filled.take("_picked := ARRAY(SELECT")
         check(plan, "jobs_claim")
         [plan] = filled.take("UPDATE asyncjobs.jobs AS j SET status = 'processing'")

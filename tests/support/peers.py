@@ -99,13 +99,15 @@ class Peer:
     def completion(self, job: Claimed) -> Ack:
         return Ack(job.id, job.token, Outcome(kind="completed"))
 
-    async def complete_all(self, done: Sequence[Claimed], *, limit: int = 0, start: tuple[int, int] = FRONT) -> Finished:
+    async def complete_all(
+        self, done: Sequence[Claimed], *, limit: int = 0, start: tuple[int, int] = FRONT, rescued: bool = False
+    ) -> Finished:
         """What a busy runner does: completions, and one scan."""
         self._sequence += limit
         scan = Scan("default", None, limit, start) if limit else None
         return await jobs.finish_completed(
             self.link, self.runner_id, [*map(self.completion, done)], scan, TYPES,
-            token_base=self.runner_id, token_seq=self._sequence - limit,
+            rescued=rescued, token_base=self.runner_id, token_seq=self._sequence - limit,
         )  # fmt: skip
 
 

@@ -3,10 +3,12 @@
 -- that is called sets and resets its settings.
 
 -- finish for outcomes that are all completions, and at most one scan: for general slots (`_limit` of them; 0: no scan), without
--- probes, not for jobs that were rescued. The rows of the answer are those of `finish`. With pauses it is left to `finish`.
+-- probes. The rows of the answer are those of `finish`. With pauses, or jobs that were rescued if `_rescued` asks for these, too, the
+-- scan is left to `finish`.
 CREATE FUNCTION asyncjobs.finish_completed(
     _runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[],
-    _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _token_base bigint, _token_seq bigint)
+    _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint,
+    _token_seq bigint)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET search_path = pg_catalog, pg_temp AS $$
@@ -17,7 +19,7 @@ DECLARE
     _dedup bigint[];
     _keyed bigint[];
     _heads bigint[];
-    _any_paused boolean;
+    _is_special boolean;
     _versions jsonb;
     _picked tid[];  -- as in `claim`
     _row asyncjobs.answer;
@@ -50,15 +52,16 @@ BEGIN
 
     IF _limit > 0 THEN
         -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
-        SELECT EXISTS (SELECT FROM asyncjobs.pauses), r.versions INTO _any_paused, _versions
-        FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
-        IF _any_paused THEN
+        SELECT EXISTS (SELECT FROM asyncjobs.pauses) OR (_rescued AND EXISTS (
+                SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.rescues > 0)), r.versions
+        INTO _is_special, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
+        IF _is_special THEN
             RETURN QUERY SELECT f.kind, f.scan, f.queue, f.id, f.token, f.type, f.version, f.payload, f.priority, f.place, f.attempts,
                 f.max_attempts, f.scheduled_at, f.run_at, f.started_at, f.created_at, f.serialization_key, f.rest
             FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
-                ARRAY[_queue], ARRAY[NULL::text], ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, false,
+                ARRAY[_queue], ARRAY[NULL::text], ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, _rescued,
                 _token_base, _token_seq, NULL, NULL, NULL) AS f;
-        ELSIF _any_paused IS NULL THEN
+        ELSIF _is_special IS NULL THEN
             _row := NULL;
             _row.kind := 'gone';
             RETURN NEXT _row;
