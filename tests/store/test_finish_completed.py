@@ -4,9 +4,12 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from asyncjobs.model.claim import Ack
+from asyncjobs.model.outcome import Outcome
+from asyncjobs.store import jobs
 from asyncjobs.store.database import Database
 from tests.support.factories import insert
-from tests.support.peers import Peers, peers
+from tests.support.peers import TYPES, Peers, peers
 
 
 @pytest.fixture
@@ -80,6 +83,23 @@ async def test_lost_claim_is_named_and_others_are_written(world: Peers) -> None:
     answer = await world.a.complete_all([lost, kept])
     assert (answer.lost, answer.claimed) == ([lost.token], [])
     assert (await world.status(lost.id), await world.status(kept.id)) == ("processing", "completed")
+
+
+async def test_results_go_to_the_attempts_they_are_of(world: Peers) -> None:
+    await world.a.enqueue(None, times=3)
+    lost, *others = await world.a.claim(3)
+    await world.admin.execute("UPDATE asyncjobs.jobs SET status = 'pending', runner_id = NULL WHERE id = $1", lost.id)
+    [again] = await world.a.claim(1)
+    acks = [
+        Ack(job.id, job.token, Outcome(kind="completed", result=result))
+        for job, result in ((others[1], '"third"'), (lost, '"lost"'), (again, '"again"'), (others[0], None))
+    ]
+    answer = await jobs.finish_completed(
+        world.a.link, world.a.runner_id, acks, None, TYPES, rescued=False, token_base=1, token_seq=10
+    )  # fmt: skip
+    assert answer.lost == [lost.token]
+    rows = await world.admin.fetch("SELECT result FROM asyncjobs.jobs ORDER BY id")
+    assert [row["result"] for row in rows] == ['"again"', None, '"third"']
 
 
 async def test_next_heads_of_keys_are_claimed_by_the_same_call(world: Peers) -> None:

@@ -25,11 +25,13 @@ DECLARE
     _row asyncjobs.answer;
 BEGIN
     IF cardinality(_ids) > 0 THEN
-        -- Looked up all at once, in the order of their ids. A token is one row's alone, so it need not be looked for beside its id.
+        -- Looked up all at once, in the order of their ids. A token is one claim's alone, so it need not be looked for beside its id.
+        -- (Of one job there may be two attempts here, of which one was lost: a result is found by its token.)
         WITH acked AS (
             UPDATE asyncjobs.jobs AS j
-            SET status = 'completed', completed_at = _now, result = _results[array_position(_ids, j.id)]::jsonb,
-                result_dropped = _dropped[array_position(_ids, j.id)], error_message = NULL, runner_id = NULL, updated_at = _now
+            SET status = 'completed', completed_at = _now, result = _results[array_position(_tokens, j.claim_token)]::jsonb,
+                result_dropped = _dropped[array_position(_tokens, j.claim_token)], error_message = NULL, runner_id = NULL,
+                updated_at = _now
             WHERE j.id = ANY (_ids) AND j.claim_token = ANY (_tokens) AND j.status = 'processing'
             RETURNING j.id, j.claim_token, j.dedup_key, j.serialization_key)
         SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL),
