@@ -45,10 +45,11 @@ acker, the attempt), and the driver most of the others. A handler that waits for
 
 Tried: one INSERT … ON CONFLICT for the job that ended and the head took 38 more, although it spares the indexes of a statement;
 `finish_completed` with the runner's row and the pauses read by the statement that writes the outcomes took as much as with a
-statement for these, and one statement that finds and claims as much as two. Two calls of a runner in flight, on two connections,
-each for half of the slots: 15,800 jobs a second instead of 14,200 at 50 slots, 5,600 instead of 5,700 at ten, and in two
-processes 18,800 instead of 23,300; with `prefetch` as many as without it. Waiting less is not worth that half as many jobs a call cost more
-each, where the cores are busy. Not tried: heads that are put into `jobs` before their turn, many at a time.
+statement for these, and one statement that finds and claims as much as two. Two calls of a runner in flight, on two
+connections, each for half of the slots: 15,800 jobs a second instead of 14,200 at 50 slots, 5,600 instead of 5,700 at ten, and
+in two processes 18,800 instead of 23,300; with `prefetch` as many as without it. Waiting less is not worth that half as many
+jobs a call cost more each, where the cores are busy. Not tried: heads that are put into `jobs` before their turn, many at a
+time.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
