@@ -132,7 +132,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ["a_dispatch_does_not_wait_for_the_ack_of_the_head"], call="finish_one",
     ),
     Mutant(
-        "no fence of completions", _LEAN, "finish_completed", "AND j.claim_token = o.token AND j.status = 'processing'",
+        "no fence of completions", _LEAN, "finish_completed", "AND j.claim_token = ANY (_tokens) AND j.status = 'processing'",
         "AND j.status = 'processing'", ["a_late_ack_touches_nothing"], call="finish_completed",
     ),
     Mutant(
