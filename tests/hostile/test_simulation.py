@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
-from tests.simulation.mutants import NOTICED
+from asyncjobs.store.database import Connection
+from tests.simulation.mutants import MUTANTS, NOTICED
+from tests.simulation.schema import FUNCTIONS, as_written, name_of
 
 _PROOF = 2000
 _CHUNK = 100
@@ -30,6 +33,18 @@ def test_promises_hold_in_simulated_worlds_and_seeds_replay_event_by_event(serve
 @pytest.mark.direct("the simulation puts itself in the driver's place")
 def test_promotion_that_tells_nobody_is_noticed(server_dsn: str) -> None:
     assert "1 of 1 mutants" in _simulate(server_dsn, "--mutants=promotion tells nobody", "--first=7", "--seeds=1")
+
+
+async def test_what_breaks_the_protocol_is_in_it(connection: Connection) -> None:
+    """A protocol that is broken where it no longer is would prove nothing."""
+    found = [as_written(row[0]) for row in await connection.fetch(FUNCTIONS)]
+    definitions = {name_of(one): one for one in found}
+    changes = [change for mutant in MUTANTS for change in mutant.changes]
+    assert [change for change in changes if change.old not in definitions[change.function]] == []
+    with ExitStack() as stack:
+        for mutant in MUTANTS:
+            for patch in mutant.patches():
+                stack.enter_context(patch)
 
 
 @pytest.mark.proof

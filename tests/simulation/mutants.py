@@ -116,11 +116,11 @@ _FENCE = "AND j.claim_token = {} AND j.status = 'processing'"
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("acks are not fenced", (
         Change("ack", _FENCE.format("o.token"), ""), Change("finish_one", _FENCE.format("_token"), ""),
-        Change("finish_completed", _FENCE.format("o.token"), ""),
+        Change("finish_completed", _FENCE.format("ANY (_tokens)"), ""),
     ), needs=_frozen),
     Mutant("acks name no token", (
         Change("ack", "AND j.claim_token = o.token", ""), Change("finish_one", "AND j.claim_token = _token", ""),
-        Change("finish_completed", "AND j.claim_token = o.token", ""),
+        Change("finish_completed", "AND j.claim_token = ANY (_tokens)", ""),
     ), needs=_frozen),
     Mutant("the attempt is not counted at the claim", (
         Change("claim", "least(j.attempts, 2147483646) + 1", "j.attempts"),
@@ -133,7 +133,9 @@ MUTANTS: tuple[Mutant, ...] = (
         Change("dispatch_keys", "ORDER BY s.place LIMIT 1", "ORDER BY s.place DESC LIMIT 1"),
     )),
     Mutant("a runner that is gone claims", (
-        Change("finish", "IF NOT FOUND THEN\n            kind := 'gone'", "IF false THEN\n            kind := 'gone'"),
+        Change("finish", "IF NOT FOUND THEN\n            _row := NULL;\n            _row.kind := 'gone'",
+            "IF false THEN\n            _row := NULL"),
+        Change("finish_completed", "ELSIF _is_special IS NULL THEN", "ELSIF false THEN"),
     ), needs=_frozen),
     Mutant("a snooze is an attempt", (Change("ack", "WHEN o.refund THEN", "WHEN o.refund AND o.snooze IS NOT TRUE THEN"),)),
     Mutant("a rescue leaves the token", (Change("fail_lost", "claim_token = NULL, runner_id", "runner_id"),), needs=_frozen),

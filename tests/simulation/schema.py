@@ -69,6 +69,11 @@ def name_of(definition: str) -> str:
     return definition.split("(", 1)[0].rsplit(".", 1)[1]
 
 
+def as_written(definition: str) -> str:
+    """A function's definition as the server tells it, with the schema's name as in the migrations."""
+    return definition.replace('"asyncjobs".', "asyncjobs.")
+
+
 def simulated(definition: str) -> str:
     """The function as it is in a simulated world."""
     changed = _LOCK_TIMEOUT.sub(r"\g<1>1ms\2", definition).replace("clock_timestamp()", "asyncjobs.clock()")

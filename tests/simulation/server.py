@@ -15,7 +15,7 @@ from typing import Any, Final
 import asyncpg
 
 from asyncjobs.store.database import Database
-from tests.simulation.schema import ADDED, FUNCTIONS, name_of, simulated
+from tests.simulation.schema import ADDED, FUNCTIONS, as_written, name_of, simulated
 from tests.simulation.wire import Wire, make_real_loop
 
 #: What the server would do by itself after a real time, it does at once; what depends on statistics does not change on the way.
@@ -81,7 +81,7 @@ class Server:
     def _prepare(self) -> None:
         self.run(ADDED)
         for (found,) in self.fetch(FUNCTIONS):
-            definition = found.replace('"asyncjobs".', "asyncjobs.")
+            definition = as_written(found)
             self._definitions[name_of(definition)] = definition
             changed = simulated(definition)
             if changed != definition:
