@@ -12,8 +12,8 @@ functions of its own:
 
 What they write, and what they answer, is the same.
 
-A key with a backlog is one `finish_one` after the other, and what it costs is the key's pace (0.38 to 0.44 of one round trip with
-a commit, when it was last measured). Of the server, in thousands of instructions a call, counted by valgrind on PostgreSQL 18,
+A key with a backlog is one `finish_one` after the other, and what it costs is the key's pace (0.33 to 0.44 of one round trip with
+a commit, from run to run). Of the server, in thousands of instructions a call, counted by valgrind on PostgreSQL 18,
 the mean of 100 calls:
 
     104  indexes opened, described and closed: 9 of `jobs` in each of two statements, 6 of `serialized_jobs`
@@ -48,8 +48,7 @@ Tried: one INSERT … ON CONFLICT for the job that ended and the head took 38 mo
 statement for these, and one statement that finds and claims as much as two. Two calls of a runner in flight, on two
 connections, each for half of the slots: 15,800 jobs a second instead of 14,200 at 50 slots, 5,600 instead of 5,700 at ten, and
 in two processes 18,800 instead of 23,300; with `prefetch` as many as without it. Waiting less is not worth that half as many
-jobs a call cost more each, where the cores are busy. Not tried: heads that are put into `jobs` before their turn, many at a
-time.
+jobs a call cost more each, where the cores are busy. Not tried: heads that are put into `jobs` before their turn.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -98,14 +97,14 @@ class Calls:
             token_seq=self._tokens.take(0 if scan is None else scan.limit),
         )  # fmt: skip
 
-    def _may_take_rescued(self, scans: Sequence[Scan]) -> bool:
-        # (Most scans of a busy runner start behind the last.)
-        return any(scan.start == FRONT for scan in scans) and self._host.may_take_rescued()
-
     async def finish_one(self, ack: Ack) -> Finished:
         """One completion, and the next job of its key."""
         token = self._tokens.next()
         return await jobs.finish_one(self._link, self._host.runner_id, ack, ack.key_queue, self._gate.types(), next_token=token)
+
+    def _may_take_rescued(self, scans: Sequence[Scan]) -> bool:
+        # (Most scans of a busy runner start behind the last.)
+        return any(scan.start == FRONT for scan in scans) and self._host.may_take_rescued()
 
 
 def _all_completed(acks: Sequence[Ack]) -> bool:

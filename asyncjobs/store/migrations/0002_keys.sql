@@ -2,7 +2,8 @@
 --
 -- Here and in all that follows, rows are looked up for others by `id = ANY (ARRAY[o.id])`, not by `id = o.id`. Plans are kept. One
 -- that was made while the table was empty would walk its whole index for the latter, once, and compare: with 24,000 jobs a claim of
--- 200 took 1.9 s instead of 2 ms, and rows were locked in another order. The former can only be looked up.
+-- 200 took 1.9 s instead of 2 ms, and rows were locked in another order. The former can only be looked up. (So can a `ctid`: of rows
+-- that this transaction has locked already, as claims do.)
 
 -- NOTIFY's channel for this schema. A fixed length, whatever the schema is called (a name may have 63 bytes, a channel, too).
 CREATE FUNCTION asyncjobs.channel() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
