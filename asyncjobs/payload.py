@@ -1,7 +1,8 @@
 """Payloads and results as JSON text: encoded, decoded back, and compared, before anything is sent (promise P11)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
 from typing import Any, Final, NotRequired, TypedDict
 
 import msgspec
@@ -10,7 +11,17 @@ from msgspec import UNSET
 from asyncjobs import pydantic_types
 from asyncjobs.errors import InvalidHandler, InvalidPayload, UndecodablePayload, UnstorableResult, did_you_mean
 from asyncjobs.model.discreet import discreet
-from asyncjobs.model.json_value import ENCODE_ERRORS, find_changed, find_unencodable, find_unstorable, is_deeper, is_suspicious
+from asyncjobs.model.json_value import (
+    ENCODE_ERRORS,
+    as_jsonb,
+    find_changed,
+    find_naive,
+    find_unencodable,
+    find_unstorable,
+    has_exponent,
+    is_deeper,
+    is_suspicious,
+)
 from asyncjobs.model.names import kind_of, shown
 from asyncjobs.signature import Parameter, show_hint
 
@@ -132,7 +143,11 @@ class PayloadCodec:
             refuse_unstorable(name, f'parameter "{parameter.name}: {show_hint(parameter.hint)}"', parameter.hint)
         kw_only = any(parameter.keyword_only for parameter in parameters)  # all, since one class has only one kind
         self._struct = msgspec.defstruct("Payload", fields, kw_only=kw_only, forbid_unknown_fields=True)
-        self._strict = msgspec.json.Decoder(self._struct, dec_hook=dec_hook)
+        strict = msgspec.json.Decoder(self._struct, dec_hook=dec_hook)
+        nodes = [(parameter.name, _nodes(msgspec.inspect.type_info(parameter.hint), {})) for parameter in parameters]
+        #: Parameters whose values may change although they are equal, by their own `==`. Plain ones are not looked at twice.
+        self._watched = tuple(name for name, found in nodes if any(isinstance(node, _WATCHED) for node in found))
+        self._read = _as_stored(strict) if any(_is_open(found) for _name, found in nodes) else strict.decode
         #: A dict comes out of it, and nothing is left to be done. What the handler does not know is left out.
         self._loose: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(_typed_dict("Payload", items), dec_hook=dec_hook)
 
@@ -153,8 +168,8 @@ class PayloadCodec:
         """
         sent = self._struct(*args, **kwargs)
         text = _encoder.encode(sent).decode()
-        arrived = self._strict.decode(text)
-        if sent != arrived or is_suspicious(text):
+        arrived: msgspec.Struct = self._read(text)
+        if sent != arrived or is_suspicious(text) or (self._watched and self._is_changed(sent, arrived)):
             return None
         # What is told from an argument that was left out by nothing has to be refused.
         if not self._all_required and (_UNSET in map(id, args) or _UNSET in map(id, kwargs.values())):
@@ -173,14 +188,21 @@ class PayloadCodec:
 
     def _arriving(self, arguments: Mapping[str, Any], text: str) -> msgspec.Struct:
         try:
-            arrived: msgspec.Struct = self._strict.decode(text)
+            arrived: msgspec.Struct = self._read(text)
         except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
             raise _told(error) from None
         given = by_name(arrived)
-        changed = None if arguments == given else find_changed(arguments, given)
-        if changed:
-            raise Problem(changed[1], changed[0])
+        problem = find_changed(arguments, given) or find_naive(given)
+        if problem:
+            raise Problem(problem[1], problem[0])
         return arrived
+
+    def _is_changed(self, sent: msgspec.Struct, arrived: msgspec.Struct) -> bool:
+        for name in self._watched:
+            one, other = getattr(sent, name), getattr(arrived, name)
+            if find_changed(one, other) or find_naive(other):
+                return True
+        return False
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """A call's arguments by name. InvalidPayload for too many, and for one given twice."""
@@ -228,27 +250,46 @@ def _struct_field(parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any
 def refuse_unstorable(name: str, what: str, hint: Any) -> None:
     """InvalidHandler when values of this type cannot be told from JSON. NameError when it names a type that is not there yet."""
     try:
-        found = _custom_types(msgspec.inspect.type_info(hint), set())
+        nodes = _nodes(msgspec.inspect.type_info(hint), {})
         msgspec.json.Decoder(hint, dec_hook=dec_hook)
     except (TypeError, ValueError) as error:
         raise InvalidHandler(name, f"{what} cannot be stored as JSON: {error}.") from None
-    for kind in found:
+    for kind in (node.cls for node in nodes if isinstance(node, msgspec.inspect.CustomType)):
         if not pydantic_types.is_pydantic_type(kind):
             remedy = "use a dataclass, a msgspec.Struct or a pydantic model"
             raise InvalidHandler(name, f"{what} cannot be stored as JSON ({show_hint(kind)}): {remedy}.")
 
 
-def _custom_types(node: Any, seen: set[int]) -> list[type]:
-    if id(node) in seen:
+#: Types of which two values may be equal and not the same, or which are refused for what they hold.
+_WATCHED: Final = (
+    msgspec.inspect.StructType,
+    msgspec.inspect.DataclassType,
+    msgspec.inspect.CustomType,
+    msgspec.inspect.DateTimeType,
+    msgspec.inspect.TimeType,
+)
+
+
+def _nodes(node: Any, seen: dict[int, Any]) -> list[Any]:
+    """All that a type is made of, as msgspec tells it, itself first."""
+    if id(node) in seen or not isinstance(node, (tuple, list, msgspec.inspect.Type, msgspec.inspect.Field)):
         return []
-    seen.add(id(node))
-    if isinstance(node, msgspec.inspect.CustomType):
-        return [node.cls]
-    if isinstance(node, (tuple, list)):
-        return [kind for part in node for kind in _custom_types(part, seen)]
-    if isinstance(node, (msgspec.inspect.Type, msgspec.inspect.Field)):
-        return [kind for name in node.__struct_fields__ for kind in _custom_types(getattr(node, name), seen)]
-    return []
+    seen[id(node)] = node
+    parts = node if isinstance(node, (tuple, list)) else [getattr(node, name) for name in node.__struct_fields__]
+    return [node, *(found for part in parts for found in _nodes(part, seen))]
+
+
+def _is_open(nodes: Sequence[Any]) -> bool:
+    """Whether a number may be in it of which only the text says if it is an int or a float: jsonb writes it in its own way."""
+    kinds = {type(node) for node in nodes}
+    return bool(kinds & {msgspec.inspect.AnyType, msgspec.inspect.CustomType}) or kinds >= {
+        msgspec.inspect.IntType,
+        msgspec.inspect.FloatType,
+    }
+
+
+def _as_stored(decoder: msgspec.json.Decoder[Any]) -> Callable[[str], Any]:
+    return lambda text: decoder.decode(as_jsonb(text) if has_exponent(text) else text)
 
 
 class ResultCodec:
@@ -256,20 +297,36 @@ class ResultCodec:
 
     def __init__(self, name: str, hint: Any) -> None:
         self.name = name
+        if hint in (None, NoneType):  # what it gives to ctx.complete is not what it returns
+            hint = Any
         try:
             refuse_unstorable(name, "the result", hint)
             self._decoder = msgspec.json.Decoder(hint, dec_hook=dec_hook)
+            self._plain = hint if hint in (str, int, bool) else None
         except (InvalidHandler, NameError):
-            self._decoder = msgspec.json.Decoder()
+            self._decoder, self._plain = msgspec.json.Decoder(), None
+        self._read = _as_stored(self._decoder)
 
     def encode(self, value: Any, *, max_depth: int = DEFAULT_DEPTH) -> str | None:
-        """The result as JSON text, None for None. UnstorableResult says what JSON cannot hold."""
+        """The result as JSON text, None for None. UnstorableResult: what JSON cannot hold, or what would come back changed."""
         if value is None:
             return None
         try:
-            return to_json(value, max_depth=max_depth)
+            text = to_json(value, max_depth=max_depth)
+            if type(value) is not self._plain:
+                self._refuse_changed(value, text)
         except Problem as problem:
             raise UnstorableResult(self.name, problem.text, path=problem.path) from None
+        return text
+
+    def _refuse_changed(self, value: Any, text: str) -> None:
+        try:
+            read = self._read(text)
+        except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
+            raise _told(error) from None
+        changed = find_changed(value, read)
+        if changed:
+            raise Problem(changed[1], changed[0])
 
     def decode(self, text: str | None) -> Any:
         """The result as the handler's return type says. ValueError when it does not fit."""

@@ -23,7 +23,7 @@ def _adapter(kind: type) -> Any:
 
 def dump(value: Any) -> Any:
     """The value as JSON can hold it. ValueError when its own serializers refuse."""
-    return _adapter(type(value)).dump_python(value, mode="json", by_alias=True)
+    return _adapter(type(value)).dump_python(value, mode="json", by_alias=True, round_trip=True)
 
 
 def load(kind: type, text: bytes) -> Any:

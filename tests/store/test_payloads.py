@@ -1,17 +1,18 @@
 """What jsonb makes of a payload: whatever is sent comes back from the table as it was, or is refused before."""
 
+import contextlib
 import math
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from asyncjobs import JobRouter
+from asyncjobs import InvalidPayload, JobRouter
 from asyncjobs.payload import ResultCodec
 from asyncjobs.store.database import Connection
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
-# Beyond 2**53 jsonb writes a float without a fraction, as a whole number with the same digits: typed as `float` it comes back.
+# Those that are larger are written without a fraction, as a whole number with the same digits: see below.
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 FREE = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**200), 2**200) | st.floats(-(2.0**53), 2.0**53) | TEXT,
@@ -50,6 +51,17 @@ async def test_payloads_come_back_from_the_table_as_they_were_sent(connection: C
     stored = await through_jsonb(connection, [free.new(**fields).row.payload for fields in sent])
     for fields, text in zip(sent, stored, strict=True):
         assert free.declaration.decode_payload(text, 1) == fields
+
+
+async def test_large_floats_without_a_type_come_back_equal_or_are_refused(connection: Connection) -> None:
+    sent: list[float] = [1e22, *drawn(st.floats(2.0**53, 1e300) | st.floats(-1e300, -(2.0**53)), 200)]
+    taken: list[tuple[float, str]] = []
+    for value in sent:
+        with contextlib.suppress(InvalidPayload):
+            taken.append((value, free.new(value=value, ratios=[value]).row.payload))
+    assert taken
+    stored = await through_jsonb(connection, [text for _value, text in taken])
+    assert [free.declaration.decode_payload(text, 1)["value"] for text in stored] == [value for value, _text in taken]
 
 
 async def test_results_come_back_from_the_table_as_they_were_returned(connection: Connection) -> None:
