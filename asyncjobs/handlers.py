@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast, final
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, final
 
 import msgspec
 
@@ -10,7 +10,7 @@ from asyncjobs.config import config_seconds
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidOption, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.names import check_name, kind_of
-from asyncjobs.model.new_row import NewRow
+from asyncjobs.model.new_row import NewRow, OnDead
 from asyncjobs.model.outcome import Duration
 from asyncjobs.options import MAX_ATTEMPTS, MAX_PRIORITY, Options, check_options
 from asyncjobs.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
@@ -34,7 +34,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int = 3
     backoff: Backoff = Backoff()
     serialize_by: str | None = None
-    on_dead: Literal["advance", "halt"] = "advance"
+    on_dead: OnDead = "advance"
     aliases: tuple[str, ...] = ()
     breaker: str | None = None
     version: int = 1
@@ -58,7 +58,7 @@ class Handler:
         self.timeout_seconds = None if declared.timeout is None else _timeout(name, declared.timeout)
         self.max_attempts = declared.max_attempts
         self.backoff = declared.backoff
-        self.on_dead: Literal["advance", "halt"] = declared.on_dead
+        self.on_dead: OnDead = declared.on_dead
         self.version = declared.version
         self.upgrades = dict(declared.upgrades)
         self.breaker = declared.breaker
@@ -215,6 +215,8 @@ class NewJob(msgspec.Struct, Generic[N_co], eq=False):  # a struct is made in a 
         """The same job with these options over those it was made with: what a hook answers. InvalidOption."""
         checked = check_options(options)
         given = {name: value for name, value in msgspec.structs.asdict(checked).items() if value is not None}
+        if checked.max_attempts is not None and self.row.on_dead == "ask all":
+            given["on_dead"] = "ask"
         connection = given.pop("connection", self.connection)
         row = msgspec.structs.replace(self.row, **{_COLUMNS.get(name, name): value for name, value in given.items()})
         if row.run_at is not None and row.delay_seconds is not None:
@@ -246,7 +248,7 @@ def _check_declared(name: str, declared: Declared) -> None:
     _check_range(name, "max_attempts", declared.max_attempts, 1, MAX_ATTEMPTS)
     _check_range(name, "version", declared.version, 1, 2**31 - 1)
     _check_backoff(name, declared.backoff)
-    if declared.on_dead not in ("advance", "halt"):
+    if declared.on_dead not in ("advance", "halt") and not declared.is_stub:
         raise ConfigurationError(f'job "{name}": on_dead={declared.on_dead!r} must be "advance" or "halt".')
     if declared.breaker is not None:
         check_name("circuit breaker", declared.breaker)

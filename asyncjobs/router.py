@@ -105,15 +105,21 @@ class JobRouter:
         *,
         queue: str | None = None,
         lane: str | None = None,
+        priority: int | None = None,
         serialize_by: str | None = None,
         version: int = 1,
     ) -> JobDecorator:
         """A type whose handler runs in another service: the function's signature is its payload, its body is never run.
 
-        `version` is that of the handler whose payload this is; a newer one there upgrades it.
+        Queue, lane, key and priority are said here, since they count before the job is claimed; timeout, attempts and what
+        follows a death are the handler's, unless the router or the enqueue's options say more. `version` is that of the handler
+        whose payload this is; a newer one there upgrades it.
         """
         _refuse_function(name)
-        declared = self._declared(queue=queue, lane=lane, serialize_by=serialize_by, version=version, is_stub=True)
+        declared = self._declared(
+            queue=queue, lane=lane, priority=priority, serialize_by=serialize_by, version=version, is_stub=True,
+            on_dead="ask all" if self._defaults["max_attempts"] is None else "ask",
+        )  # fmt: skip
         return JobDecorator(lambda function: self._declare(name, function, declared))
 
     def cron(

@@ -51,7 +51,7 @@ def empty_row(handler: Handler, options: Checked) -> NewRow:
         dedup_for_seconds=options.dedup_for,
         on_duplicate=options.on_duplicate or "return",
         serialization_key=options.serialization_key,
-        on_dead=handler.on_dead,
+        on_dead="ask" if handler.on_dead == "ask all" and options.max_attempts else handler.on_dead,
         notify=options.notify is not False,
     )
 

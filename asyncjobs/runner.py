@@ -47,6 +47,7 @@ from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.service import Service, backoff_seconds
 from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stopping import Stopping
+from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.runtime.stuck_check import StuckCheck
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.runtime.woken_parts import WokenParts
@@ -71,6 +72,7 @@ class Runner:
         *,
         queues: Sequence[Queue],
         handlers: Mapping[str, Handler],
+        stubs: Stubs,
         schedules: Sequence[Schedule],
         open_context: OpenContext,
         grace: float,
@@ -97,11 +99,7 @@ class Runner:
             opened.pool, opened.wakes, events=self._events, written=self._settled, lost=self._lost, runner_id=lambda: self.id,
             spawn=self._spawn, max_errors=settings.max_errors,
         )  # fmt: skip
-        self.acker = Acker(
-            opened.database.link("finish"), self, self.coordinators, gate=self.gate, tokens=Tokens(secrets.randbits(31)),
-            wakes=opened.wakes, events=self._events, max_errors=settings.max_errors,
-            poll_seconds=self._poll_seconds, reconcile_seconds=settings.runner_timeout,
-        )  # fmt: skip
+        self.acker = self._make_acker(stubs)
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context, hooks),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
@@ -131,6 +129,14 @@ class Runner:
             self._opened.breakers, self._types, guarded, self.coordinators,
             later=self._opened.loop.call_later, hears=lambda: self.listening.hears,
             give_back=self._give_back_waiting,
+        )  # fmt: skip
+
+    def _make_acker(self, stubs: Stubs) -> Acker:
+        settings = self._opened.settings
+        return Acker(
+            self._opened.database.link("finish"), self, self.coordinators, gate=self.gate, stubs=stubs, wakes=self._opened.wakes,
+            tokens=Tokens(secrets.randbits(31)), events=self._events, max_errors=settings.max_errors,
+            poll_seconds=self._poll_seconds, reconcile_seconds=settings.runner_timeout,
         )  # fmt: skip
 
     def _make_giving_back(self) -> GivingBack:
@@ -165,8 +171,6 @@ class Runner:
             share=self.resources.use,
             hooks=hooks,
         )
-
-    # What the acker asks of its host.
 
     @property
     def runner_id(self) -> int:
@@ -232,9 +236,7 @@ class Runner:
     # Starting.
 
     async def start(self) -> None:
-        """Register, and begin to claim. Raises what a database that is away raises, and ConfigurationError for notify="listen"
-        where notifications do not arrive.
-        """
+        """Register, and begin to claim. ConfigurationError for notify="listen" where notifications do not arrive."""
         async with asyncio.timeout(self._opened.settings.connect_timeout):
             await self.duties.check()
             await self._register()

@@ -14,6 +14,7 @@ from asyncjobs.runner import Runner
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.duty_set import DeclaredDuty
 from asyncjobs.runtime.opened import Opened, unavailable
+from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.served import served_handlers, served_queues
 from asyncjobs.signals import handled, heeding_the_server, hurried_by_the_server
 from asyncjobs.store.failures import is_passing
@@ -52,6 +53,7 @@ async def running(
             opened,
             queues=chosen,
             handlers=handlers,
+            stubs=Stubs(handlers, chosen),
             schedules=() if only_jobs else app.schedules,
             hooks=app.hooks.attempt,
             open_context=partial(_open_context, app),

@@ -106,6 +106,7 @@ class Finished(msgspec.Struct, frozen=True):
     lost: list[int]  # tokens of acks whose claim was not ours any more
     heads: list[str]  # queues in which a job became pending (given back, a key's next head) and was not claimed by this call
     gone: bool  # the runner's own row is missing: it was declared dead
+    asking: list[tuple[Claimed, str]] = []  # claimed jobs of stubs, with their `on_dead`: their handlers are to be asked
 
     def by_scan(self, scans: int) -> list[list[Claimed]]:
         """What each of the call's scans claimed, in their order."""

@@ -1,7 +1,7 @@
 """What an enqueue sends: a checked job that has no id yet."""
 
 from datetime import datetime
-from typing import Any, Literal, Self, cast
+from typing import Any, Final, Literal, Self, cast
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -9,6 +9,9 @@ from msgspec.structs import force_setattr
 from asyncjobs.model.discreet import discreet
 
 OnDuplicate = Literal["return", "replace", "raise"]
+#: What becomes of a key when its job dies. Of a stub's: its handler is asked, with "ask all" how many attempts there are, too.
+OnDead = Literal["advance", "halt", "ask", "ask all"]
+ORDINARY_PRIORITY: Final = 100
 
 
 class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -19,7 +22,7 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lane: str | None = None
     version: int = 1
     payload: str  # JSON text
-    priority: int = 100
+    priority: int = ORDINARY_PRIORITY
     max_attempts: int = 3
     timeout_seconds: float | None = None
     run_at: datetime | None = None
@@ -31,7 +34,7 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dedup_for_seconds: float | None = None
     on_duplicate: OnDuplicate = "return"
     serialization_key: str | None = None
-    on_dead: Literal["advance", "halt"] = "advance"
+    on_dead: OnDead = "advance"
     trace_context: str | None = None
     notify: bool = True
 

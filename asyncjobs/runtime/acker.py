@@ -50,6 +50,7 @@ from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.host import Host, Tokens
 from asyncjobs.runtime.prefetched import gather
 from asyncjobs.runtime.service import backoff_seconds
+from asyncjobs.runtime.stubs import ASK_AGAIN_SECONDS, Stubs
 from asyncjobs.runtime.under_way import UnderWay
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import jobs
@@ -85,6 +86,7 @@ class Acker:
         coordinators: Sequence[Coordinator],
         *,
         gate: Gate,
+        stubs: Stubs,
         tokens: Tokens,
         wakes: Wakes,
         events: Events,
@@ -96,6 +98,7 @@ class Acker:
         self._host = host
         self._coordinators = {coordinator.queue: coordinator for coordinator in coordinators}
         self._gate = gate
+        self._stubs = stubs
         self._tokens = tokens
         self._calls = Calls(link, host, gate, tokens, max_errors=max_errors)
         self._wakes = wakes
@@ -256,6 +259,9 @@ class Acker:
                 if points.active:
                     await points.reach("finish.send")
                 finished = await send()
+                if finished.asking:
+                    finished, unasked = await self._stubs.ask(self._link, finished, self._events)
+                    self._give_back(unasked, delay_seconds=ASK_AGAIN_SECONDS)
                 if points.active:
                     await points.reach("finish.sent")
         except BaseException as error:

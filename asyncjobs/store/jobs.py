@@ -177,16 +177,18 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def _finished(rows: Sequence[Record]) -> Finished:
-    claimed = [
-        Claimed(*row[1:-1]) if row[-1] is None else Claimed(*row[1:-1], *msgspec.json.decode(row[-1]))
-        for row in rows
-        if row[0] == "job"
-    ]
+    claimed = [_claimed(row) if row[-1] is not None else Claimed(*row[1:-1]) for row in rows if row[0] == "job"]
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
     heads = [row["queue"] for row in rows if row["kind"] == "head"]
-    return Finished(claimed, lost, heads, gone=len(claimed) + len(lost) + len(heads) < len(rows))
+    asking = [(_claimed(row), row["kind"]) for row in rows if row["kind"] in {"ask", "ask all"}]
+    gone = len(claimed) + len(lost) + len(heads) + len(asking) < len(rows)
+    return Finished(claimed, lost, heads, gone=gone, asking=asking)
+
+
+def _claimed(row: Record) -> Claimed:
+    return Claimed(*row[1:-1], *(() if row[-1] is None else msgspec.json.decode(row[-1])))
 
 
 def _probe_columns(probes: Sequence[Probe]) -> list[list[Any] | None]:

@@ -10,6 +10,7 @@ from asyncjobs.model.claim import Ack, Claimed, Probe, Scan
 from asyncjobs.runtime.acker import Acker
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.host import Tokens
+from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
@@ -97,6 +98,7 @@ class Acking:
             self.host,
             self.coordinators,
             gate=cast("Any", self.gate),
+            stubs=Stubs({}, queues),
             tokens=Tokens(5),
             wakes=self.wakes,
             events=self.events,

@@ -20,6 +20,8 @@ BEGIN
     RAISE EXCEPTION 'the row with id % violates %: none can be so', _id, _check USING ERRCODE = 'check_violation', CONSTRAINT = _check;
 END $$;
 
+-- `on_dead`: what becomes of its key when the job dies. `ask` and `ask all`: it was enqueued through a stub, its handler says it when it
+-- is claimed, and with `ask all` how many attempts there are, too (`fill_in`).
 -- What has a fixed width and is never null comes first, then what is null in few of the rows that are written to. Each write compares
 -- the old and the new value of every column that an index names, and what lies behind a text or a null is walked to, column by column:
 -- of a drain by 50 that was an eighth of the server's instructions (170 thousand a job; 165 in this order).
@@ -74,12 +76,12 @@ ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
 -- `IN (…)` a list is an expression, which is folded and evaluated anew.
 CREATE INDEX jobs_rare ON asyncjobs.jobs (status, type, version, place, asyncjobs.refuse_unless(
     status = ANY ('{waiting,paused}'::text[]) AND priority >= 0 AND attempts >= 0 AND max_attempts > 0
-        AND on_dead = ANY ('{advance,halt}'::text[]), 'jobs_check', id))
+        AND on_dead = ANY ('{advance,halt,ask,ask all}'::text[]), 'jobs_check', id))
 WHERE status = ANY ('{waiting,paused}'::text[]) OR NOT (
     CASE WHEN status = 'processing' THEN runner_id IS NOT NULL AND claim_token IS NOT NULL AND started_at IS NOT NULL
          WHEN status = ANY ('{completed,dead,cancelled}'::text[]) THEN completed_at IS NOT NULL
          ELSE status = ANY ('{pending,scheduled,failed}'::text[]) END
-    AND priority >= 0 AND attempts >= 0 AND max_attempts > 0 AND on_dead = ANY ('{advance,halt}'::text[]));
+    AND priority >= 0 AND attempts >= 0 AND max_attempts > 0 AND on_dead = ANY ('{advance,halt,ask,ask all}'::text[]));
 
 -- How it is stored: half of each page is left for a claim and an outcome to write their versions of a row next to it, where the room of the former is
 -- found again without a vacuum. They can never be HOT updates: `status` is in the conditions of indexes. Measured, no vacuum, with a

@@ -138,12 +138,16 @@ END $$;
 --   'lost'  an outcome whose claim was not ours any more (id, token)
 --   'head'  a job of `queue` became pending here and was not claimed here: that queue is to be notified
 --   'gone'  the runner's own row is missing: it was declared dead, nothing was claimed
---   'job'   a claimed job, by scan (its number among the wants, from 1)
+--   'job'   a claimed job, by scan (its number among the wants, from 1); 'ask', 'ask all': one of a stub, by its `on_dead`
 -- A type with a name: the server looks it up once, and describes columns that a function declares anew in each call.
 CREATE TYPE asyncjobs.answer AS (
     kind text, scan integer, queue text, id bigint, token bigint, type text, version integer, payload jsonb, priority smallint,
     place bigint, attempts integer, max_attempts integer, scheduled_at timestamptz, run_at timestamptz, started_at timestamptz,
     created_at timestamptz, serialization_key text, rest jsonb);
+
+-- Inlined, so it carries no SET.
+CREATE FUNCTION asyncjobs.answer_kind(_on_dead text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE _on_dead WHEN 'advance' THEN 'job' WHEN 'halt' THEN 'job' ELSE _on_dead END;
 
 -- Claim at most `_limit` pending jobs of a queue: of one lane, or of any when `_lane` is null; from the front, or from behind
 -- (`_priority`, `_place`). `_rescued` asks for jobs that were taken back from a dead runner, else only others are taken.
@@ -186,7 +190,7 @@ BEGIN
         claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = asyncjobs.clock()
     FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
     WHERE j.ctid = p.ctid
-    RETURNING 'job', _scan, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
+    RETURNING asyncjobs.answer_kind(j.on_dead), _scan, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
         j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
         j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
             j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
@@ -366,4 +370,20 @@ BEGIN
     UPDATE asyncjobs.jobs AS j SET progress = p.progress::jsonb
     FROM unnest(_ids, _tokens, _progress) AS p(id, token, progress)
     WHERE j.id = ANY (ARRAY[p.id]) AND j.claim_token = p.token AND j.status = 'processing';
+END $$;
+
+-- What claimed jobs of stubs left to their handlers.
+CREATE FUNCTION asyncjobs.fill_in(
+    _ids bigint[], _tokens bigint[], _max_attempts integer[], _timeouts float8[], _priorities integer[], _on_deads text[])
+RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    WITH filled AS (
+        UPDATE asyncjobs.jobs AS j
+        SET max_attempts = o.max_attempts, timeout = make_interval(secs => o.timeout), priority = o.priority, on_dead = o.on_dead
+        FROM unnest(_ids, _tokens, _max_attempts, _timeouts, _priorities, _on_deads)
+            AS o(id, token, max_attempts, timeout, priority, on_dead)
+        WHERE j.id = ANY (ARRAY[o.id]) AND j.claim_token = o.token AND j.status = 'processing'
+        RETURNING j.id, j.on_dead)
+    UPDATE asyncjobs.serialized_jobs AS s SET on_dead = f.on_dead FROM filled AS f WHERE s.id = ANY (ARRAY[f.id]);
 END $$;

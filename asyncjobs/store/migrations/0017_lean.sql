@@ -80,7 +80,7 @@ BEGIN
                     claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
                 FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
                 WHERE j.ctid = p.ctid
-                RETURNING 'job', 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
+                RETURNING asyncjobs.answer_kind(j.on_dead), 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
                     j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
                     j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
                         j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
@@ -171,7 +171,8 @@ BEGIN
         -- It was delayed or retried: it may have been rescued, and only a scan knows how many of those a runner may have.
         ON CONFLICT (id) DO UPDATE SET status = 'pending', place = nextval('asyncjobs.place_seq'), updated_at = _now
             WHERE j.status = 'waiting'
-        RETURNING CASE j.status WHEN 'processing' THEN 'job' ELSE 'head' END, 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
+        RETURNING CASE j.status WHEN 'processing' THEN asyncjobs.answer_kind(j.on_dead) ELSE 'head' END, 1, j.queue, j.id, j.claim_token,
+            j.type, j.version, j.payload, j.priority, j.place, j.attempts,
             j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
             j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
                 j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
