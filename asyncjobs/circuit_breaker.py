@@ -11,6 +11,7 @@ from asyncjobs.errors import CircuitOpen, ConfigurationError
 from asyncjobs.in_memory import keeper
 from asyncjobs.model.breaker import MOST_PROBES, Policy
 from asyncjobs.model.names import check_name, shown
+from asyncjobs.model.outcome import VERDICTS, cause_of
 from asyncjobs.runtime.breakers import Breakers, Call, How
 from asyncjobs.which_app import app_of_breaker, check_may_block
 
@@ -136,6 +137,8 @@ class CircuitBreaker(AbstractAsyncContextManager[None]):
     def _meaning_of(self, error: BaseException | None) -> How:
         if error is None:
             return "succeeded"
+        if isinstance(error, VERDICTS):  # what it was raised for counts; by itself it says what one that is returned does
+            return self._meaning_of(cause_of(error))
         if isinstance(error, CircuitOpen):  # another service's breaker, inside
             return "ended"
         if isinstance(error, self.counts):

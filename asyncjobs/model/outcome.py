@@ -1,8 +1,10 @@
-"""What a handler may answer, and what an attempt ended in. Verdicts are values; an exception means a failed attempt."""
+"""What a handler may answer, and what an attempt ended in. Verdicts are values that can be raised; any other exception means a
+failed attempt.
+"""
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, final
 
 import msgspec
 
@@ -11,31 +13,112 @@ from asyncjobs.model.discreet import discreet
 Duration: TypeAlias = timedelta | float  # float: seconds
 
 
-class Snooze(msgspec.Struct, frozen=True):
+class _Verdict(Exception):
+    """What becomes of the job, said by its handler: returned, or raised from wherever it is known. Equal by what it says."""
+
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.args == self.args if isinstance(other, _Verdict) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.args))
+
+    def __repr__(self) -> str:
+        told = (f"{name}={value!r}" for name, value in zip(self.__match_args__, self.args, strict=True))
+        return f"{type(self).__name__}({', '.join(told)})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+@final
+class Snooze(_Verdict):
     """Come back after `delay` (seconds or a timedelta, at least 0) without spending an attempt."""
 
-    delay: Duration
+    __match_args__ = ("delay",)
+
+    def __init__(self, delay: Duration) -> None:
+        super().__init__(delay)
+
+    @property
+    def delay(self) -> Duration:
+        """Seconds or a timedelta."""
+        delay: Duration = self.args[0]
+        return delay
 
 
-class Retry(msgspec.Struct, frozen=True):
+@final
+class Retry(_Verdict):
     """This attempt failed: try again after `delay`, or after the type's back-off. The last attempt makes the job dead."""
 
-    delay: Duration | None = None
+    __match_args__ = ("delay",)
+
+    def __init__(self, delay: Duration | None = None) -> None:
+        super().__init__(delay)
+
+    @property
+    def delay(self) -> Duration | None:
+        """Seconds or a timedelta; None: the type's back-off."""
+        delay: Duration | None = self.args[0]
+        return delay
 
 
-class Cancel(msgspec.Struct, frozen=True):
+@final
+class Cancel(_Verdict):
     """Stop for good without a failure: the job ends `cancelled` with this reason."""
 
-    reason: str
+    __match_args__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+
+    @property
+    def reason(self) -> str:
+        """Why."""
+        reason: str = self.args[0]
+        return reason
 
 
-class Dead(msgspec.Struct, frozen=True):
+@final
+class Dead(_Verdict):
     """Give up at once: the job ends `dead` with a dead letter, whatever attempts are left."""
 
-    reason: str
+    __match_args__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+
+    @property
+    def reason(self) -> str:
+        """Why."""
+        reason: str = self.args[0]
+        return reason
 
 
 Verdict: TypeAlias = Snooze | Retry | Cancel | Dead
+VERDICTS: Final = (Dead, Cancel, Retry, Snooze)  # of several at once, from a task group, the first
+
+
+def verdict_in(ending: object) -> Verdict | None:
+    """The verdict that an attempt ended in, returned or raised; of a task group's, if there is nothing else in it."""
+    if issubclass(type(ending), VERDICTS):  # isinstance() may ask for __class__, which is the application's
+        return cast("Verdict", ending)
+    if not issubclass(type(ending), BaseExceptionGroup):
+        return None
+    found = [verdict_in(one) for one in cast("BaseExceptionGroup[Any]", ending).exceptions]
+    verdicts = [one for one in found if one is not None]
+    if len(verdicts) < len(found):
+        return None
+    return min(verdicts, key=lambda verdict: VERDICTS.index(type(verdict)))
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """The error for which this one was raised, as Python's own tracebacks have it."""
+    if error.__cause__ is not None or error.__suppress_context__:
+        return error.__cause__
+    return error.__context__
+
 
 OutcomeKind = Literal["completed", "retry", "snooze", "cancel", "dead", "interrupted"]
 

@@ -15,7 +15,7 @@ from asyncjobs.errors import CircuitOpen, ClaimLost, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.breaker import come_back_seconds
 from asyncjobs.model.duration import duration_seconds
-from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, OutcomeKind, Retry, Snooze
+from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, OutcomeKind, Retry, Snooze, Verdict, cause_of, verdict_in
 
 _FRAMES: Final = 20
 #: For how long, on average, a job of a newer program is given back: a tenth of the time it has waited, within these bounds.
@@ -70,10 +70,11 @@ def decide(
         return Outcome(kind="interrupted", message=_cut(_text_of(ending), max_error_bytes))
     if isinstance(ending, UndecodablePayload):
         return _given_back(ending, policy) if ending.is_newer else _ended("dead", ending, policy)
+    verdict = verdict_in(ending)
+    if verdict is not None:
+        return _obeyed(verdict, policy)
     if isinstance(ending, BaseException):
         return _raised(ending, policy)
-    if isinstance(ending, (Snooze, Retry, Cancel, Dead)):
-        return _obeyed(ending, policy)
     try:
         return _completed(encode_result(ending), max_result_bytes)
     except Exception as error:  # noqa: BLE001 - UnstorableResult, or what the user's own serializer raised
@@ -95,7 +96,7 @@ def _completed(result: str | None, max_bytes: int) -> Outcome:
     return Outcome(kind="completed", result=result)
 
 
-def _obeyed(verdict: Snooze | Retry | Cancel | Dead, policy: Policy) -> Outcome:
+def _obeyed(verdict: Verdict, policy: Policy) -> Outcome:
     limit = policy.max_error_bytes
     try:
         match verdict:
@@ -103,7 +104,11 @@ def _obeyed(verdict: Snooze | Retry | Cancel | Dead, policy: Policy) -> Outcome:
                 return Outcome(kind="snooze", delay_seconds=_seconds(delay, "Snooze"))
             case Retry(delay):
                 seconds = None if delay is None else _seconds(delay, "Retry")
-                return _failed_because("Retry", "the handler asked for another attempt", "", policy, delay_seconds=seconds)
+                cause = cause_of(verdict)
+                text = "the handler asked for another attempt"
+                told = text if cause is None else f"{text}: {_kind_of(cause)}: {_text_of(cause)}"
+                trace = "" if cause is None else _traceback_of(cause)
+                return _failed_because("Retry", told, trace, policy, delay_seconds=seconds)
             case Cancel(reason):
                 return Outcome(kind="cancel", message=_cut(_safe_str(reason), limit))
             case Dead(reason):

@@ -33,7 +33,7 @@ from asyncjobs.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.claim import Ack, Claimed, to_job
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import COMPLETED, Outcome
+from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, verdict_in
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
@@ -239,7 +239,7 @@ class Attempt:
             async with limit:
                 self.deadline_at = limit.when()
                 answer = await self._call()
-        except TimeoutError as error:
+        except (TimeoutError, *VERDICTS) as error:  # a verdict that comes too late is no answer, either
             if limit.expired():
                 raise AttemptTimeout(f"the attempt took longer than its timeout of {timeout:g} s") from error
             raise
@@ -356,7 +356,7 @@ class Attempt:
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), outcome=outcome.kind, message=outcome.message,
                 serialization_key=claimed.serialization_key, run_seconds=self.run_seconds, delay_seconds=outcome.delay_seconds,
-                error=ending if issubclass(type(ending), BaseException) else None,
+                error=ending if issubclass(type(ending), BaseException) and verdict_in(ending) is None else None,
             )
         )  # fmt: skip
 

@@ -10,7 +10,8 @@ by the `captured` block round the call if there is one.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar, cast
 
 from asyncjobs.app import AsyncJobs
@@ -21,7 +22,7 @@ from asyncjobs.in_memory import keeper
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.new_row import NewRow
-from asyncjobs.model.outcome import Cancel, Dead, Retry, Snooze, Verdict
+from asyncjobs.model.outcome import Cancel, Dead, Retry, Snooze, Verdict, verdict_in
 from asyncjobs.rows import admit
 from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.progress import progress_text
@@ -37,7 +38,7 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 async def perform(new: NewJob[N], /, *, attempt: int = 1, jobs: AsyncJobs | None = None) -> N | Verdict:
-    """What the handler of this job answers, a value or a verdict; what it raises is raised.
+    """What the handler of this job answers, a value or a verdict, also one that it raises; what else it raises is raised.
 
     `attempt` is the ordinal that it is told. `jobs` is the app it runs in, by default the one that includes the type. Raises also
     what would fail the attempt: AttemptTimeout, UnstorableResult, a verdict's delay that is none.
@@ -79,12 +80,22 @@ class _Performance:
         self.encode_result = handler.encode_result
 
     def _watched(self, *args: Any, **kwargs: Any) -> object:
-        self._answer = self._handler.function(*args, **kwargs)
+        with self._noting_verdicts():
+            self._answer = self._handler.function(*args, **kwargs)
         return self._answer
 
     async def _watched_async(self, *args: Any, **kwargs: Any) -> object:
-        self._answer = await self._handler.function(*args, **kwargs)
+        with self._noting_verdicts():
+            self._answer = await self._handler.function(*args, **kwargs)
         return self._answer
+
+    @contextmanager
+    def _noting_verdicts(self) -> Generator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._answer = verdict_in(error)
+            raise
 
     async def of(self, row: NewRow, number: int) -> object:
         """What the handler answered; raises what failed the attempt."""

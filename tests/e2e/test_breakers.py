@@ -12,6 +12,7 @@ from asyncjobs import (
     JobRouter,
     NotIncluded,
     NotOpen,
+    Retry,
     WouldBlock,
     WrongLoop,
 )
@@ -81,6 +82,11 @@ async def test_a_refusal_says_until_when(app: App) -> None:
     assert caught.value.retry_at <= datetime.now(UTC) + timedelta(seconds=30)
 
 
+def raised_for(verdict: Retry, error: Exception) -> Retry:
+    verdict.__cause__ = error
+    return verdict
+
+
 @pytest.mark.parametrize(
     ("error", "counts", "opens"),
     [
@@ -91,8 +97,10 @@ async def test_a_refusal_says_until_when(app: App) -> None:
         (asyncio.CancelledError(), (BaseException,), True),
         (SystemExit(), (Exception,), False),
         (CircuitOpen("another service's"), (Exception,), False),
+        (Retry(5), (Exception,), False),
+        (raised_for(Retry(5), DownError()), (DownError,), True),
     ],
-    ids=repr,
+    ids=str,
 )
 async def test_what_counts_as_a_failure(
     dsn: str, error: BaseException, counts: tuple[type[BaseException], ...], *, opens: bool

@@ -176,6 +176,13 @@ def plain_verdict(ctx: JobContext, n: int) -> str | Retry:
     return Retry(5) if n else ""
 
 
+@jobs.job("raised verdict")
+async def raised_verdict(n: int) -> int:
+    if n:
+        raise Retry(5) from None
+    raise Cancel("no")
+
+
 @jobs.job("rich")
 async def rich(ctx: JobContext, event: Event, point: Point, box: Box, model: Model, row: Row, pair: Pair, who: UUID, c: Colour) -> Model:
     return model

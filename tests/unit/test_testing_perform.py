@@ -81,6 +81,12 @@ async def test_answers_verdicts(verdict: Any) -> None:
 
     assert await perform(decide.new()) == verdict
 
+    @app.job("raised")
+    async def raises() -> None:
+        raise verdict
+
+    assert await perform(raises.new()) == verdict
+
 
 async def test_raises_what_would_fail_the_attempt() -> None:
     app = AsyncJobs()
