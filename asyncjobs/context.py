@@ -1,6 +1,7 @@
 """What a handler is told about its attempt, and how code that it calls finds out."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
-from asyncjobs.errors import ConfigurationError, LeaseLost
+from asyncjobs.errors import ConfigurationError, LeaseLost, UsageError, WouldBlock
 from asyncjobs.model.claim import Claimed
 from asyncjobs.model.job import Job
 
@@ -55,6 +56,11 @@ class AttemptSide(Protocol):
     @property
     def job(self) -> Job:
         """The job as it was claimed."""
+        ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where it runs."""
         ...
 
     @property
@@ -123,11 +129,26 @@ class JobContext:
         """Show how far the job is: `done` from 0 to 1. Written now and then, not at every call; never waits."""
         self._attempt.progress(done, note)
 
-    async def use(self, provider: Callable[["JobContext"], AbstractAsyncContextManager[T]] | Resource[T], /) -> T:
+    def use(self, provider: Callable[["JobContext"], AbstractAsyncContextManager[T]] | Resource[T], /) -> Coroutine[Any, Any, T]:
         """Open what the provider makes, and close it when the attempt ends, the last one first.
 
-        A `resource` is the runner's, and is not closed with the attempt; ResourceFailed when it does not open.
+        A `resource` is the runner's, and is not closed with the attempt; ResourceFailed when it does not open. In a plain `def`,
+        which cannot await it, UsageError: `use_sync` is for those.
         """
+        if not _in_loop():
+            raise UsageError("ctx.use(...) is to be awaited, which a plain def cannot do: call ctx.use_sync(...).")
+        return self._use(provider)
+
+    def use_sync(self, provider: Callable[["JobContext"], AbstractAsyncContextManager[T]] | Resource[T], /) -> T:
+        """`use` for a plain `def` handler, in its thread; WouldBlock in the event loop's own.
+
+        It is opened and closed in the event loop: what may only be used there is of no use in the thread.
+        """
+        if _in_loop():
+            raise WouldBlock("ctx.use_sync called in the event loop's own thread would block it: await ctx.use(...).")
+        return asyncio.run_coroutine_threadsafe(self._use(provider), self._attempt.loop).result()
+
+    async def _use(self, provider: Callable[["JobContext"], AbstractAsyncContextManager[T]] | Resource[T]) -> T:
         provider = cast("Any", self.jobs.stand_ins.get(provider, provider))
         if isinstance(provider, Resource):
             return await self._attempt.share(provider)
@@ -141,6 +162,14 @@ class JobContext:
         ClaimLost when the attempt's claim was taken away: let the transaction roll back.
         """
         await self._attempt.complete(connection, result)
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 @final

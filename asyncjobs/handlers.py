@@ -15,7 +15,7 @@ from asyncjobs.model.outcome import Duration
 from asyncjobs.options import MAX_ATTEMPTS, MAX_PRIORITY, Options, check_options
 from asyncjobs.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
 from asyncjobs.serialize_by import KeyRule, check_template
-from asyncjobs.signature import Signature, check_function, is_async, read_signature
+from asyncjobs.signature import Signature, check_function, is_async, read_signature, wraps_async
 
 if TYPE_CHECKING:
     from asyncjobs.app import AsyncJobs
@@ -48,6 +48,7 @@ class Handler:
     def __init__(self, name: str, function: Callable[..., Any], declared: Declared, *, declared_at: str) -> None:
         self.name = check_name("job", name)
         self.is_async = is_async(check_function(name, function))
+        self.wraps_async = wraps_async(function)
         _check_declared(name, declared)
         self.function = function
         self.declared_at = declared_at

@@ -1,7 +1,8 @@
 """Payloads and results as JSON text: encoded, decoded back, and compared, before anything is sent (promise P11)."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from inspect import isawaitable
 from types import NoneType
 from typing import Any, Final, NotRequired, TypedDict
 
@@ -60,6 +61,10 @@ def enc_hook(value: Any) -> Any:
         return float(value)
     if pydantic_types.is_pydantic_type(type(value)):
         return pydantic_types.dump(value)
+    if isawaitable(value):
+        if isinstance(value, Coroutine):
+            value.close()  # or Python warns that nobody awaited it
+        raise NotImplementedError(f"a {type(value).__name__}, not what it would give: an `await` is missing")
     raise NotImplementedError(f"{type(value).__name__} cannot be stored as JSON")
 
 

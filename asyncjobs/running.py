@@ -43,6 +43,7 @@ async def running(
     With `only_jobs` the app's schedules and its own duties rest.
     """
     chosen = served_queues(app.queues, queues)
+    app.queues.update({queue.name: queue for queue in chosen if queue.name not in app.queues})  # its jobs are enqueued here, too
     handlers = served_handlers(app.handlers, types)
     seconds = default_grace if app.settings.grace is None else app.settings.grace
     if grace is not None:

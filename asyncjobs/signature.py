@@ -52,17 +52,30 @@ def check_function(name: str, function: object) -> Callable[..., Any]:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether the function is `async def`, also inside a partial or a decorator that kept its name."""
-    return inspect.iscoroutinefunction(_body_of(function)) or inspect.iscoroutinefunction(function)
+    """Whether the function is `async def`, also inside a partial. What a plain `def` wraps is another matter: it may block."""
+    called = _called_of(function)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def wraps_async(function: Callable[..., Any]) -> bool:
+    """Whether the function is a plain `def` round an `async def`: it runs that itself, or hands its coroutine on."""
+    return not is_async(function) and inspect.iscoroutinefunction(_body_of(function))
+
+
+def _called_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that a call enters: without partials, the `__call__` of an object."""
+    called = function
+    while isinstance(called, partial):
+        called = called.func
+    return called if inspect.isroutine(called) else type(called).__call__
 
 
 def _body_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function whose code runs: without partials and decorators, the `__call__` of an object."""
+    """The function whose code runs in the end: without partials and decorators, the `__call__` of an object."""
     body = function
     while isinstance(body, partial):
         body = body.func
-    body = inspect.unwrap(body)
-    return body if inspect.isroutine(body) else type(body).__call__
+    return _called_of(inspect.unwrap(body))
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -17,7 +17,7 @@ When an operator asked for the end (`obey`), that is how the attempt ends, whate
 import asyncio
 import contextvars
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
@@ -61,6 +61,7 @@ class Handler(Protocol):
 
     function: Callable[..., Any]
     is_async: bool
+    wraps_async: bool  # a plain function that may answer the coroutine of an `async def`
     version: int
     backoff: Backoff
 
@@ -137,6 +138,11 @@ class Attempt:
         """Nobody waits for it any more: the process may end without it."""
         if self._task is not None:
             abandon(self._task)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where it runs."""
+        return self._loop
 
     @property
     def run_seconds(self) -> float:
@@ -299,7 +305,7 @@ class Attempt:
         answer, error = await _to_the_end(self._surroundings.threads.run(call))
         if error is not None:
             raise error
-        return answer
+        return await answer if self.handler.wraps_async and isinstance(answer, Coroutine) else answer
 
     def _meaning_of(self, error: BaseException) -> object:
         # isinstance() may ask for __class__, which is the application's: where that raised, slot and job were lost.

@@ -1,7 +1,7 @@
 """Statements inside a caller's transaction, whatever its driver.
 
-The caller's connection is the caller's: nothing is set on it, no codec, no parameter; what we send are texts and numbers, what
-comes back is one row. Drivers are told by what they can do, none is imported.
+The caller's connection is the caller's: nothing is set on it, no codec, no parameter. Whatever codecs it has already, we send
+texts, and one text comes back. Drivers are told by what they can do, none is imported.
 """
 
 import re
@@ -16,30 +16,30 @@ from asyncjobs.model.new_row import NewRow
 from asyncjobs.store.database import Database
 from asyncjobs.store.jobs import EnqueueAnswer, enqueue_answer
 
-_ANSWER = ("ids", "existing", "refused", "statuses", "taken", "reserved")
-
 
 async def enqueue(connection: Connection, database: Database, rows: Sequence[NewRow], tokens: Sequence[int]) -> EnqueueAnswer:
     """Write the rows in the connection's transaction: visible, and notified, with its commit. Raises UnsupportedConnection."""
     document = [{**msgspec.to_builtins(row), "enqueue_token": token} for row, token in zip(rows, tokens, strict=True)]
     text = msgspec.json.encode(document).decode()
-    values = await call(connection, database.sql("enqueue_here"), text, database.channel)
-    return enqueue_answer(dict(zip(_ANSWER, values, strict=True)))
+    answer = await call(connection, database.sql("enqueue_here"), text, database.channel)
+    return enqueue_answer({"taken": None, "reserved": None, **msgspec.json.decode(answer, type=dict[str, Any])})
 
 
 async def complete(
     connection: Connection, database: Database, job_id: int, token: int, *, result: str | None, dropped: str | None
 ) -> bool:
     """Complete a processing job in the connection's transaction. False: the claim is not ours any more."""
-    (done,) = await call(connection, database.sql("complete_here"), job_id, token, result, dropped)
-    return bool(done)
+    return await call(connection, database.sql("complete_here"), str(job_id), str(token), result, dropped) == "true"
 
 
-async def call(connection: Any, sql: str, *args: Any) -> Sequence[Any]:
-    """The one row of the statement, executed in the connection's transaction. UnsupportedConnection for what cannot do that."""
+async def call(connection: Any, sql: str, *args: str | None) -> str:
+    """The one text that the statement answers, executed in the connection's transaction. UnsupportedConnection for what cannot
+    do that.
+    """
     kind = check_connection(connection)
     try:
-        return await _send(kind, connection, sql, *args)
+        (answer,) = await _send(kind, connection, sql, *args)
+        return str(answer)
     except Exception as error:
         refusal = refusal_of(connection, error)
         if refusal is None:
@@ -47,7 +47,7 @@ async def call(connection: Any, sql: str, *args: Any) -> Sequence[Any]:
         raise refusal from error
 
 
-async def _send(kind: ConnectionKind, connection: Any, sql: str, *args: Any) -> Sequence[Any]:
+async def _send(kind: ConnectionKind, connection: Any, sql: str, *args: str | None) -> Sequence[Any]:
     if kind == "asyncpg":
         return tuple(await connection.fetchrow(sql, *args))
     if kind == "psycopg":

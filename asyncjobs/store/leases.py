@@ -148,8 +148,8 @@ async def fetch_held(link: Link, name: str, fence: Fence | None, *args: Any, tim
 
 async def hold(connection: Any, database: Database, fence: Fence) -> bool:
     """Hold the lease in a caller's transaction, until its end; False: the term is over."""
-    (held,) = await call(connection, database.sql("hold_lease"), *fence.named, IDLE_SECONDS)
-    return bool(held)
+    duty, holder, token = fence.named
+    return await call(connection, database.sql("hold_lease_here"), duty, holder, str(token), str(IDLE_SECONDS)) == "true"
 
 
 class FencedLink(Link):

@@ -73,7 +73,7 @@ class _Performance:
         self._completed: list[str | None] = []
         # What an attempt asks of a handler.
         self.function: Callable[..., Any] = self._watched_async if handler.is_async else self._watched
-        self.is_async, self.version = handler.is_async, handler.version
+        self.is_async, self.wraps_async, self.version = handler.is_async, handler.wraps_async, handler.version
         self.takes_context = handler.takes_context
         self.backoff = handler.backoff
         self.decode_payload = handler.decode_payload

@@ -77,6 +77,13 @@ async def test_many_jobs_keep_their_order_and_nothing_is_written_when_one_is_ref
     assert await count(connection, schema) == 1200
 
 
+async def test_a_queue_that_only_the_runner_was_given_can_be_enqueued_to(dsn: str, schema: str) -> None:
+    router, add = declare()
+    jobs = app(dsn, schema, router)
+    async with jobs.runner(queues=[Queue("default"), Queue("bulk", concurrency=1)]):
+        assert await (await add.using(queue="bulk").enqueue(1)).result(timeout=10) == 3
+
+
 async def test_by_name_the_payload_is_checked_and_the_result_typed_as_declared(dsn: str, schema: str) -> None:
     router, _ = declare()
     jobs = app(dsn, schema, router)

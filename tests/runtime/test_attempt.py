@@ -2,8 +2,10 @@
 
 import asyncio
 import contextvars
+import functools
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import Mock
@@ -95,13 +97,16 @@ async def test_a_verdict_that_is_raised_is_obeyed_like_one_that_is_returned(runs
 
 async def test_what_a_verdict_was_raised_for_is_told(runs: Runs) -> None:
     async def handler() -> None:
+        def fails() -> None:
+            raise ConnectionError("the gateway is away")
+
         try:
-            await asyncio.open_connection("127.0.0.1", 0)
+            fails()
         except OSError as error:
             raise Retry(5) from error
 
     outcome = await runs.run(handler)
-    assert str(outcome.message).startswith("Retry: the handler asked for another attempt: ConnectionRefusedError: ")
+    assert str(outcome.message).endswith("another attempt: ConnectionError: the gateway is away")
     assert outcome.error is not None
     assert "in handler" in str(outcome.error["traceback"])
 
@@ -122,6 +127,45 @@ async def test_a_verdict_that_comes_after_the_timeout_does_not_undo_it(runs: Run
 
     outcome = await runs.run(handler, timeout=0.01)
     assert (outcome.kind, (outcome.message or "").split(":")[0]) == ("retry", "asyncjobs.errors.AttemptTimeout")
+
+
+def plain_wrapper(function: Callable[..., Any], *, runs_it: bool) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        threads.append(threading.current_thread())
+        made = function(*args, **kwargs)
+        return asyncio.run(made) if runs_it else made
+
+    threads: list[threading.Thread] = []
+    inner.__dict__["threads"] = threads
+    return inner
+
+
+@pytest.mark.parametrize("runs_it", [True, False])
+async def test_a_plain_wrapper_of_an_async_handler_never_runs_in_the_event_loop(runs: Runs, *, runs_it: bool) -> None:
+    async def handler(n: int) -> int:
+        await asyncio.sleep(0)
+        return n + 1
+
+    wrapped = plain_wrapper(handler, runs_it=runs_it)
+    outcome = await runs.run(wrapped, payload={"n": 1})
+    assert (outcome.kind, outcome.result, outcome.message) == ("completed", "2", None)
+    assert threading.main_thread() not in wrapped.__dict__["threads"]
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_an_await_that_is_missing_is_named(runs: Runs, kind: str) -> None:
+    async def send() -> None: ...
+
+    def function() -> Any:
+        return send()
+
+    async def handler() -> Any:
+        return {"sent": send()}
+
+    outcome = await runs.run(function if kind == "plain" else handler)
+    assert outcome.kind == "dead"
+    assert "a coroutine, not what it would give: an `await` is missing" in str(outcome.message)
 
 
 ERRORS = [

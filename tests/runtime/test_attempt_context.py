@@ -1,6 +1,7 @@
 """What a handler does through its context: resources, progress, completion in its own transaction."""
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -118,6 +119,34 @@ def test_progress_is_text_that_the_database_takes(done: float, note: str, text: 
 
 def test_long_note_is_cut() -> None:
     assert len(progress_text(0.1, "x" * 1_000_000)) < 1100
+
+
+async def test_a_plain_function_uses_what_the_event_loop_opens_and_closes(runs: Runs) -> None:
+    happened: list[str] = []
+
+    def handler(ctx: JobContext) -> str:
+        assert threading.current_thread() is not threading.main_thread()
+        used: str = ctx.use_sync(provider("a", happened))
+        happened.append(f"used {used}")
+        return used
+
+    assert (await runs.run(handler)).result == '"a"'
+    assert happened == ["open a", "used a", "close a"]
+
+
+async def test_use_in_a_plain_function_says_what_to_call_instead(runs: Runs) -> None:
+    def handler(ctx: JobContext) -> None:
+        ctx.use(provider("a", []))  # type: ignore[unused-coroutine]
+
+    outcome = await runs.run(handler)
+    assert str(outcome.message).endswith("which a plain def cannot do: call ctx.use_sync(...).")
+
+
+async def test_use_sync_does_not_block_the_event_loop(runs: Runs) -> None:
+    async def handler(ctx: JobContext) -> None:
+        ctx.use_sync(provider("a", []))
+
+    assert "WouldBlock" in str((await runs.run(handler)).message)
 
 
 async def test_completion_goes_to_the_connection_with_its_result(runs: Runs) -> None:
