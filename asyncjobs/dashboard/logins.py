@@ -23,7 +23,7 @@ def entered(visit: Visit, form: Fields) -> Response:
     """A session for whoever knows the token; else the form again."""
     if visit.site.door.tokens is None:
         raise Refused(404, _NO_TOKENS)
-    session = visit.site.door.session_for(form.known(["token", "back"]).text("token") or "")
+    session = visit.site.door.session_for(visit.request, form.known(["token", "back"]).text("token") or "")
     if session is None:
         return visit.page("login.html", status=401, back=form.text("back") or "/", refused=True)
     response = visit.back(form.text("back"))
@@ -31,8 +31,9 @@ def entered(visit: Visit, form: Fields) -> Response:
     return response
 
 
-def left(visit: Visit) -> Response:
-    """The session is over in this browser."""
+async def left(visit: Visit) -> Response:
+    """The session is over: in this browser, and wherever else its cookie may be."""
+    await visit.site.door.end_session(visit.request)
     response = visit.back("/login" if visit.site.door.tokens is not None else "/")
     visit.end_session(response, SESSION_COOKIE)
     return response

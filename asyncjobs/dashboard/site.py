@@ -16,7 +16,9 @@ from asyncjobs.dashboard.forms import Fields, form_of
 from asyncjobs.dashboard.live import Fragments
 from asyncjobs.dashboard.news import News
 from asyncjobs.dashboard.problems import EXPECTED, BadInput, Refused, answer_to
+from asyncjobs.dashboard.sessions import Sessions
 from asyncjobs.dashboard.templating import STATIC, static_file
+from asyncjobs.dashboard.throttle import TooManyTokens
 from asyncjobs.dashboard.verbs import VERBS, Verb
 from asyncjobs.dashboard.views import PAGES
 from asyncjobs.dashboard.visit import Page, Visit
@@ -57,7 +59,7 @@ class Dashboard:
         title: str = "asyncjobs",
     ) -> None:
         self.jobs = jobs
-        self.door = Door(auth, allow_anonymous=allow_anonymous)
+        self.door = Door(auth, allow_anonymous=allow_anonymous, sessions=Sessions(jobs), events=jobs.events)
         self.read_only = read_only
         self.origins = tuple(origins)
         self.title = title
@@ -129,7 +131,7 @@ class Dashboard:
 
     async def _log_out(self, request: Request) -> Response:
         visit, _ = await self._sent(request)
-        return logins.left(visit)
+        return await logins.left(visit)
 
     async def _static(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -146,8 +148,10 @@ class Dashboard:
             status, said, headers = error.status_code, _said_by_http(error), dict(error.headers or {})
         else:
             status, said = answer_to(error)
+        if isinstance(error, TooManyTokens):
+            headers["retry-after"] = str(error.seconds)
         visit = Visit(self, request, None)
-        if not isinstance(error, LoginNeeded | HTTPException) or status in {404, 405}:
+        if not isinstance(error, LoginNeeded | TooManyTokens | HTTPException) or status in {404, 405}:
             visit = await self._known(request)
         response = visit.page(
             "problem.html", status=status, status_code=status, problem=said, is_input=isinstance(error, BadInput)

@@ -103,7 +103,11 @@ class Visit:
         return self.path + (f"?{query}" if query else "")
 
     def back(self, to: str | None, *, say: str | None = None, kind: str = "good") -> Response:
-        """Go on with a page of ours (`to`, as a form named it, or the first page), which says something."""
+        """Go on with a page of ours (`to`, as a form named it, or the first page), which says something. A program is told at
+        once.
+        """
+        if say is not None and csrf.is_program(self.request):
+            return Response(say + "\n", media_type="text/plain")
         # Only ours: a path, and none that a browser takes for another host.
         is_ours = to is not None and to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable()
         response = RedirectResponse(self.root + (to if is_ours and to is not None else "/"), status_code=303)

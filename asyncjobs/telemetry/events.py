@@ -287,6 +287,15 @@ class VerbUsed(Event, frozen=True, kw_only=True):
     outcome: str  # what came of it, or the kind of error
 
 
+class LoginRefused(Event, frozen=True, kw_only=True):
+    """A wrong token came to the dashboard."""
+
+    address: str
+    path: str
+    wrong: int  # how many came from there within a minute
+    is_last: bool = False  # for a minute no more are looked at
+
+
 class EmbeddedStarted(Event, frozen=True, kw_only=True):
     folder: str
     port: int

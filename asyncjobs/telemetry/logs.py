@@ -66,6 +66,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.BreakerClosed: ("info", "asyncjobs.breaker.closed"),
     e.BreakerMoved: ("warning", "asyncjobs.breaker.moved"),
     e.VerbUsed: ("info", "asyncjobs.verb.used"),
+    e.LoginRefused: ("warning", "asyncjobs.login.refused"),
     e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),
     e.HookRaised: ("error", "asyncjobs.hook.raised"),
     e.ResourceNotClosed: ("error", "asyncjobs.resource.not_closed"),

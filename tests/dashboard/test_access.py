@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import asyncpg
 import pytest
 from fastapi import FastAPI, HTTPException, Request
 
@@ -11,6 +12,9 @@ from asyncjobs.dashboard import Dashboard, Tokens, Viewer
 from asyncjobs.dashboard import access as doors
 from asyncjobs.dashboard.verbs import VERBS
 from asyncjobs.dashboard.views import PAGES
+from asyncjobs.store import sessions
+from asyncjobs.telemetry.events import LoginRefused
+from asyncjobs.telemetry.logs import line
 from tests.dashboard.conftest import Served
 from tests.support.browsing import Browser
 
@@ -116,7 +120,7 @@ async def test_a_session_ends_with_its_time_with_its_token_and_when_it_is_forged
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door = served.site(auth=Tokens(operator=OPERATOR)).door
-    session = door.session_for(OPERATOR)
+    session = door.session_for(Request({"type": "http", "headers": [], "path": "/login"}), OPERATOR)
     assert session is not None
 
     async def status(cookie: str, auth: Any = OPERATOR) -> int:
@@ -126,10 +130,76 @@ async def test_a_session_ends_with_its_time_with_its_token_and_when_it_is_forged
     assert await status(session) == 200
     assert await status(session, "another-token-0123") == 303
     assert await status(session.replace("operator", "viewer", 1)) == 303
-    for forged in ("", ".", "operator", "operator.9999999999.", "x.y.z"):
+    for forged in ("", ".", "operator", "operator.9999999999.", "operator.9999999999.x.", "x.y.z"):
         assert await status(forged) == 303
     monkeypatch.setattr(doors, "time", type("later", (), {"time": staticmethod(lambda: time.time() + doors.SESSION_SECONDS)}))
     assert await status(session) == 303
+
+
+async def test_a_logout_ends_the_session_in_every_process(served: Served) -> None:
+    tokens = Tokens(operator=OPERATOR)
+    async with served.browser(auth=tokens) as browser, served.browser(auth=tokens) as other_process:
+        await browser.http.post("/login", data={"token": OPERATOR})
+        kept = {"cookie": f"{doors.SESSION_COOKIE}={browser.http.cookies[doors.SESSION_COOKIE]}"}
+        assert (await other_process.get("/jobs", headers=kept)).status == 200
+        await browser.get("/jobs")
+        await browser.send("/logout")
+        for process in (browser, other_process):
+            assert (await process.get("/jobs", headers=kept)).status == 303
+        await browser.http.post("/login", data={"token": OPERATOR})
+        assert (await browser.get("/jobs")).status == 200, "another session is not ended with it"
+
+
+async def test_a_session_ends_here_where_the_database_takes_no_note_of_it(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read_only(*_args: object) -> None:
+        raise asyncpg.ReadOnlySQLTransactionError("cannot execute INSERT in a read-only transaction")
+
+    monkeypatch.setattr(sessions, "end", read_only)
+    async with served.browser(auth=OPERATOR) as browser:
+        await browser.http.post("/login", data={"token": OPERATOR})
+        kept = {"cookie": f"{doors.SESSION_COOKIE}={browser.http.cookies[doors.SESSION_COOKIE]}"}
+        await browser.get("/jobs")
+        assert (await browser.send("/logout")).url.path == "/login"
+        assert (await browser.get("/jobs", headers=kept)).status == 303
+
+
+async def test_wrong_tokens_are_told_and_after_ten_none_is_looked_at(served: Served) -> None:
+    told: list[LoginRefused] = []
+    unsubscribe = served.jobs.events.subscribe(told.append, LoginRefused)
+    async with served.browser(auth=OPERATOR) as browser:
+        session = {"authorization": f"Bearer {OPERATOR}"}
+        await browser.http.post("/login", data={"token": OPERATOR})
+        for number in range(10):
+            header = {"authorization": f"Bearer wrong {number}"}
+            form = {"token": "wrong"}
+            sent = browser.http.get("/jobs", headers=header) if number % 2 else browser.http.post("/login", data=form)
+            assert (await sent).status_code == 401
+        for answer in (
+            await browser.http.post("/login", data={"token": OPERATOR}),
+            await browser.http.get("/jobs", headers=session),
+        ):
+            assert (answer.status_code, "Too many wrong tokens" in answer.text) == (429, True)
+            assert 0 < int(answer.headers["retry-after"]) <= 60
+        assert (await browser.get("/jobs")).status == 200, "a session goes on"
+    unsubscribe()
+    assert [(one.address, one.wrong, one.is_last) for one in told] == [("127.0.0.1", n, n == 10) for n in range(1, 11)]
+    assert line(told[0])[:2] == ("warning", "asyncjobs.login.refused")
+    assert "Bearer" not in str(told)
+
+
+async def test_a_program_needs_no_form_and_is_answered_in_a_sentence(served: Served, ids: dict[str, int]) -> None:
+    async with served.browser(auth=Tokens(operator=OPERATOR, viewer=LOOKER)) as program:
+        may, may_not = {"authorization": f"Bearer {OPERATOR}"}, {"authorization": f"Bearer {LOOKER}"}
+        done = await program.http.post("/do/pause", data={"queue": "mail"}, headers=may)
+        assert (done.status_code, done.text) == (200, 'Queue "mail" is paused. What runs goes on.\n')
+        asked = await program.http.post("/do/jobs/kill", data={"id": min(ids.values())}, headers=may)
+        assert (asked.status_code, "Send sure=1 to do it." in asked.text) == (409, True)
+        assert (await program.http.post("/do/resume", data={"queue": "mail"}, headers=may_not)).status_code == 403
+        elsewhere = may | {"origin": "https://evil.example.com"}
+        assert (await program.http.post("/do/resume", data={"queue": "mail"}, headers=elsewhere)).status_code == 403
+        assert (await program.http.post("/do/resume", data={"queue": "mail"}, headers=may)).status_code == 200
 
 
 @pytest.mark.parametrize(

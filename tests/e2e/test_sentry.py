@@ -1,5 +1,6 @@
 """What reaches Sentry, taken from the SDK's transport."""
 
+import json
 import logging
 from collections.abc import Generator
 from typing import Any
@@ -10,7 +11,7 @@ from sentry_sdk.envelope import Envelope
 from sentry_sdk.integrations.atexit import AtexitIntegration
 from sentry_sdk.transport import Transport
 
-from asyncjobs import AsyncJobs, Backoff, Dead, Queue
+from asyncjobs import AsyncJobs, Backoff, Dead, InvalidPayload, Queue
 from asyncjobs.integrations import sentry
 
 
@@ -89,6 +90,44 @@ async def test_what_a_handler_reports_itself_carries_its_own_job(dsn: str, sent:
     found = [event for event in sent if event.get("logentry", {}).get("message") == "odd"]
     assert {event["contexts"]["job"]["id"] for event in found} == set(ids)
     assert {event["tags"]["job_type"] for event in found} == {"fail"}
+
+
+def with_secrets(dsn: str, **options: Any) -> AsyncJobs:
+    jobs = AsyncJobs(dsn)
+    sentry.setup(jobs, **options)
+
+    @jobs.job("charge", max_attempts=1)
+    async def charge(card: str) -> None:
+        number = card + "-in-a-local"
+        if number:
+            logging.getLogger("app").error("odd", exc_info=ValueError("of its own"))
+            raise ExceptionGroup("all", [ValueError("refused")])
+
+    return jobs
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_neither_payloads_nor_local_variables_leave_the_process(dsn: str, sent: list[Any], *, asked: bool) -> None:
+    jobs = with_secrets(dsn, local_variables=asked)
+    async with jobs.runner():
+        await (await jobs.enqueue("charge", {"card": "canary-4711"})).wait(timeout=30)
+    said = json.dumps(sent)
+    assert "refused" in said
+    assert "of its own" in said
+    assert ("canary-4711" in said) == asked
+
+
+async def test_arguments_of_an_enqueue_that_fails_are_left_out_of_our_frames(dsn: str, sent: list[Any]) -> None:
+    jobs = with_secrets(dsn)
+    async with jobs:
+        try:
+            await jobs.enqueue("charge", {"card": "canary-4711", "note": "canary-0815"})
+        except InvalidPayload:
+            sentry_sdk.capture_exception()
+    [event] = [event for event in sent if "exception" in event]
+    frames = [frame for one in event["exception"]["values"] for frame in one["stacktrace"]["frames"]]
+    assert [frame["module"] for frame in frames if "canary" in json.dumps(frame.get("vars"))] == []
+    assert any("vars" in frame for frame in frames if not frame["module"].startswith("asyncjobs")), "yours are yours"
 
 
 async def test_without_init_nothing_is_sent_and_nothing_breaks(dsn: str) -> None:

@@ -92,6 +92,12 @@ CREATE TABLE asyncjobs.dispatch_requests (
     CONSTRAINT dispatch_requests_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE asyncjobs.ended_sessions (
+    session text NOT NULL,
+    until_at timestamp with time zone NOT NULL,
+    CONSTRAINT ended_sessions_pkey PRIMARY KEY (session)
+);
+
 CREATE TABLE asyncjobs.former_runners (
     id bigint NOT NULL,
     started_at timestamp with time zone NOT NULL,

@@ -9,6 +9,7 @@ import msgspec
 from asyncjobs.admin import Admin
 from asyncjobs.dashboard import csrf
 from asyncjobs.dashboard.forms import Fields
+from asyncjobs.dashboard.problems import Refused
 from asyncjobs.dashboard.visit import Visit
 from asyncjobs.dashboard.web import Response
 from asyncjobs.errors import AsyncJobsError
@@ -96,6 +97,8 @@ class Verb(msgspec.Struct, frozen=True):
         )
 
     def _asked(self, visit: Visit, form: Fields, question: Question) -> Response:
+        if csrf.is_program(visit.request):
+            raise Refused(409, question.text if question.nothing else f"{question.text} Send {SURE}=1 to do it.")
         fields = [(name, text) for name, text in form if name not in {csrf.FIELD, SURE}]
         return visit.page(
             "question.html", question=question, fields=fields, action=f"/do/{self.name}", back=form.text(BACK) or "/"

@@ -397,3 +397,9 @@ BEGIN
         ORDER BY d.id DESC LIMIT _limit);
     next := CASE WHEN cardinality(ids) >= _limit THEN ids[_limit] ELSE _floor END;
 END $$;
+
+-- Sessions of the dashboard that were ended before their time: their cookies are signed, and would be taken until then.
+CREATE TABLE asyncjobs.ended_sessions (
+    session  text PRIMARY KEY,
+    until_at timestamptz NOT NULL
+);
