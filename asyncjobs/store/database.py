@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 import asyncpg
 from asyncpg.prepared_stmt import PreparedStatement
 
-from asyncjobs.store.failures import DATABASE_ERRORS, said_plainly, spoils_connection
+from asyncjobs.store import closing
+from asyncjobs.store.failures import said_plainly, spoils_connection
 from asyncjobs.store.hosts import Hosts
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -234,9 +235,5 @@ class Link:
         """Close the connection, politely for at most `timeout` seconds. The link can be used again."""
         connection, self._connection = self._connection, None
         self._statements.clear()
-        if connection is None:
-            return
-        try:
-            await connection.close(timeout=timeout)
-        except DATABASE_ERRORS:
-            connection.terminate()
+        if connection is not None:
+            await closing.close(connection, seconds=timeout)

@@ -18,7 +18,7 @@ import asyncpg
 import msgspec
 
 from asyncjobs.errors import SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
-from asyncjobs.store import pooler
+from asyncjobs.store import closing, pooler
 from asyncjobs.store.database import Connection, Database, Record, quote_identifier, quote_literal
 from asyncjobs.store.failures import is_passing
 
@@ -66,7 +66,7 @@ async def status(database: Database) -> Status:
     try:
         return await _first_status(database, connection)
     finally:
-        await _close(connection)
+        await closing.close(connection, seconds=1)
 
 
 def script(database: Database) -> str:
@@ -122,7 +122,7 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
             return []
         return [m.name for m in known() if m.name in found.pending and await _apply(database, connection, m)]
     finally:
-        await _close(connection)
+        await closing.close(connection, seconds=1)
 
 
 def _check_version(database: Database, connection: Connection) -> None:
@@ -205,10 +205,3 @@ async def _apply_once(database: Database, connection: Connection, migration: Mig
     await connection.execute(database.migration(migration.name))
     await connection.execute(database.sql("migrations_record"), migration.number, migration.name, migration.breaking)
     return True
-
-
-async def _close(connection: Connection) -> None:
-    if connection.is_closed() or connection.is_in_transaction():
-        connection.terminate()
-    else:
-        await connection.close(timeout=1)

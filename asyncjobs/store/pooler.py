@@ -10,9 +10,8 @@ one is unknown on the next ("prepared statement "__asyncpg_stmt_1__" does not ex
    pass as well: the errors that come of it later say the same (`failures.said_plainly`).
 """
 
-from contextlib import suppress
-
 from asyncjobs.errors import ConfigurationError
+from asyncjobs.store import closing
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.store.failures import DATABASE_ERRORS, FORGETS, is_forgotten
 
@@ -38,6 +37,5 @@ async def _forgets(database: Database, connection: Connection) -> bool:
         return is_forgotten(error)  # whatever else fails says nothing
     finally:
         if other is not None:
-            with suppress(*DATABASE_ERRORS):
-                await other.close(timeout=1)
+            await closing.close(other, seconds=1)
     return False
