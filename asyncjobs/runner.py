@@ -278,7 +278,8 @@ class Runner:
             except Exception as error:
                 failures += 1
                 self._events.emit(DatabaseFailed(during="register", error=error))
-                if former is None and (failures >= _REGISTER_TRIES or not is_passing(error)):
+                is_hopeless = failures >= _REGISTER_TRIES and self._opened.settings.connect_timeout is not None
+                if former is None and (is_hopeless or not is_passing(error)):
                     raise  # later it would end the app, enqueues and all, in a process that goes on
                 await asyncio.sleep(backoff_seconds(failures, 2.0, 0.5))
             else:
