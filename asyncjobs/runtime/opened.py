@@ -75,8 +75,8 @@ class Opened:
     async def open(
         cls, database: Database, settings: Settings, events: Events, *, migrates: bool, breakers: Sequence[Policy] = ()
     ) -> "Opened":
-        """Connect (with back-off, for at most `connect_timeout`; None: for as long as it takes), check or migrate the schema, start
-        the owner task.
+        """Connect (with back-off, for at most `connect_timeout`; None: for as long as it takes), check or migrate the schema,
+        start the owner task.
 
         Raises DatabaseUnavailable and SchemaError.
         """
