@@ -104,7 +104,7 @@ class Acker:
         self._reconcile_seconds = reconcile_seconds
         self._acks: dict[int, Ack] = {}  # by token: each claim has its own
         self._twice: set[int] = set()  # tokens of those that were sent before, without an answer
-        self._in_doubt = False
+        self._in_doubt = self._has_run = False
         self.under_way = UnderWay()
         self._claiming = True
         self._reconcile_at = time.monotonic() + reconcile_seconds
@@ -158,7 +158,9 @@ class Acker:
         self._link.abort()
 
     async def run(self) -> None:
-        """Talk to the database until cancelled."""
+        """Talk to the database until cancelled. Run again it first finds out what became of its last call."""
+        self._in_doubt = self._in_doubt or self._has_run
+        self._has_run = True
         try:
             while True:
                 await self._wait_for_work()

@@ -37,7 +37,7 @@ class Setup:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncGenerator[Serializer]:
         try:
-            async with running(self.serializer):
+            async with running(self.serializer, *self.serializer.partitions):
                 await self.serializer.wait_passed()
                 yield self.serializer
         finally:

@@ -233,6 +233,7 @@ CREATE TABLE asyncjobs.runners (
     queues text[] NOT NULL,
     types text[] NOT NULL,
     versions jsonb DEFAULT '{}'::jsonb NOT NULL,
+    troubles text[] DEFAULT '{}'::text[] NOT NULL,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
     slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
@@ -464,7 +465,7 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 1d6193d8ec7ed5f5
 
-CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
+CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -472,7 +473,7 @@ CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9b6e913b82839373
+-- body: 7a9315815238af2e
 
 CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     RETURNS void

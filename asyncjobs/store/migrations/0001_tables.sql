@@ -193,7 +193,8 @@ CREATE TABLE asyncjobs.runners (
     version    text NOT NULL,
     queues     text[] NOT NULL,
     types      text[] NOT NULL,
-    versions   jsonb NOT NULL DEFAULT '{}'  -- type -> the newest payload it can run; a type that is not named: 1
+    versions   jsonb NOT NULL DEFAULT '{}',  -- type -> the newest payload it can run; a type that is not named: 1
+    troubles   text[] NOT NULL DEFAULT '{}'  -- as of the last beat: parts that were started again of late, in words
 );
 
 CREATE TABLE asyncjobs.former_runners (
