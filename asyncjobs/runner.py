@@ -41,6 +41,7 @@ from asyncjobs.runtime.host import Tokens
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.progress import Progress
 from asyncjobs.runtime.requests import Requests
 from asyncjobs.runtime.resources import Resources
@@ -102,10 +103,11 @@ class Runner:
             wakes=opened.wakes, events=self._events, max_errors=settings.max_errors,
             poll_seconds=self._poll_seconds, reconcile_seconds=settings.runner_timeout,
         )  # fmt: skip
+        self.probation = Probation(opened.pool, events=self._events, released=self._look_for_suspects)
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context, hooks),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
-            ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
+            probation=self.probation, ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
         )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
@@ -193,9 +195,9 @@ class Runner:
         running, settling = self.attempts.ids, self.settler.ids
         return {*running, *settling} if settling else running
 
-    def may_take_rescued(self) -> bool:
-        """Whether no job that was taken back from a dead runner runs here: it may be what killed that one."""
-        return self.attempts.rescued == 0
+    def may_take_suspect(self, scan: Scan) -> bool:
+        """Whether a job that may have killed its runner may be claimed with this scan."""
+        return self.attempts.may_take_suspect(scan)
 
     def start_attempt(self, job: Claimed, scan: Scan) -> None:
         """Run a claimed job."""
@@ -244,6 +246,7 @@ class Runner:
         services: list[Service] = [
             self.listening,
             self.progress,
+            self.probation,
             self.metrics,
             self.requests,
             StuckCheck(self.attempts, events=self._events),
@@ -319,6 +322,11 @@ class Runner:
 
     def _ask(self) -> None:
         self.acker.wake()
+
+    def _look_for_suspects(self) -> None:
+        """The next was passed over while one was on probation here: the scans that came back short lied."""
+        for coordinator in self.coordinators:
+            coordinator.wake(front=True)
 
     def _poll_seconds(self) -> float:
         given = self._opened.settings.poll_interval

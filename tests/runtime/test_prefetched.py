@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +16,8 @@ from asyncjobs.runtime import prefetched
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.prefetched import Prefetched
-from asyncjobs.telemetry.events import AttemptStarted
+from asyncjobs.runtime.probation import Probation
+from asyncjobs.telemetry.events import AttemptStarted, Events
 from tests.support.attempts import Runs
 from tests.support.claims import a_claimed
 from tests.support.eventually import eventually
@@ -40,7 +41,8 @@ class Rig:
         handlers = {name: Handler(name, self.wait, Declared(), declared_at="test") for name in ("wait", "guarded")}
         self.attempts = Attempts(
             handlers, [self.coordinator], self.runs.surroundings, put=self.put.append, settle=lambda *_: None,
-            wake=lambda: None, note=lambda *_: None, ended=lambda job: self.ended.append(job.id),
+            wake=lambda: None, note=lambda *_: None,
+            probation=Probation(cast("Any", None), events=Events(), released=lambda: None), ended=lambda job: self.ended.append(job.id),
             is_held=lambda job: job.type in self.held,
         )  # fmt: skip
 
@@ -160,7 +162,7 @@ async def test_timeout_is_counted_from_the_start(rig: Rig) -> None:
 async def some_waiting(rig: Rig) -> None:
     rig.claim(1)
     rig.claim(2, type="guarded")
-    rig.claim(3, rescues=1)
+    rig.claim(3, losses=1)
 
 
 GIVERS: dict[str, tuple[Callable[[Rig], None], list[int]]] = {
@@ -179,23 +181,11 @@ async def test_what_waits_is_given_back_and_never_starts(rig: Rig, name: str) ->
     give(rig)
     assert (rig.given_back, rig.ended) == (expected, expected)
     assert rig.coordinator.waiting == 2 - len(expected)
-    assert rig.attempts.rescued == (3 not in expected)
     for event in [rig.go.setdefault(job_id, asyncio.Event()) for job_id in (1, 2, 3)]:
         event.set()
     assert await rig.attempts.wait_ended(5)
     assert [context.job.id for context in rig.runs.contexts if context.job.id in expected] == []
     assert rig.coordinator.slots.taken == 0
-
-
-async def test_rescued_job_that_is_given_back_is_a_reason_to_look(rig: Rig) -> None:
-    await some_waiting(rig)
-    version = rig.coordinator.version
-    rig.attempts.give_back_waiting(lambda job: job.type == "guarded")
-    assert rig.coordinator.version == version
-    rig.attempts.give_back_waiting()
-    assert rig.coordinator.version == version + 1
-    rig.attempts.cancel_all("shutdown")
-    assert await rig.attempts.wait_ended(5)
 
 
 async def test_job_that_a_breaker_holds_does_not_begin_to_wait(rig: Rig) -> None:
