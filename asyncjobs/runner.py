@@ -41,7 +41,6 @@ from asyncjobs.runtime.host import Tokens
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
-from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.progress import Progress
 from asyncjobs.runtime.requests import Requests
 from asyncjobs.runtime.resources import Resources
@@ -103,11 +102,10 @@ class Runner:
             wakes=opened.wakes, events=self._events, max_errors=settings.max_errors,
             poll_seconds=self._poll_seconds, reconcile_seconds=settings.runner_timeout,
         )  # fmt: skip
-        self.probation = Probation(opened.pool, events=self._events, released=self._look_for_suspects)
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context, hooks),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
-            probation=self.probation, ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
+            pool=opened.pool, ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
         )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
@@ -246,7 +244,7 @@ class Runner:
         services: list[Service] = [
             self.listening,
             self.progress,
-            self.probation,
+            self.attempts.probation,
             self.metrics,
             self.requests,
             StuckCheck(self.attempts, events=self._events),
@@ -322,11 +320,6 @@ class Runner:
 
     def _ask(self) -> None:
         self.acker.wake()
-
-    def _look_for_suspects(self) -> None:
-        """The next was passed over while one was on probation here: the scans that came back short lied."""
-        for coordinator in self.coordinators:
-            coordinator.wake(front=True)
 
     def _poll_seconds(self) -> float:
         given = self._opened.settings.poll_interval

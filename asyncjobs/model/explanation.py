@@ -2,8 +2,8 @@
 
 What is asked, in this order: has it ended, does it run, or wait for a slot of the runner that has claimed it ahead, does it wait
 behind its key's head (then the head is explained, too), is it not due, is it held back, is its queue paused, does anybody
-serve it, and its payload's version, is its circuit breaker open, are all slots taken that lanes leave to it, may it have killed its
-runner; and if none of that, it waits for a slot.
+serve it, and its payload's version, is its circuit breaker open, are all slots taken that lanes leave to it, may it have killed
+its runner; and if none of that, it waits for a slot.
 """
 
 from collections.abc import Sequence
@@ -207,8 +207,8 @@ def _suspected(facts: Facts) -> Explanation | None:
     if not facts.suspicion:
         return None
     sentence = (
-        f"its runner died while it ran, {facts.losses} times in a row, and it may be why: it waits for a runner where no such job "
-        f"has just begun. One begins at a time, and is watched for {probation_seconds(facts.suspicion):.0f} s at most: "
+        f"its runner died while it ran, {facts.losses} times in a row, and it may be why. So it waits for a runner where no "
+        f"other such job has just begun; each is watched there for {probation_seconds(facts.suspicion):.0f} s at most: "
         f"{facts.ahead} come first."
     )
     return _told(facts, "suspect", sentence, since=facts.run_at, ahead=facts.ahead)

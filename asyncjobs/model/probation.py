@@ -1,22 +1,21 @@
-"""A runner died. Which of its jobs has killed it? All are taken back, and the one that did it must not do it for ever.
+"""A runner died. Which of its jobs killed it? All of them are taken back, and the one that did it must not do it for ever.
 
 1. A first loss spends the attempt, and the job comes back as ordinary work: a hundred that were lost together run again at once.
-2. To blame for a runner's end is the one job that was on probation there, or the only job that it had. It pays for this end, and
-   for those before that it did not pay for; with its last attempt it is dead.
+2. To blame for a runner's end is the one job that was on probation there, or the only job that it had. It pays for this end and
+   for the earlier ones that it did not pay for; with its last attempt it is dead.
 3. A job that is lost again before an attempt of it has ended, and is not to blame, pays nothing (five times in a row at most).
-4. Was nobody to blame, it is a suspect if it had not outlived 2 s. One that is lost a third time may be one that kills later: it is a
-   suspect whatever it has outlived.
-5. A suspect is on probation from its claim on, until it has ended or has run for 3 s: then its row says that it is cleared, and
-   only then the runner takes another one. So one runs at a time in a runner, beside other work. After a third loss these are
-   30 s, and more if it had outlived more.
-6. Who is found to be to blame clears the suspects that were lost together with it before. An attempt that ends clears its job, but
-   for one that was given back.
+4. If no job is to blame, those lost for the second time that had not outlived 2 s are suspects. So are those lost for the third
+   time, whatever they had outlived: one of them may kill later.
+5. A suspect is on probation from its claim until it has ended or has run for 3 s; after a third loss for 30 s, or more if it had
+   outlived more. Then its row says that it is cleared, and only then the runner claims the next suspect. So a runner has one on
+   probation at a time, beside other work.
+6. A job that is found to be to blame clears the suspects that were lost together with it before. An attempt that ends clears its
+   job; one that is given back does not.
 
-So a job that kills within 2 s ends after `max_attempts` kills (of two, after three: the second finds the suspects), and its
-neighbours lose one attempt each. Crashes: of a runner, before the row says that its suspect is cleared: it is suspected once more. Of
-a rescuer, between two batches of one runner's jobs: the first has written who is to blame, and the others go by that.
-
-The rows' side of it is in migration 0007, the runner's in `runtime/probation.py`.
+So a job that kills within 2 s ends after `max_attempts` kills (with two attempts after three, unless it ran alone: the second
+kill only finds the suspects), and its neighbours lose one attempt each. A runner that dies before it has written that its suspect
+is cleared leaves a suspect. A rescuer that dies between two batches of a runner's jobs leaves the answer to rule 2 in
+`former_runners`, where the next one reads it. The rows' side is in migration 0007, the runner's in `runtime/probation.py`.
 """
 
 from collections.abc import Sequence
@@ -24,8 +23,8 @@ from typing import Final
 
 import msgspec
 
-#: What a job that was lost is seen to outlive, and for how long a suspect of the first degree is on probation. The next degrees are
-#: ten times as long each. (A job that kills does so after about as long as the last time: half as much again is for a busy machine.)
+#: What a job that was lost is seen to outlive, and how long a suspect of the first degree is on probation. The next degrees take
+#: ten times as long each. A job that kills does so after about as long as the last time, on a busy machine half as much again.
 OUTLIVED_SECONDS: Final = 2.0
 PROBATION_SECONDS: Final = 3.0
 _HIGHEST: Final = 5
@@ -69,7 +68,7 @@ def blamed(lost: Sequence[Lost]) -> int | None:
 
 
 def judge(job: Lost, blamed: int | None) -> Verdict:
-    """What becomes of a job whose runner this one has killed (None: nobody knows)."""
+    """What becomes of a job whose runner died of the job `blamed` (None: it is not known which)."""
     if job.id == blamed:
         spared = min(max(job.losses - 1, 0), _MOST_SPARED)
         attempts = min(job.attempts + spared, max(job.attempts, job.max_attempts))

@@ -17,6 +17,7 @@ from asyncjobs.runtime.attempt import Attempt, CancelReason, Handler, Surroundin
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.prefetched import Prefetched
 from asyncjobs.runtime.probation import Probation
+from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import HandlerStuck
 
 #: For how long a handler may go on after it should have ended before it is reported.
@@ -36,7 +37,7 @@ class Attempts:
         settle: Callable[[Attempt, Ack], None],
         wake: Callable[[], None],
         note: Callable[[Attempt, Ack], None],
-        probation: Probation,
+        pool: Pool,
         ended: Callable[[Claimed], None] | None = None,
         is_held: Callable[[Claimed], bool] = lambda _: False,
     ) -> None:
@@ -47,7 +48,7 @@ class Attempts:
         self._settle = settle  # for a job that was completed inside its handler's transaction
         self._wake = wake
         self._note = note  # for the roll-ups
-        self._probation = probation
+        self.probation = Probation(pool, events=surroundings.events, released=self._look_for_suspects)
         self._tell_ended = ended
         self._is_held = is_held  # by a circuit breaker
         self._running: dict[int, Attempt] = {}
@@ -80,7 +81,7 @@ class Attempts:
     def start(self, job: Claimed, scan: Scan) -> None:
         """Run a claimed job in a slot of the scan that found it, or when one is free."""
         if job.losses:
-            self._probation.claimed(job)
+            self.probation.claimed(job)
         slots = self._coordinators[job.queue].slots
         if scan.lane is not None or slots.free(None):
             self._start(job, scan.lane)
@@ -96,7 +97,7 @@ class Attempts:
         self._coordinators[job.queue].slots.take(lane)
         self._running[job.id] = attempt
         if job.losses:
-            self._probation.began(job)
+            self.probation.began(job)
         if len(self._running) == 1:
             self._all_ended.clear()
         attempt.start(self._ended)
@@ -120,13 +121,18 @@ class Attempts:
         else:
             self._put(ack)
         if job.losses:
-            self._probation.ended(job)
+            self.probation.ended(job)
         if not self._running:
             self._all_ended.set()
 
     def may_take_suspect(self, scan: Scan) -> bool:
         """Whether a suspect may be claimed with this scan: none is on probation here, and there is a slot for it now."""
-        return self._probation.is_free and self._coordinators[scan.queue].slots.free(scan.lane) > 0
+        return self.probation.is_free and self._coordinators[scan.queue].slots.free(scan.lane) > 0
+
+    def _look_for_suspects(self) -> None:
+        """The next was passed over while one was on probation here: the scans that came back short lied."""
+        for coordinator in self._coordinators.values():
+            coordinator.wake(front=True)
 
     def give_back_waiting(self, condition: Callable[[Claimed], bool] = lambda _: True) -> None:
         """Give back the jobs that wait for a slot, all or those of which this is true."""
@@ -136,7 +142,7 @@ class Attempts:
     def _give_back(self, jobs: Sequence[Claimed]) -> None:
         for job in jobs:
             if job.losses:
-                self._probation.ended(job)
+                self.probation.ended(job)
             self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
             if self._tell_ended is not None:
                 self._tell_ended(job)

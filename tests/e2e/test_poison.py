@@ -1,4 +1,4 @@
-"""A hundred jobs that were lost together, as processes: they come back at once, and one among them that kills does not kill for long."""
+"""A hundred jobs that were lost with their process: they come back at once, and one of them that kills does so three times."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs, Retry
+from asyncjobs import AsyncJobs, JobType, Retry
 from asyncjobs.model import probation
 from asyncjobs.store.database import Connection, Database, quote_identifier
 from tests.support.claims import SUSPECT
@@ -23,7 +23,7 @@ class Crowd:
         self.go = asyncio.Event()
         self.running = self.most = self.begun = 0
         self.stay = self.jobs.job("stay")(self._stay)
-        self.fail = self.jobs.job("fail")(self._fail)
+        self.fail: JobType[[], Retry] = self.jobs.job("fail")(self._fail)
 
     async def _stay(self, key: str = "") -> str:
         self.begun += 1
@@ -72,13 +72,13 @@ async def test_suspects_follow_each_other_without_a_poll_beside_other_work(crowd
     assert ({job.status for job in ended}, crowd.most) == ({"completed"}, 1)
 
 
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("key", [None, "k"])
 async def test_suspect_that_has_hours_to_run_holds_up_nobody_for_long(
-    crowd: Crowd, monkeypatch: pytest.MonkeyPatch, keyed: bool
+    crowd: Crowd, monkeypatch: pytest.MonkeyPatch, key: str | None
 ) -> None:
     monkeypatch.setattr(probation, "OUTLIVED_SECONDS", 0.05)
     monkeypatch.setattr(probation, "PROBATION_SECONDS", 0.1)
-    calls = [crowd.stay.using(serialization_key=f"k{n}" if keyed else None).new() for n in range(6)]
+    calls = [crowd.stay.using(serialization_key=key and f"{key}{n}").new() for n in range(6)]
     handles = await crowd.jobs.enqueue_many(calls)
     await crowd.mark(**SUSPECT)
     async with crowd.jobs.runner():

@@ -15,8 +15,7 @@ from asyncjobs.runtime import attempts as attempts_module
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.coordinator import Coordinator
-from asyncjobs.runtime.probation import Probation
-from asyncjobs.telemetry.events import Events, HandlerStuck
+from asyncjobs.telemetry.events import HandlerStuck
 from tests.support.attempts import Runs
 from tests.support.claims import SUSPECT, a_claimed
 from tests.support.eventually import eventually
@@ -38,7 +37,7 @@ class Rig:
         handlers = {name: Handler(name, function, Declared(), declared_at="test") for name, function in self.functions.items()}
         self.attempts = Attempts(
             handlers, [self.coordinator], self.runs.surroundings, put=self.put.append, settle=self.settle, wake=self.wake,
-            note=lambda *_: None, probation=Probation(cast("Any", None), events=Events(), released=self.coordinator.wake),
+            note=lambda *_: None, pool=cast("Any", None),
         )  # fmt: skip
 
     @property

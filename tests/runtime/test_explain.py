@@ -115,7 +115,7 @@ async def test_a_suspect_is_told_what_it_waits_for(app: AsyncJobs, connection: C
     found = await app.admin.explain(job_id)
     assert (found.reason, found.ahead) == ("suspect", 2)
     assert "its runner died while it ran, 2 times in a row, and it may be why" in found.sentence
-    assert found.sentence.endswith("watched for 3 s at most: 2 come first.")
+    assert found.sentence.endswith("watched there for 3 s at most: 2 come first.")
 
 
 @pytest.mark.parametrize("kind", ["queue", "type"])

@@ -16,8 +16,7 @@ from asyncjobs.runtime import prefetched
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.prefetched import Prefetched
-from asyncjobs.runtime.probation import Probation
-from asyncjobs.telemetry.events import AttemptStarted, Events
+from asyncjobs.telemetry.events import AttemptStarted
 from tests.support.attempts import Runs
 from tests.support.claims import a_claimed
 from tests.support.eventually import eventually
@@ -41,8 +40,7 @@ class Rig:
         handlers = {name: Handler(name, self.wait, Declared(), declared_at="test") for name in ("wait", "guarded")}
         self.attempts = Attempts(
             handlers, [self.coordinator], self.runs.surroundings, put=self.put.append, settle=lambda *_: None,
-            wake=lambda: None, note=lambda *_: None,
-            probation=Probation(cast("Any", None), events=Events(), released=lambda: None), ended=lambda job: self.ended.append(job.id),
+            wake=lambda: None, note=lambda *_: None, pool=cast("Any", None), ended=lambda job: self.ended.append(job.id),
             is_held=lambda job: job.type in self.held,
         )  # fmt: skip
 

@@ -119,14 +119,15 @@ async def test_operators_end_of_a_job_that_was_lost_keeps_what_it_spent(link: Li
 
 
 @pytest.mark.parametrize(
-    ("kind", "cleared"), [("completed", True), ("retry", True), ("snooze", True), ("dead", True), ("interrupted", False)]
+    ("kind", "marks"),
+    [("completed", (0, 0)), ("retry", (0, 0)), ("snooze", (0, 0)), ("dead", (0, 0)), ("interrupted", (2, 1))],
 )
 async def test_attempt_that_ends_clears_its_job_and_one_that_is_given_back_does_not(
-    claims: Claims, kind: str, cleared: bool
+    claims: Claims, kind: str, marks: tuple[int, int]
 ) -> None:
     job = await claims.claim_one(**SUSPECT)
     await claims.ack(an_ack(job, kind, delay_seconds=60 if kind in {"retry", "snooze"} else 0))
-    assert (await state(claims.connection, job.id))[2:4] == ((0, 0) if cleared else (2, 1))
+    assert (await state(claims.connection, job.id))[2:4] == marks
 
 
 async def test_what_a_job_outlived_is_written_by_its_claim_only(claims: Claims) -> None:

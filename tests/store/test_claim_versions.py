@@ -7,8 +7,8 @@ import pytest
 from asyncjobs.model.claim import Probe, Scan
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Database
-from tests.support.factories import insert_job
 from tests.support.claims import SUSPECT
+from tests.support.factories import insert_job
 from tests.support.peers import TYPES, Peers, peers
 
 

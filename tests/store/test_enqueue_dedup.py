@@ -224,9 +224,7 @@ async def test_types_have_dedup_keys_of_their_own(link: Link) -> None:
 async def ack(link: Link, job_id: int, kind: OutcomeKind) -> None:
     """End the attempt that STARTED began."""
     outcome = Outcome(kind=kind, message="m", error={"message": "m"} if kind == "dead" else None)
-    answer = await jobs.finish(
-        link, 1, [Ack(job_id, 1, outcome)], [], [], suspects=[], token_base=0, token_seq=0, max_errors=10
-    )
+    answer = await jobs.finish(link, 1, [Ack(job_id, 1, outcome)], [], [], suspects=[], token_base=0, token_seq=0, max_errors=10)
     assert answer.lost == []
 
 

@@ -68,7 +68,9 @@ async def test_types_of_others_lanes_aside_and_suspects_are_left(world: Peers) -
 async def test_of_suspects_one_comes_with_others_when_it_is_asked_for(world: Peers) -> None:
     last = await world.a.enqueue(None, times=4)
     for number in (1, 2):
-        await world.admin.execute("UPDATE asyncjobs.jobs SET rescues = 1, suspicion = $2 WHERE id = $1", last - 2 + number, number)
+        await world.admin.execute(
+            "UPDATE asyncjobs.jobs SET rescues = 1, suspicion = $2 WHERE id = $1", last - 2 + number, number
+        )
     answer = await world.a.complete_all([], limit=4, suspects=True)
     assert [(job.id, job.suspicion) for job in answer.claimed] == [(last - 1, 1), (last - 3, 0), (last - 2, 0)]
     assert (await world.a.complete_all(answer.claimed, limit=4)).claimed == []

@@ -21,7 +21,9 @@ async def test_job_that_starts_over_has_no_progress_and_is_no_suspect_of_killing
     job_id = await insert_job(world.admin, status="dead", attempts=3, rescues=2, losses=2, suspicion=1, progress='{"done": 0.5}')
     await insert(world.admin, "dead_letter_jobs", job_id=job_id, original_job="{}")
     await serialized.retry(world.a.link, job_id, "me")
-    row = await world.admin.fetchrow("SELECT attempts, rescues, losses, suspicion, progress FROM asyncjobs.jobs WHERE id = $1", job_id)
+    row = await world.admin.fetchrow(
+        "SELECT attempts, rescues, losses, suspicion, progress FROM asyncjobs.jobs WHERE id = $1", job_id
+    )
     assert tuple(row or ()) == (0, 0, 0, 0, None)
     assert await world.drain() == [job_id]
 

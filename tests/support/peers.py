@@ -66,7 +66,9 @@ class Peer:
         answer = await callers.enqueue(await self.link.connection(), self.link.database, [row], [next(self._tokens)])
         return answer.enqueued[0].id
 
-    async def finish(self, acks: Sequence[Ack] = (), *, limit: int = 0, queue: str = "default", suspects: bool = True) -> Finished:
+    async def finish(
+        self, acks: Sequence[Ack] = (), *, limit: int = 0, queue: str = "default", suspects: bool = True
+    ) -> Finished:
         scans = [Scan(queue, None, limit)] if limit else []
         self._sequence += limit
         return await jobs.finish(
