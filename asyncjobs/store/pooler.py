@@ -12,8 +12,17 @@ one is unknown on the next ("prepared statement "__asyncpg_stmt_1__" does not ex
 
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.store import closing
-from asyncjobs.store.database import Connection, Database
+from asyncjobs.store.database import ISOLATION, Connection, Database
 from asyncjobs.store.failures import DATABASE_ERRORS, FORGETS, is_forgotten
+
+
+def check_isolation(database: Database, isolation: str) -> None:
+    """ConfigurationError when sessions begin at another level than all is made for, since a pooler keeps it from being set."""
+    if isolation != ISOLATION:
+        raise ConfigurationError(
+            f"{database.place} begins transactions as {isolation}, and connect_kwargs says nothing of it: "
+            f"ALTER ROLE … SET default_transaction_isolation = '{ISOLATION}'."
+        )
 
 
 async def check(database: Database, connection: Connection, pid: int) -> None:
