@@ -30,7 +30,8 @@ async def link(database: Database) -> AsyncGenerator[Link]:
 
 async def lost(connection: Connection, runner: int = 99, **columns: Any) -> int:
     token = await connection.fetchval("SELECT nextval('asyncjobs.place_seq')")
-    return await insert_job(connection, **({"status": "processing", "runner_id": runner, "claim_token": token} | columns))
+    defaults: dict[str, Any] = {"status": "processing", "runner_id": runner, "claim_token": token}
+    return await insert_job(connection, **(defaults | columns))
 
 
 async def state(connection: Connection, job_id: int) -> tuple[Any, ...]:
