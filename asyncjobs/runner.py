@@ -105,7 +105,7 @@ class Runner:
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context, hooks),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
-            ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
+            pool=opened.pool, ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
         )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
@@ -194,9 +194,9 @@ class Runner:
         running, settling = self.attempts.ids, self.settler.ids
         return {*running, *settling} if settling else running
 
-    def may_take_rescued(self) -> bool:
-        """Whether no job that was taken back from a dead runner runs here: it may be what killed that one."""
-        return self.attempts.rescued == 0
+    def may_take_suspect(self, scan: Scan) -> bool:
+        """Whether a job that may have killed its runner may be claimed with this scan."""
+        return self.attempts.may_take_suspect(scan)
 
     def start_attempt(self, job: Claimed, scan: Scan) -> None:
         """Run a claimed job."""
@@ -250,6 +250,7 @@ class Runner:
         services: list[Service] = [
             self.listening,
             self.progress,
+            self.attempts.probation,
             self.metrics,
             self.requests,
             StuckCheck(self.attempts, events=self._events),

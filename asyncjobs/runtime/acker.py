@@ -66,6 +66,7 @@ from asyncjobs.telemetry.events import (
 )
 
 _order: Final = attrgetter("priority", "place")
+_suspicion: Final = attrgetter("suspicion")
 _BATCH: Final = 500
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
 _STILL_RUNNING_DELAY_SECONDS: Final = 5.0
@@ -350,7 +351,10 @@ class Acker:
         running = self._host.running_ids() if claimed else ()
         self._give_back([job for job in claimed if job.id in running], delay_seconds=_STILL_RUNNING_DELAY_SECONDS)
         start = self._host.start_attempt
-        for job in sorted(claimed, key=_order):
+        ordered = sorted(claimed, key=_order)
+        if claimed and claimed[0].suspicion:  # it must not wait for a slot
+            ordered = sorted(ordered, key=_suspicion, reverse=True)
+        for job in ordered:
             if job.id not in running:
                 start(job, scan)
 

@@ -103,6 +103,7 @@ CREATE TABLE asyncjobs.former_runners (
     queues text[] NOT NULL,
     types text[] NOT NULL,
     versions jsonb DEFAULT '{}'::jsonb NOT NULL,
+    blamed bigint,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT former_runners_pkey PRIMARY KEY (id)
 );
@@ -148,6 +149,9 @@ CREATE TABLE asyncjobs.jobs (
     max_attempts integer DEFAULT 3 NOT NULL,
     rescues integer DEFAULT 0 NOT NULL,
     priority smallint DEFAULT 100 NOT NULL,
+    losses smallint DEFAULT 0 NOT NULL,
+    suspicion smallint DEFAULT 0 NOT NULL,
+    outlived smallint DEFAULT 0 NOT NULL,
     claim_token bigint,
     started_at timestamp with time zone,
     runner_id bigint,
@@ -177,9 +181,10 @@ CREATE TABLE asyncjobs.jobs (
     progress jsonb,
     requeued_from bigint,
     trace_context text,
+    lost_with bigint,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, rescues, priority, place) WHERE (status = 'pending'::text);
+CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE (status = 'pending'::text);
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
@@ -418,7 +423,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 99edc4e7a3c9ea9c
+-- body: 8f310308d9dc0131
 
 CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
     RETURNS TABLE(letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -475,12 +480,22 @@ CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7a9315815238af2e
 
+CREATE FUNCTION asyncjobs.blame(_runners bigint[])
+    RETURNS TABLE(runner_id bigint, job_id bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ac42d773c69928d4
+
 CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e9edb28027de3dd5
+-- body: e71013b97a3df2cd
 
 CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer)
     RETURNS boolean
@@ -494,7 +509,7 @@ CREATE FUNCTION asyncjobs.channel()
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer)
+CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -502,7 +517,17 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 532d9d23b8163330
+-- body: 0c194ce50950fcd3
+
+CREATE FUNCTION asyncjobs.clear_suspects(_blamed bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 48fde4adf1818071
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -527,7 +552,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ace314a2c5cc93bb
+-- body: 27d792d2e669edff
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -661,7 +686,7 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6e5029860fb08834
 
-CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer)
+CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer)
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -669,7 +694,7 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e569254907ea8a1a
+-- body: 59b20ea744ddec75
 
 CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -693,7 +718,7 @@ CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look int
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7997df370b286b64
 
-CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
+CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -701,15 +726,15 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 099e9d925ae35a5a
+-- body: 4b1d75481d0a9e38
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fb1bad854ad7aece
+-- body: edfb9b700483d0a9
 
-CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
+CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -718,7 +743,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e0e6e93943cd7a46
+-- body: 9a052bb39bda0926
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -730,7 +755,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 44127bf0e0bbe3e3
+-- body: d6bab2ece965ddfb
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -825,6 +850,16 @@ CREATE FUNCTION asyncjobs.join_line(_id bigint)
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c6aaf3ab4468662b
+
+CREATE FUNCTION asyncjobs.judge(_ids bigint[], _runners bigint[], _blamed bigint[])
+    RETURNS TABLE(id bigint, attempts integer, losses integer, suspicion integer, lost_with bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e36e3166c5361453
 
 CREATE FUNCTION asyncjobs.key_slots(_keys text[])
     RETURNS integer[]
@@ -951,6 +986,16 @@ CREATE FUNCTION asyncjobs.orphans(_limit integer)
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c988d1a548a2764a
+
+CREATE FUNCTION asyncjobs.outlive(_ids bigint[], _tokens bigint[], _outlived integer[], _cleared boolean[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 78b6792e00ded787
 
 CREATE FUNCTION asyncjobs.pack_histogram(jsonb)
     RETURNS bigint[]
@@ -1179,13 +1224,13 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8e2bfa9f6ef2a95f
+-- body: 934cd25a0033e0fc
 
-CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _rescues integer, _correlation_id text, _parent_job_id bigint, _created_by text, _dedup_key text, _requeued_from bigint, _trace_context text, _progress jsonb, _last_error text)
+CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _rescues integer, _losses smallint, _suspicion smallint, _correlation_id text, _parent_job_id bigint, _created_by text, _dedup_key text, _requeued_from bigint, _trace_context text, _progress jsonb, _last_error text)
     RETURNS jsonb
     LANGUAGE sql
     STABLE PARALLEL SAFE
--- body: 5f53b618011a480b
+-- body: 4b9f7de7f4e87a96
 
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
     RETURNS record
@@ -1207,7 +1252,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4fc0582fd114229d
+-- body: 6262a8c0cc660422
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)

@@ -92,7 +92,7 @@ async def test_paused_key_stands_still(world: Peers) -> None:
 
 
 async def test_next_job_that_was_delayed_before_is_pending_first(world: Peers) -> None:
-    """It may have been rescued: how many such jobs a runner may have is decided by a scan."""
+    """It may be a suspect: whether a runner may have one is decided by a scan."""
     await world.a.enqueue()
     job = await world.a.claim_one()
     delayed = await world.a.enqueue(delay_seconds=3600.0)

@@ -140,7 +140,7 @@ async def test_what_nobody_serves_is_moved_out_of_the_way_and_comes_back_with_a_
         await insert_job(connection, type="fax", run_at=now - timedelta(minutes=minutes))
     await insert_job(connection, type="email", run_at=now - timedelta(minutes=20))
     await insert_job(connection, type="fax", queue="other", run_at=now - timedelta(minutes=20))
-    await insert_job(connection, type="fax", rescues=1, run_at=now - timedelta(minutes=20))
+    await insert_job(connection, type="fax", suspicion=1, run_at=now - timedelta(minutes=20))
     assert await converge(link) == (3, 0, [], True)
     assert await converge(link) == (0, 0, [], False)
     assert sorted(await statuses(connection)) == [

@@ -40,7 +40,7 @@ BEGIN
         RETURN;
     END IF;
     IF was IN ('dead', 'cancelled') THEN
-        UPDATE asyncjobs.jobs AS j SET attempts = 0, rescues = 0, completed_at = NULL, error_message = NULL, claim_token = NULL, progress = NULL,
+        UPDATE asyncjobs.jobs AS j SET attempts = 0, rescues = 0, losses = 0, suspicion = 0, completed_at = NULL, error_message = NULL, claim_token = NULL, progress = NULL,
             status = 'failed', requested_outcome = NULL, request_message = NULL, cancel_requested_at = NULL
         WHERE j.id = _id;
         UPDATE asyncjobs.dead_letter_jobs AS d SET acknowledged = true, acknowledged_by = _by, acknowledged_at = _now,

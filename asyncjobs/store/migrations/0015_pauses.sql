@@ -52,11 +52,11 @@ BEGIN
             SELECT w.id FROM (SELECT DISTINCT q.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS q(queue)) AS q
             CROSS JOIN LATERAL (
                 (SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j
-                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.rescues = 0 ORDER BY j.priority, j.place LIMIT _window)
+                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.suspicion = 0 ORDER BY j.priority, j.place LIMIT _window)
                 UNION ALL
                 (SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j
-                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.rescues > 0
-                 ORDER BY j.rescues, j.priority, j.place LIMIT _window)) AS w
+                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.suspicion > 0
+                 ORDER BY j.suspicion, j.priority, j.place LIMIT _window)) AS w
             WHERE (w.type <> ALL (_served) OR NOT asyncjobs.can_run(_versions, w.type, w.version)) AND w.run_at < _now - _grace LIMIT _batch))
         AND j.status = 'pending' AND j.id <> ALL (_ids) FOR UPDATE SKIP LOCKED);
     UPDATE asyncjobs.jobs AS j SET status = 'paused', updated_at = _now WHERE j.id = ANY (_ids);

@@ -3,11 +3,11 @@
 -- that is called sets and resets its settings.
 
 -- finish for outcomes that are all completions, and at most one scan: for general slots (`_limit` of them; 0: no scan), without
--- probes. The rows of the answer are those of `finish`. With pauses, or jobs that were rescued if `_rescued` asks for these, too, the
+-- probes. The rows of the answer are those of `finish`. With pauses, or with suspects if `_suspects` asks for these, too, the
 -- scan is left to `finish`.
 CREATE FUNCTION asyncjobs.finish_completed(
     _runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[],
-    _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint,
+    _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint,
     _token_seq bigint)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -54,14 +54,14 @@ BEGIN
 
     IF _limit > 0 THEN
         -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
-        SELECT EXISTS (SELECT FROM asyncjobs.pauses) OR (_rescued AND EXISTS (
-                SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.rescues > 0)), r.versions
+        SELECT EXISTS (SELECT FROM asyncjobs.pauses) OR (_suspects AND EXISTS (
+                SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.suspicion > 0)), r.versions
         INTO _is_special, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF _is_special THEN
             RETURN QUERY SELECT f.kind, f.scan, f.queue, f.id, f.token, f.type, f.version, f.payload, f.priority, f.place, f.attempts,
                 f.max_attempts, f.scheduled_at, f.run_at, f.started_at, f.created_at, f.serialization_key, f.rest
             FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
-                ARRAY[_queue], ARRAY[NULL::text], ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, _rescued,
+                ARRAY[_queue], ARRAY[NULL::text], ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects],
                 _token_base, _token_seq, NULL, NULL, NULL) AS f;
         ELSIF _is_special IS NULL THEN
             _row := NULL;
@@ -70,7 +70,7 @@ BEGIN
         ELSE
             _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
                 WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
-                  AND j.rescues = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
+                  AND j.suspicion = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
                 ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
             IF cardinality(_picked) > 0 THEN
                 RETURN QUERY
@@ -82,7 +82,7 @@ BEGIN
                 WHERE j.ctid = p.ctid
                 RETURNING 'job', 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
                     j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
-                    j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
+                    j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.losses, j.suspicion, j.correlation_id, j.parent_job_id, j.created_by,
                         j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
             END IF;
         END IF;
@@ -168,12 +168,12 @@ BEGIN
             CASE WHEN d.starts THEN 1 ELSE 0 END, CASE WHEN d.starts THEN greatest(_now, d.created_at) END, CASE WHEN d.starts THEN _runner END,
             CASE WHEN d.starts THEN _next_token END
         FROM dispatched AS d
-        -- It was delayed or retried: it may have been rescued, and only a scan knows how many of those a runner may have.
+        -- It was delayed or retried: it may be a suspect, and only a scan knows whether a runner may have one.
         ON CONFLICT (id) DO UPDATE SET status = 'pending', place = nextval('asyncjobs.place_seq'), updated_at = _now
             WHERE j.status = 'waiting'
         RETURNING CASE j.status WHEN 'processing' THEN 'job' ELSE 'head' END, 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
             j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
-            j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
+            j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.losses, j.suspicion, j.correlation_id, j.parent_job_id, j.created_by,
                 j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
         IF NOT FOUND THEN
             _heads := asyncjobs.look_again(ARRAY[_key]);
