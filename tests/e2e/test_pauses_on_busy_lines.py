@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias
 import pytest
 
 from asyncjobs import AsyncJobs, Queue
-from asyncjobs.store.database import Connection
+from asyncjobs.store import pauses, serialized
+from asyncjobs.store.database import Connection, Link
 from asyncjobs.testing import Held, History, Recorder
 
 Kind: TypeAlias = Literal["key", "type", "queue"]
@@ -15,6 +16,7 @@ Kind: TypeAlias = Literal["key", "type", "queue"]
 KINDS: list[Kind] = ["key", "type", "queue"]
 _NAMES = {"key": "k", "type": "blip", "queue": "default"}
 _BATCH = 200
+_TOKENS = "SELECT claim_token FROM asyncjobs.jobs WHERE claim_token IS NOT NULL ORDER BY started_at DESC NULLS LAST LIMIT 100"
 
 #: An end of a job is written at once, and committed a moment later.
 SLOW_COMMITS = """
@@ -35,6 +37,7 @@ class Line:
         self.watch_seconds = watch_seconds
         self.blip = self.app.job("blip")(self._blip)
         self.made = self.ran = 0
+        self.claimed: list[int] = []
         self.moved = asyncio.Event()
 
     async def _blip(self) -> None:
@@ -42,7 +45,7 @@ class Line:
         self.moved.set()
 
     async def pause(self) -> Held:
-        """Pause while it runs, watch for a moment, resume. The answer to a claim that was committed before comes before ours."""
+        """Pause while it runs, watch for a moment, resume."""
         if self.made - self.ran < _BATCH // 2:
             options: dict[str, Any] = {"serialization_key": "k"} if self.kind == "key" else {}
             await self.app.enqueue_many([self.blip.using(**options).new() for _ in range(_BATCH)])
@@ -55,10 +58,34 @@ class Line:
             await self.app.admin.pauses()
         resumed_at = time.monotonic()
         await self.app.admin.resume(**{self.kind: _NAMES[self.kind]})
-        return Held(self.kind, _NAMES[self.kind], answered_at, resumed_at=resumed_at)
+        return Held(self.kind, _NAMES[self.kind], answered_at, self.claimed, resumed_at)
+
+
+def _note_claims(line: Line, patch: pytest.MonkeyPatch) -> None:
+    """What is claimed at the last moment of the verb: the answer to such a claim may come after the verb's."""
+    hold_back, wait_for_claims = serialized.hold_back, pauses.wait_for_claims
+
+    async def held_back(link: Link, key: str) -> None:
+        connection = await link.connection()
+        async with connection.transaction():
+            await hold_back(link, key)
+            line.claimed = [row["claim_token"] for row in await connection.fetch(_TOKENS)]
+
+    async def waited_for_claims(link: Link) -> None:
+        await wait_for_claims(link)
+        line.claimed = [row["claim_token"] for row in await (await link.connection()).fetch(_TOKENS)]
+
+    patch.setattr(serialized, "hold_back", held_back)
+    patch.setattr(pauses, "wait_for_claims", waited_for_claims)
 
 
 async def _pauses(line: Line, recorder: Recorder, rounds: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        _note_claims(line, patch)
+        await _play(line, recorder, rounds)
+
+
+async def _play(line: Line, recorder: Recorder, rounds: int) -> None:
     async with line.app.runner():
         held = [await line.pause() for _ in range(rounds)]
         await line.app.admin.cancel_all(type="blip")

@@ -139,7 +139,8 @@ class Lab:
     async def play(self, names: Sequence[str], held: Held) -> tuple[Seen, list[bool]]:
         """The first is held as told, the others come. What was seen, and which of the others waited."""
         await self._reset("play")
-        first, answered = self.calls[names[0]], {}
+        first = self.calls[names[0]]
+        answered: dict[str, float] = {}
         waited: list[bool] = []
         tasks: list[asyncio.Task[Answer]] = []
         rows = await self._do(self._players[0], names[0], 0, upto=held.transaction)
@@ -178,6 +179,7 @@ class Lab:
         answer: Answer = []
         for texts in call.transactions[start:upto]:
             begins = [call.begin] if name.startswith(("tx ", "rr ")) else []
+            rows: Answer = []
             for _ in range(_TRIES):
                 rows = await self._part(player, [*begins, *texts], "COMMIT")
                 if "ERROR 40001" not in rows and "again" not in str(rows):
