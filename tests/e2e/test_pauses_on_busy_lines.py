@@ -33,7 +33,7 @@ class Line:
 
     def __init__(self, dsn: str, kind: Kind, *, watch_seconds: float = 0.005) -> None:
         self.app = AsyncJobs(dsn, queues=[Queue(concurrency=1 if kind != "key" else 4)], poll_interval=1.0)
-        self.kind = kind
+        self.kind: Kind = kind
         self.watch_seconds = watch_seconds
         self.blip = self.app.job("blip")(self._blip)
         self.made = self.ran = 0

@@ -20,6 +20,7 @@ class Known(NamedTuple):
 
 KNOWN: Final = (
     Known(r"^(STATE|ANSWERS)", _CLAIMS, r"^plain", "a claim leaves out single rows that are locked, and takes the others"),
+    Known(r"^(STATE|ANSWERS)", r"^prune$", r"^plain", "a pass leaves out single rows that are locked, for its next one"),
     Known(r"^(STATE|ANSWERS)", _SEVERAL, "", "a caller's statements see what was committed between them", is_split=True),
 )
 

@@ -10,7 +10,7 @@ import pytest
 
 from asyncjobs.model.claim import Claimed, Finished
 from asyncjobs.model.request import Wanted
-from asyncjobs.store import callers, finding, jobs, pauses, serialized
+from asyncjobs.store import callers, finding, jobs, pauses, pruning, serialized
 from asyncjobs.store.database import Database, Link
 from tests.support.backends import waits_for_lock
 from tests.support.factories import insert
@@ -256,3 +256,24 @@ async def test_keyed_job_that_ends_before_the_commit_that_replaces_it_has_the_ne
 
 async def _payload(world: Peers, job_id: int) -> Any:
     return json.loads(await world.admin.fetchval("SELECT payload FROM asyncjobs.jobs WHERE id = $1", job_id))
+
+
+async def test_retry_of_a_job_that_is_pruned_while_its_dedup_key_is_waited_for_is_made_again(
+    world: Peers, operator: Link
+) -> None:
+    """Not: another job has its key. That one could have it only since this one was gone."""
+    old = await world.a.enqueue(None, dedup_key="d", dedup_for_seconds=3600.0)
+    await serialized.cancel(world.a.link, old, "no")
+    await world.admin.execute("UPDATE asyncjobs.dedup_keys SET expires_at = now() - interval '1 s'")
+    await world.a.begin()
+    keep = pruning.Keep(completed=0, cancelled=-1, letters=0, runners=0, types={})
+    await pruning.prune(world.a.link, keep, batch=10)
+    new = spawn(world.b.enqueue(None, dedup_key="d"))
+    await world.waits_for_lock(world.b)
+    retrying = spawn(serialized.retry(operator, old, "ada"))
+    await waits_for_lock(operator, world.admin)
+    await world.a.commit()
+    assert (await new) != old
+    with pytest.raises(asyncpg.SerializationError):
+        await retrying
+    assert (await serialized.retry(operator, old, "ada")).outcome == "unknown"
