@@ -10,7 +10,8 @@ key for whoever is about to take it. How a line sends its batches is in `sender`
    being noticed when theirs is.
 3. `enqueue_many` is a transaction of its own. It waits for held keys on such a connection, too, so that it does not keep one of
    the pool meanwhile.
-4. After the commit the runners of this process are woken in memory, those of other processes by one NOTIFY per queue.
+4. After the commit the runners of this process are woken in memory, those of other processes by one NOTIFY per queue. What the
+   INSERT found due became pending with it, whatever time it was given; only what is to run later is left to the promoters.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ class Enqueuer:
                 enqueued = await self._enqueue(row)
         except Exception as error:
             raise _told(error) from error
-        if row.delay_seconds is None and row.run_at is None and enqueued.created:
+        if enqueued.is_due and enqueued.created:
             self._wakes.pending(row.queue, front=row.priority < _ORDINARY, here_only=not row.notify)
         else:
             self._announce([row], [enqueued])
@@ -159,12 +160,13 @@ class Enqueuer:
         soonest = _SOON_SECONDS
         here_only = not any(row.notify for row in rows)
         for row, one in zip(rows, enqueued, strict=True):
-            if row.delay_seconds is not None or row.run_at is not None:
-                soonest = min(soonest, _due_in(row))
-            elif one.created:
+            if not one.created and row.on_duplicate != "replace":
+                continue
+            if one.is_due is not False:
                 queues[row.queue] = queues.get(row.queue, False) or row.priority < _ORDINARY
-            elif row.on_duplicate == "replace":  # it may have been scheduled
-                queues.setdefault(row.queue, False)
+            if not one.is_due:
+                soonest = min(soonest, _due_in(row))
+            elif not one.created:  # it was replaced: one that was delayed and has a key is left to the promoters
                 soonest = 0.0
         for queue, front in queues.items():
             self._wakes.pending(queue, front=front, here_only=here_only)

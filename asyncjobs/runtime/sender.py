@@ -126,14 +126,15 @@ class Sender:
         token = jobs.fresh_token()
         self._was_sent = True
         try:
-            reserved = await plain.enqueue_one(self.link, row, job_id, token, timeout=self._seconds_for(1, len(row.payload)))
+            timeout = self._seconds_for(1, len(row.payload))
+            reserved, is_due = await plain.enqueue_one(self.link, row, job_id, token, timeout=timeout)
         except Exception as error:  # noqa: BLE001 - raised again unless it passes
             later = await self._write_as([row], [job_id], [token], failed=error)
             return await self.send_one(row) if later.taken else later.enqueued[0]
         finally:
             self._was_sent = False
         self._ids.put_one(reserved)
-        return Enqueued(job_id, created=True)
+        return Enqueued(job_id, True, is_due)
 
     async def send(self, rows: Sequence[NewRow]) -> list[Answer]:
         """The answer to each row. Rows may be written while others are not."""

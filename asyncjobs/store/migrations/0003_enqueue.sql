@@ -20,7 +20,8 @@ CREATE FUNCTION asyncjobs.enqueue(
                               -- if there are any, nothing was written at all
     OUT statuses text[],      -- of the job that each of these met; null when it is another row of this call
     OUT taken integer[],      -- if other rows have some of the reserved ids: the ordinals that were not written, all of them
-    OUT reserved bigint[])    -- ids for the next call
+    OUT reserved bigint[],    -- ids for the next call
+    OUT later integer[])      -- ordinals of rows whose time has not come; null when all are due, or the transaction is the caller's
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -166,6 +167,10 @@ BEGIN
     IF _reserve > 0 THEN
         reserved := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM generate_series(1, _reserve));
     END IF;
+    IF _own AND (_run_ats IS NOT NULL OR _delays IS NOT NULL) THEN
+        later := ARRAY(SELECT r.ordinal FROM unnest(_run_ats, _delays) WITH ORDINALITY AS r(run_at, delay, ordinal)
+            WHERE coalesce(r.run_at, _now + make_interval(secs => r.delay)) > _now);
+    END IF;
 END $$;
 
 -- The keyed rows of an enqueue that are due: into their lines. The lock is held, or they join at the commit (place null).
@@ -232,19 +237,22 @@ BEGIN
 END $$;
 
 -- Notify, with the commit of this transaction, what was just enqueued in it: the queues of jobs that are due, and the promoters when
--- something is due soon. Later ones are found by the promoters' interval.
+-- something is due soon. Later ones are found by the promoters' interval. A job that was replaced and is due became pending here, or, if
+-- it was delayed and has a key, is left to the promoters.
 CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _channel text) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
 BEGIN
     PERFORM pg_notify(_channel, n.payload) FROM (
-        SELECT DISTINCT CASE WHEN d.due_at > _now OR m.met THEN 'd' WHEN r.priority < 100 THEN 'f:' || r.queue
-                             ELSE 'q:' || r.queue END AS payload
+        SELECT DISTINCT p.payload
         FROM jsonb_array_elements(_rows) WITH ORDINALITY AS x(item, ordinal)
         CROSS JOIN LATERAL jsonb_to_record(x.item) AS r(queue text, priority integer, run_at timestamptz, delay_seconds float8,
             on_duplicate text, notify boolean)
         CROSS JOIN LATERAL (SELECT coalesce(r.run_at, _now + make_interval(secs => r.delay_seconds), _now) AS due_at) AS d
         CROSS JOIN LATERAL (SELECT coalesce(x.ordinal = ANY (_existing), false) AS met) AS m
-        WHERE r.notify AND d.due_at < _now + interval '10 seconds' AND (r.on_duplicate = 'replace' OR NOT m.met)) AS n;
+        CROSS JOIN LATERAL (VALUES
+            (CASE WHEN d.due_at > _now OR m.met THEN 'd' END),
+            (CASE WHEN d.due_at <= _now THEN CASE WHEN r.priority < 100 THEN 'f:' ELSE 'q:' END || r.queue END)) AS p(payload)
+        WHERE p.payload IS NOT NULL AND r.notify AND d.due_at < _now + interval '10 seconds' AND (r.on_duplicate = 'replace' OR NOT m.met)) AS n;
 END $$;
