@@ -110,6 +110,7 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     silent_runners: Sequence[tuple[int, str, int, float]] = ()  # id, host, pid, seconds since the last beat
     live_runners: int = 0
     unserved: Sequence[tuple[str, str, int]] = ()  # queue, type, jobs
+    sequences: Sequence[tuple[str, int, int]] = ()  # that are behind: name, last value, what their rows have reached
     blocked_keys: Sequence[BlockedKeys] = ()
     deaths: Sequence[Death] = ()  # lately, the last first
     skew_seconds: float = 0.0
@@ -155,6 +156,10 @@ def _schema(signs: Signs) -> Iterator[Symptom]:
         yield Symptom("critical", "an index is missing", name, f"make it anew, as in `asyncjobs migrate --sql`: {name}")
     for name in signs.invalid_indexes:
         yield Symptom("critical", "an index is invalid", name, f"REINDEX INDEX CONCURRENTLY {name}")
+    for name, last, reached in signs.sequences:
+        evidence = f"{name} is at {last}, its rows at {reached}: as after a switch-over, which copies no sequences"
+        remedy = "move it on: SELECT * FROM asyncjobs.move_sequences()"
+        yield Symptom("critical", "a sequence is behind its rows", evidence, remedy)
 
 
 def _number(migrations: Sequence[str]) -> int:

@@ -27,6 +27,7 @@ from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import is_lock_timeout, is_unsendable
 from asyncjobs.store.pool import Pool
+from asyncjobs.telemetry.events import Events
 
 T = TypeVar("T")
 
@@ -46,8 +47,9 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 class _Line:
     """One line of rows, its batcher and its connection."""
 
-    def __init__(self, database: Database, kind: str, *, lock_timeout: str | None, retry_seconds: float) -> None:
-        self.sender = Sender(database.link(f"enqueue {kind}"), retry_seconds=retry_seconds, lock_timeout=lock_timeout)
+    def __init__(self, database: Database, kind: str, *, events: Events, lock_timeout: str | None, retry_seconds: float) -> None:
+        link = database.link(f"enqueue {kind}")
+        self.sender = Sender(link, events=events, retry_seconds=retry_seconds, lock_timeout=lock_timeout)
         send_one = self.sender.send_one if kind == "plain" else None
         self.batcher: Batcher[NewRow, Enqueued] = Batcher(
             self.sender.send, send_one=send_one, limit=_BATCH, weigh=_weight, heaviest=_BATCH_BYTES
@@ -57,11 +59,14 @@ class _Line:
 class Enqueuer:
     """The three lines, and bulk enqueues."""
 
-    def __init__(self, database: Database, pool: Pool, wakes: Wakes, spawn: Spawn, *, retry_seconds: float) -> None:
+    def __init__(
+        self, database: Database, pool: Pool, wakes: Wakes, spawn: Spawn, *, events: Events, retry_seconds: float
+    ) -> None:
         self._database = database
         self._pool = pool
         self._wakes = wakes
         self._spawn = spawn
+        self._events = events
         self._retry_seconds = retry_seconds
         self._lines: dict[str, _Line] = {}
         self._plain: _Line | None = None  # one of them, until it is closed
@@ -133,8 +138,11 @@ class Enqueuer:
         """The pool's links are few and stay, and so do the ids that were reserved on one."""
         sender = self._many.get(link)
         if sender is None:
-            sender = self._many[link] = Sender(link, retry_seconds=self._retry_seconds, lock_timeout=_LOCK_TIMEOUT)
+            sender = self._many[link] = self._sender(link, _LOCK_TIMEOUT)
         return sender
+
+    def _sender(self, link: Link, lock_timeout: str) -> Sender:
+        return Sender(link, events=self._events, retry_seconds=self._retry_seconds, lock_timeout=lock_timeout)
 
     async def _alone(self, call: Callable[[Sender], Awaitable[T]]) -> T:
         """Call until no lock is in the way, with a connection for this call."""
@@ -143,7 +151,7 @@ class Enqueuer:
                 if self._closed:
                     raise BatcherEnded(was_sent=False)
                 link = self._database.link("enqueue alone")
-                sender = Sender(link, retry_seconds=self._retry_seconds, lock_timeout=_LONELY_LOCK_TIMEOUT)
+                sender = self._sender(link, _LONELY_LOCK_TIMEOUT)
                 self._lonely_senders.add(sender)
                 try:
                     return await call(sender)
@@ -180,7 +188,9 @@ class Enqueuer:
         line = self._lines.get(kind)
         if line is None:
             lock_timeout = None if kind == "plain" else _LOCK_TIMEOUT
-            line = self._lines[kind] = _Line(self._database, kind, lock_timeout=lock_timeout, retry_seconds=self._retry_seconds)
+            line = self._lines[kind] = _Line(
+                self._database, kind, events=self._events, lock_timeout=lock_timeout, retry_seconds=self._retry_seconds
+            )
             self._spawn(line.batcher.run(), f"enqueue {kind}")
             if kind == "plain":
                 self._plain = line

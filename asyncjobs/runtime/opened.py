@@ -63,7 +63,9 @@ class Opened:
         self.breakers = Breakers(
             self.pool, self.wakes, breakers, events=events, spawn=self.spawn, look_seconds=settings.poll_interval
         )
-        self._enqueuer = Enqueuer(database, self.pool, self.wakes, self.spawn, retry_seconds=settings.connect_timeout)
+        self._enqueuer = Enqueuer(
+            database, self.pool, self.wakes, self.spawn, events=events, retry_seconds=settings.connect_timeout
+        )
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()

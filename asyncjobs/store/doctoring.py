@@ -92,6 +92,7 @@ async def _of_tables(link: Link, now: datetime, silent_after: float) -> dict[str
             reverse=True,
         ),
         "unserved": [(one.queue, one.type, one.unserved) for one in (await overview.depths(link)).counts if one.unserved],
+        "sequences": [tuple(row) for row in await link.fetch("doctor_sequences")],
         "blocked_keys": [BlockedKeys(*row) for row in await link.fetch("doctor_keys", LONG_BLOCKED, silent_after)],
     }
 

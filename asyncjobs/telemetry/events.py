@@ -108,6 +108,14 @@ class KeysAdvanced(Event, frozen=True, kw_only=True):
     count: int
 
 
+class SequenceMoved(Event, frozen=True, kw_only=True):
+    """A sequence stood behind its rows, as after a switch-over, and was moved on."""
+
+    name: str
+    was: int
+    is_now: int
+
+
 class LeaseAcquired(Event, frozen=True, kw_only=True):
     duty: str
     runner_id: int

@@ -37,6 +37,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.JobsPromoted: ("debug", "asyncjobs.jobs.promoted"),
     e.JobsRescued: ("warning", "asyncjobs.jobs.rescued"),
     e.KeysAdvanced: ("debug", "asyncjobs.keys.advanced"),
+    e.SequenceMoved: ("warning", "asyncjobs.sequence.moved"),
     e.JobsGivenBack: ("warning", "asyncjobs.jobs.given_back"),
     e.LeaseAcquired: ("info", "asyncjobs.lease.acquired"),
     e.LeaseEnded: ("info", "asyncjobs.lease.ended"),

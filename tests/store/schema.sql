@@ -478,7 +478,7 @@ CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e9edb28027de3dd5
+-- body: 69ae38dca79aa367
 
 CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer)
     RETURNS boolean
@@ -491,6 +491,15 @@ CREATE FUNCTION asyncjobs.channel()
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.check_places(_keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: bd7b43a8f3ba8c93
 
 CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer)
     RETURNS SETOF asyncjobs.answer
@@ -575,6 +584,16 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5b35e6d3d242fb28
 
+CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _types text[], _dedup_keys text[], _existing integer[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c32210726a62a4b9
+
 CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -634,7 +653,7 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4b0d9fdcee0fd950
+-- body: 1669cbfb7cdf9671
 
 CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[])
     RETURNS record
@@ -650,14 +669,14 @@ CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ea98243fb4dbdf58
+-- body: e0d08661737ce9e5
 
 CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6e5029860fb08834
+-- body: fbd317596d524e5b
 
 CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer)
     RETURNS bigint[]
@@ -814,7 +833,7 @@ CREATE FUNCTION asyncjobs.join_keys()
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9bb4993efcbd08f7
+-- body: 907a79522c751dab
 
 CREATE FUNCTION asyncjobs.join_line(_id bigint)
     RETURNS void
@@ -822,13 +841,22 @@ CREATE FUNCTION asyncjobs.join_line(_id bigint)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c6aaf3ab4468662b
+-- body: f6c05e36ae1f9c77
 
 CREATE FUNCTION asyncjobs.key_slots(_keys text[])
     RETURNS integer[]
     LANGUAGE sql
     IMMUTABLE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.last_place()
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 147cc3951ef90894
 
 CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time zone)
     RETURNS jsonb
@@ -924,6 +952,13 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c07006a6f71944ec
 
+CREATE FUNCTION asyncjobs.move_sequences(_surely boolean DEFAULT true)
+    RETURNS TABLE(name text, was bigint, is_now bigint)
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 24eade7f1dd656f0
+
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -992,7 +1027,7 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 772dd763209be212
+-- body: f53825e4992cc5d7
 
 CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean)
     RETURNS record
@@ -1112,7 +1147,7 @@ CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 011d3d3347ac8b20
+-- body: 464c51392614762f
 
 CREATE FUNCTION asyncjobs.requests(_runner bigint)
     RETURNS TABLE(id bigint, token bigint, wanted text, message text)
@@ -1131,7 +1166,7 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 33ef7e274de39b08
+-- body: 85f1a34d63e5e22f
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
@@ -1180,6 +1215,15 @@ CREATE FUNCTION asyncjobs.run_schedule(_name text)
     SET lock_timeout TO '5s'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c3a73062638f710d
+
+CREATE FUNCTION asyncjobs.sequences_behind()
+    RETURNS TABLE(name text, sequence regclass, last_value bigint, reached bigint)
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b7369bf56ec6a48c
 
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
     RETURNS void

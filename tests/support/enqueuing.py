@@ -10,6 +10,7 @@ from asyncjobs.runtime.enqueuer import Enqueuer
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Database
 from asyncjobs.store.pool import Pool
+from asyncjobs.telemetry.events import Events
 from tests.support.services import Woken
 
 
@@ -24,7 +25,8 @@ class Enqueuing:
         wakes.add(self.woken)
         self.tasks: list[asyncio.Task[None]] = []
         self._group = group
-        self.enqueuer = Enqueuer(database, self.pool, wakes, self._spawn, retry_seconds=retry_seconds)
+        self.events = Events()
+        self.enqueuer = Enqueuer(database, self.pool, wakes, self._spawn, events=self.events, retry_seconds=retry_seconds)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
         self.tasks.append(self._group.create_task(coroutine, name=name))

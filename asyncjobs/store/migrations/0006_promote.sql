@@ -73,6 +73,7 @@ DECLARE
     _heads bigint[];
 BEGIN
     PERFORM asyncjobs.lock_keys(_keys);
+    PERFORM asyncjobs.check_places(_keys);
     _ids := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
         WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= _now AND j.serialization_key = ANY (_keys)
