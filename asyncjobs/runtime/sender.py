@@ -4,8 +4,8 @@
    is gone, are dropped: after a fail-over the sequence may hand them out again.
 2. If the answer never comes, the *same* ids and tokens are sent again, for at most `retry_seconds`: a row that is there with its
    token was written by the first try. Sending with new ids would write rows twice; looking whether they are there says "no" while
-   the first try is still committing. A row that is there with another token is somebody else's: the sequence is looked at, moved on
-   if it is behind its rows (`store/sequences.py`), and ours is sent with a new id.
+   the first try is still committing. A row that is there with another token is somebody else's: the sequence is looked at, moved
+   on if it is behind its rows (`store/sequences.py`), and ours is sent with a new id.
 3. If the server refuses a batch, it is cut in halves until the bad row is alone: only that one is answered with the error.
 4. A batch that waits for a lock longer than `lock_timeout` gives up and its rows are tried one by one; those that have to wait
    are answered with the time-out. A row whose key another row of the batch has just waited for in vain is not tried.

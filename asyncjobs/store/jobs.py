@@ -182,6 +182,14 @@ async def finish_completed(
     return _finished(rows)
 
 
+async def skipped(
+    link: Link, runner_id: int, scans: Sequence[tuple[str, str | None]], types: Sequence[str], *, rescued: bool
+) -> set[tuple[str, str | None]]:
+    """Those of the scans (queue, lane) that would find a job if nobody held rows locked."""
+    queues, lanes = [queue for queue, _ in scans], [lane for _, lane in scans]
+    return {(row["queue"], row["lane"]) for row in await link.fetch("skipped", runner_id, queues, lanes, types, rescued)}
+
+
 def _numbers(numbers: Sequence[int]) -> str:
     return "{" + ",".join(map(str, numbers)) + "}"
 

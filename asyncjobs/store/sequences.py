@@ -4,8 +4,8 @@ What such a sequence hands out belongs to another row, or comes before what wait
 
 1. A new connection of an enqueuer, and each sweep, look at the newest rows, and move sequences on.
 2. An id that turns out to be another job's has all of them looked at once (`sender`); the enqueue goes on with a new one.
-3. A place is compared with its key's line under the key's lock; when one is later there, places are drawn once more. So the order of
-   a key holds, whatever the sequence did. (In a caller's SERIALIZABLE transaction nothing may be looked at: there 1 has to do.)
+3. A place is compared with its key's line under the key's lock; is one later there, places are drawn again. So the order of a
+   key holds, whatever the sequence did. (In a caller's SERIALIZABLE transaction nothing may be looked at: there 1 has to do.)
 4. A dead letter, or a request, whose number is taken draws another one.
 5. Whoever may not be helped is told by an EnqueueError that names the sequence; the doctor names them all.
 

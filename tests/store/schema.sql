@@ -1008,7 +1008,7 @@ CREATE FUNCTION asyncjobs.pause_key(_key text, _reason text, _by text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 938f0a494d1f1c46
 
-CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT reached_at timestamp with time zone, OUT scan_seconds double precision)
+CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1016,7 +1016,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ff77b89d99e36315
+-- body: be288cd528a52cf8
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[])
     RETURNS record
@@ -1249,6 +1249,18 @@ CREATE FUNCTION asyncjobs.settle_orphan(_id bigint)
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f7b8dee938eadc25
+
+CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _rescued boolean)
+    RETURNS TABLE(queue text, lane text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5bbfacb98ba13fdf
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval
