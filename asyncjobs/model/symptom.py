@@ -110,6 +110,8 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     silent_runners: Sequence[tuple[int, str, int, float]] = ()  # id, host, pid, seconds since the last beat
     live_runners: int = 0
     unserved: Sequence[tuple[str, str, int]] = ()  # queue, type, jobs
+    waits: Sequence[tuple[str, int, int]] = ()  # queue, jobs that wait for children of theirs there, slots
+    held_by_hand: Sequence[tuple[str, int]] = ()  # type, jobs: `paused`, and nothing that asyncjobs knows of is
     sequences: Sequence[tuple[str, int, int]] = ()  # that are behind: name, last value, what their rows have reached
     blocked_keys: Sequence[BlockedKeys] = ()
     deaths: Sequence[Death] = ()  # lately, the last first
@@ -123,7 +125,7 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
 def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
     """The findings, the worst first; empty when nothing is wrong."""
     rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (
-        _schema, _vacuum, _transactions, _leases, _waiting, _keys, _deaths, _server,
+        _schema, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _deaths, _server,
     )  # fmt: skip
     found = [symptom for rule in rules for symptom in rule(signs)]
     found += _silent(signs, silent_after)
@@ -213,6 +215,21 @@ def _waiting(signs: Signs) -> Iterator[Symptom]:
                 "start a runner that serves this queue and has a handler for this type and its payloads' version, or cancel them"
             )
             yield Symptom("warning", "jobs that nobody would run wait", f"{count:,} of {type} in {queue}", remedy)
+
+
+def _own_children(signs: Signs) -> Iterator[Symptom]:
+    for queue, parents, slots in signs.waits:
+        evidence = f"{queue}: {parents} jobs hold its {slots} slots, and children of theirs wait for one"
+        remedy = (
+            "if their handlers wait for these, none goes on: cancel some, and give the children a queue or a lane of their own"
+        )
+        yield Symptom("critical", "a queue waits for itself", evidence, remedy)
+
+
+def _held_by_hand(signs: Signs) -> Iterator[Symptom]:
+    for type, count in signs.held_by_hand:
+        remedy = f"is it still meant? asyncjobs resume --type {type}, or an UPDATE to pending, lets them go"
+        yield Symptom("info", "jobs are paused by hand", f"{count:,} of {type}", remedy)
 
 
 _BLOCKED: Final[Mapping[BlockedBy, tuple[str, str]]] = {

@@ -206,14 +206,6 @@ class Acker:
                 return self._host.is_confirmed
         return False
 
-    async def _look_for_skipped(self) -> None:
-        due = [coordinator for coordinator in self._coordinators.values() if coordinator.is_look_due]
-        scans = [scan for coordinator in due for scan in coordinator.looks()]
-        rescued = self._host.may_take_rescued()
-        found = await jobs.skipped(self._link, self._host.runner_id, scans, self._gate.types(), rescued=rescued)
-        for coordinator in due:
-            coordinator.looked(found)
-
     async def _back_off(self, error: Exception) -> None:
         self.failures += 1
         self.error = error
@@ -224,7 +216,7 @@ class Acker:
         if self._in_doubt or time.monotonic() >= self._reconcile_at:
             await self._reconcile()
         if self._may_look():
-            await self._look_for_skipped()
+            await self._calls.look_for_skipped(self._coordinators.values())
         if self._ahead:
             await gather(self._acks, _BATCH, self._ahead)
         acks = list(islice(self._acks.values(), _BATCH))

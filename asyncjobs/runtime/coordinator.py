@@ -13,8 +13,8 @@ its scans whenever a call goes out, so that freed slots, acks and claims of all 
    once when a slot becomes free, so a slot never stays empty while work is known to wait (P4).
 4. Rows that somebody has locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
    notifies when they are let go. So a scan that came back short is followed by a look whether anything is there that it would
-   have taken: after 20 ms while other runners live, else after 0.2 s; one look for all scans of that time, since it costs less than a
-   scan. If something is there the scan is made again; and as long as it comes back short the pauses double, up to a second.
+   have taken: after 20 ms while other runners live, else after 0.2 s; one look for all scans of that time, since it costs less
+   than a scan. If something is there the scan is made again; as long as it comes back short the pauses double, up to a second.
 5. A call that failed leaves its scans hungry, and they start at the front.
 6. The next head of a key may start in the slot of the job before it, without a scan, as long as nothing else waits for that slot:
    the last scan came back short, it is no older than 0.1 s, and nothing has woken the coordinator since. Else the head becomes

@@ -55,6 +55,7 @@ class Opened:
         self.events = events
         self.loop = asyncio.get_running_loop()
         self.pid = os.getpid()
+        self.waits_told: set[tuple[str, str]] = set()  # types of handlers that wait, and for which
         self.is_silent = False  # a runner that stopped could not get through to the database: nothing waits for it any more
         self.stop_ends_at = 0.0  # time.monotonic() by which the latest stop of a runner is to be over, closing included
         self.pool = Pool(database, settings.pool_size)

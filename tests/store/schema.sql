@@ -107,6 +107,16 @@ CREATE TABLE asyncjobs.former_runners (
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
 
+CREATE TABLE asyncjobs.holds (
+    kind text NOT NULL,
+    name text NOT NULL,
+    version integer DEFAULT 0 NOT NULL,
+    since timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT holds_kind_check CHECK ((kind = ANY (ARRAY['type'::text, 'key'::text, 'unserved'::text]))),
+    CONSTRAINT holds_pkey PRIMARY KEY (kind, name, version)
+);
+
 CREATE TABLE asyncjobs.job_depths (
     kind text NOT NULL,
     queue text NOT NULL,
@@ -209,6 +219,7 @@ CREATE TABLE asyncjobs.pauses (
     CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text]))),
     CONSTRAINT pauses_pkey PRIMARY KEY (kind, name)
 );
+CREATE TRIGGER pauses_note AFTER INSERT OR DELETE OR UPDATE ON asyncjobs.pauses FOR EACH ROW EXECUTE FUNCTION asyncjobs.note_pause();
 
 CREATE TABLE asyncjobs.replacements (
     number bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -524,7 +535,7 @@ CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text,
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 289b2f3ca88f51b9
 
-CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean, OUT any_paused boolean)
+CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -534,7 +545,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ace314a2c5cc93bb
+-- body: fcb40c79ef5f7d99
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -965,6 +976,13 @@ CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 10ea629eebab31d8
 
+CREATE FUNCTION asyncjobs.note_pause()
+    RETURNS trigger
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 88df6a5fbf06fcdf
+
 CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
     LANGUAGE plpgsql
@@ -1185,6 +1203,12 @@ CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _
     STABLE PARALLEL SAFE
 -- body: 5f53b618011a480b
 
+CREATE FUNCTION asyncjobs.resume(_kind text, _name text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: adedc50987576455
+
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -1223,7 +1247,7 @@ CREATE FUNCTION asyncjobs.sequences_behind()
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b7369bf56ec6a48c
+-- body: 01a885c6583a61cc
 
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
     RETURNS void

@@ -219,6 +219,17 @@ CREATE TABLE asyncjobs.pauses (
     PRIMARY KEY (kind, name)
 );
 
+-- What asyncjobs itself made `paused` rows for: a type or a key that was paused, by whatever hand, and (`version` > 0) a type and version
+-- that no runner served. Only such rows are made pending again by themselves: what an operator's UPDATE has set to `paused` stays.
+CREATE TABLE asyncjobs.holds (
+    kind     text NOT NULL CHECK (kind IN ('type', 'key', 'unserved')),
+    name     text NOT NULL,
+    version  integer NOT NULL DEFAULT 0,
+    since    timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    ended_at timestamptz,  -- when it was first seen that nothing is paused any more; a row that was written to since is not held by it
+    PRIMARY KEY (kind, name, version)
+);
+
 CREATE TABLE asyncjobs.background_job_leases (
     job_name          text PRIMARY KEY,
     held_by_worker_id text NOT NULL DEFAULT 'none',
@@ -253,14 +264,14 @@ BEGIN
         UNION ALL
         SELECT pg_get_serial_sequence(a.attrelid::regclass::text, a.attname)::regclass, NULL,
             format('SELECT max(t.%1$I) FROM %2$s AS t WHERE t.%1$I < %3$s', a.attname, a.attrelid::regclass, _most)
-        FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
-        WHERE a.attidentity <> '' AND c.relnamespace = (SELECT o.relnamespace FROM pg_class AS o WHERE o.oid = 'asyncjobs.jobs'::regclass)
+        FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
+        WHERE a.attidentity <> '' AND c.relnamespace = (SELECT o.relnamespace FROM pg_catalog.pg_class AS o WHERE o.oid = 'asyncjobs.jobs'::regclass)
     LOOP
         IF _found.look IS NOT NULL THEN
             EXECUTE _found.look INTO _found.reached;
         END IF;
         sequence := _found.sequence;
-        name := (SELECT c.relname FROM pg_class AS c WHERE c.oid = _found.sequence);
+        name := (SELECT c.relname FROM pg_catalog.pg_class AS c WHERE c.oid = _found.sequence);
         reached := _found.reached;
         last_value := coalesce(pg_sequence_last_value(_found.sequence), 0);  -- after the rows: it only grows
         IF last_value < reached THEN
