@@ -11,9 +11,9 @@ What was claimed before goes on. All else is housekeeping, so that claims do not
 4. Jobs of a type or a version that no live runner serves are moved out of the way, too, when they are among the first of a queue
    and have been due for five minutes. A runner that registers wakes the duty, and does one pass itself, whoever's turn it is:
    what it serves comes back.
-5. Only rows that asyncjobs had made `paused` come back by themselves: `holds` has the types and keys that were paused, by a verb or
-   by SQL, until ten minutes after that was seen to have ended, and what nobody served. What an operator's UPDATE has set to `paused`
-   stays so until an UPDATE, or the verb that resumes its type or key, lets it go.
+5. Only rows that asyncjobs had made `paused` come back by themselves: `holds` has the types and keys that were paused, until ten
+   minutes after that was seen to have ended, and what nobody served. What an operator's UPDATE has set to `paused` stays so until
+   an UPDATE, or the verb that resumes its type or key, lets it go.
 6. Rows that come back keep their order among those of the same type and version, and get new places, behind what is pending.
 
 Looking for pending jobs of paused types reads the queue's pending entries when there are none: a pass is followed by a pause of
