@@ -94,7 +94,7 @@ async def test_the_order_of_a_key_holds_with_all_sequences_reset(
             await connection.execute("UPDATE asyncjobs.jobs SET run_at = now() - interval '1 s' WHERE id = $1", late)
             await promote_keyed(link, ["k"], 100)
         else:
-            await serialized.retry(link, dead, None)
+            await serialized.retry(link, dead, "ada")
         assert await line(connection) == list(range(5))
 
 
@@ -142,5 +142,5 @@ async def test_a_requeued_letter_gets_an_id_of_its_own(link: Link, connection: C
     await connection.execute("SELECT asyncjobs.bury(ARRAY[$1::bigint])", job_id)
     letter = await connection.fetchval("SELECT id FROM asyncjobs.dead_letter_jobs")
     await reset_sequences(connection)
-    await letters.requeue(link, [letter], None, force=False)
+    await letters.requeue(link, [letter], "ada", force=False)
     assert await connection.fetchval("SELECT max(id) FROM asyncjobs.jobs") > 1000
