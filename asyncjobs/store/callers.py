@@ -16,7 +16,7 @@ from asyncjobs.model.new_row import NewRow
 from asyncjobs.store.database import Database
 from asyncjobs.store.jobs import EnqueueAnswer, enqueue_answer
 
-_ANSWER = ("ids", "existing", "refused", "statuses", "taken", "reserved")
+_ANSWER = ("ids", "existing", "refused", "statuses", "taken", "reserved", "later")
 
 
 async def enqueue(connection: Connection, database: Database, rows: Sequence[NewRow], tokens: Sequence[int]) -> EnqueueAnswer:

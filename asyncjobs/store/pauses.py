@@ -34,7 +34,6 @@ class Converged(msgspec.Struct, frozen=True):
     resumed: int
     queues: list[str]
     more: bool
-    any_paused: bool  # anything at all, after the call
 
 
 async def pause(link: Link, kind: Kind, name: str, reason: str | None, by: str | None) -> Paused:
@@ -50,7 +49,8 @@ async def wait_for_claims(link: Link) -> None:
 
 async def resume(link: Link, kind: Kind, name: str) -> bool:
     """Take the pause of a queue or a type away; whether there was one."""
-    return bool(await link.fetch("resume", kind, name))
+    (row,) = await link.fetch("resume", kind, name)
+    return bool(row["resumed"])
 
 
 async def pauses(link: Link) -> list[Pause]:
@@ -61,7 +61,7 @@ async def pauses(link: Link) -> list[Pause]:
 async def converge(link: Link, batch: int, *, window: int, grace_seconds: float) -> Converged:
     """Make at most about `batch` rows say what is paused."""
     (row,) = await link.fetch("converge_pauses", batch, window, grace_seconds)
-    return Converged(row["held"], row["resumed"], row["queues"], row["more"], row["any_paused"])
+    return Converged(row["held"], row["resumed"], row["queues"], row["more"])
 
 
 async def processing(link: Link, kind: Kind, name: str) -> int:

@@ -109,6 +109,16 @@ CREATE TABLE asyncjobs.former_runners (
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
 
+CREATE TABLE asyncjobs.holds (
+    kind text NOT NULL,
+    name text NOT NULL,
+    version integer DEFAULT 0 NOT NULL,
+    since timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT holds_kind_check CHECK ((kind = ANY (ARRAY['type'::text, 'key'::text, 'unserved'::text]))),
+    CONSTRAINT holds_pkey PRIMARY KEY (kind, name, version)
+);
+
 CREATE TABLE asyncjobs.job_depths (
     kind text NOT NULL,
     queue text NOT NULL,
@@ -215,6 +225,7 @@ CREATE TABLE asyncjobs.pauses (
     CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text]))),
     CONSTRAINT pauses_pkey PRIMARY KEY (kind, name)
 );
+CREATE TRIGGER pauses_note AFTER INSERT OR DELETE OR UPDATE ON asyncjobs.pauses FOR EACH ROW EXECUTE FUNCTION asyncjobs.note_pause();
 
 CREATE TABLE asyncjobs.replacements (
     number bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -461,7 +472,7 @@ CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _channel te
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5531a233a1e2b81b
+-- body: d92e08bfe88cd2b4
 
 CREATE FUNCTION asyncjobs.apply_replacements()
     RETURNS trigger
@@ -495,7 +506,7 @@ CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e71013b97a3df2cd
+-- body: 2ec9b6c719005e2c
 
 CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer)
     RETURNS boolean
@@ -516,6 +527,15 @@ CREATE FUNCTION asyncjobs.check_head(_key text, _id bigint)
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: fc5ebea2a20166fe
+
+CREATE FUNCTION asyncjobs.check_places(_keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: bd7b43a8f3ba8c93
 
 CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer)
     RETURNS SETOF asyncjobs.answer
@@ -556,7 +576,7 @@ CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text,
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 13dcbacd7b1f5bf3
 
-CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean, OUT any_paused boolean)
+CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -566,7 +586,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f7bf474650a1dbf1
+-- body: 647843fe9e03e8be
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -615,6 +635,16 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5b35e6d3d242fb28
+
+CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _types text[], _dedup_keys text[], _existing integer[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c32210726a62a4b9
 
 CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_keys text[])
     RETURNS void
@@ -667,7 +697,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b00a5434daebd702
 
-CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[])
+CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -675,7 +705,7 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0f0962fb42275cd1
+-- body: 96301cd8fcc7a402
 
 CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[])
     RETURNS record
@@ -691,14 +721,14 @@ CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ea98243fb4dbdf58
+-- body: e0d08661737ce9e5
 
 CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6e5029860fb08834
+-- body: fbd317596d524e5b
 
 CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer)
     RETURNS bigint[]
@@ -889,7 +919,7 @@ CREATE FUNCTION asyncjobs.join_keys()
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9bb4993efcbd08f7
+-- body: 907a79522c751dab
 
 CREATE FUNCTION asyncjobs.join_line(_id bigint)
     RETURNS void
@@ -897,7 +927,7 @@ CREATE FUNCTION asyncjobs.join_line(_id bigint)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c6aaf3ab4468662b
+-- body: f6c05e36ae1f9c77
 
 CREATE FUNCTION asyncjobs.judge(_ids bigint[], _runners bigint[], _blamed bigint[])
     RETURNS TABLE(id bigint, attempts integer, losses integer, suspicion integer, lost_with bigint)
@@ -914,6 +944,15 @@ CREATE FUNCTION asyncjobs.key_slots(_keys text[])
     LANGUAGE sql
     IMMUTABLE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.last_place()
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 60da9061837ef302
 
 CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time zone)
     RETURNS jsonb
@@ -1023,11 +1062,25 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c07006a6f71944ec
 
+CREATE FUNCTION asyncjobs.move_sequences(_surely boolean DEFAULT true)
+    RETURNS TABLE(name text, was bigint, is_now bigint)
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 24eade7f1dd656f0
+
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 10ea629eebab31d8
+
+CREATE FUNCTION asyncjobs.note_pause()
+    RETURNS trigger
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 88df6a5fbf06fcdf
 
 CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
@@ -1072,7 +1125,7 @@ CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7411ff119aa255ea
 
-CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT reached_at timestamp with time zone, OUT scan_seconds double precision)
+CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1080,7 +1133,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7fd7235e27de653b
+-- body: e571b63b9f3756b8
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[])
     RETURNS record
@@ -1091,7 +1144,7 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 772dd763209be212
+-- body: f53825e4992cc5d7
 
 CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean, OUT failures text[])
     RETURNS record
@@ -1254,7 +1307,7 @@ CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 011d3d3347ac8b20
+-- body: 464c51392614762f
 
 CREATE FUNCTION asyncjobs.requests(_runner bigint)
     RETURNS TABLE(id bigint, token bigint, wanted text, message text)
@@ -1273,7 +1326,7 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 33ef7e274de39b08
+-- body: 85f1a34d63e5e22f
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
@@ -1291,6 +1344,12 @@ CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _
     LANGUAGE sql
     STABLE PARALLEL SAFE
 -- body: 4b9f7de7f4e87a96
+
+CREATE FUNCTION asyncjobs.resume(_kind text, _name text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: adedc50987576455
 
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
     RETURNS record
@@ -1323,6 +1382,15 @@ CREATE FUNCTION asyncjobs.run_schedule(_name text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c3a73062638f710d
 
+CREATE FUNCTION asyncjobs.sequences_behind()
+    RETURNS TABLE(name text, sequence regclass, last_value bigint, reached bigint)
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 01a885c6583a61cc
+
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -1347,6 +1415,18 @@ CREATE FUNCTION asyncjobs.settle_orphan(_id bigint)
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f7b8dee938eadc25
+
+CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
+    RETURNS TABLE(queue text, lane text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b62a1559123aac5f
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval

@@ -92,14 +92,24 @@ END $$;
 -- Write the dead letters of jobs that just died. How often their work was requeued, or started over, goes on from letter to letter.
 CREATE FUNCTION asyncjobs.bury(_ids bigint[]) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _rest bigint[] := _ids;
 BEGIN
-    INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, error_details, died_at, requeue_count)
-    SELECT j.id,
-        to_jsonb(j) - ARRAY['errors', 'claim_token', 'enqueue_token', 'runner_id', 'losses', 'suspicion', 'outlived', 'lost_with'],
-        j.error_message,
-        jsonb_build_object('errors', j.errors, 'attempts', j.attempts), j.completed_at,
-        coalesce((SELECT max(d.requeue_count) FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = ANY (ARRAY[j.id, j.requeued_from])), 0)
-    FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' ORDER BY j.id;
+    LOOP
+        WITH written AS (
+            INSERT INTO asyncjobs.dead_letter_jobs AS l (job_id, original_job, error_message, error_details, died_at, requeue_count)
+            SELECT j.id,
+                to_jsonb(j) - ARRAY['errors', 'claim_token', 'enqueue_token', 'runner_id', 'losses', 'suspicion', 'outlived', 'lost_with'],
+                j.error_message,
+                jsonb_build_object('errors', j.errors, 'attempts', j.attempts), j.completed_at,
+                coalesce((SELECT max(d.requeue_count) FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = ANY (ARRAY[j.id, j.requeued_from])), 0)
+            FROM asyncjobs.jobs AS j WHERE j.id = ANY (_rest) AND j.status = 'dead' ORDER BY j.id
+            ON CONFLICT (id) DO NOTHING RETURNING l.job_id)
+        SELECT array_agg(j.id) INTO _rest FROM asyncjobs.jobs AS j
+        WHERE j.id = ANY (_rest) AND j.status = 'dead' AND j.id <> ALL (ARRAY(SELECT w.job_id FROM written AS w));
+        EXIT WHEN _rest IS NULL;
+        PERFORM asyncjobs.move_sequences();  -- the id of a letter belongs to another one
+    END LOOP;
 END $$;
 
 -- Let the keys of jobs that ended go on, in the transaction that ended them; returns the heads that became pending. A dead job of
@@ -309,6 +319,42 @@ BEGIN
             RETURN NEXT _row;
         END LOOP;
     END IF;
+END $$;
+
+-- Which of these scans (a queue, and a lane of it or null) would find a job if nobody held rows locked: what was skipped by one that came
+-- back short is still there, or has been let go since.
+CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
+RETURNS TABLE (queue text, lane text) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
+    _versions jsonb := (SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner);
+    _queue text;
+    _lane text;
+BEGIN
+    IF _any_paused THEN
+        _types := ARRAY(SELECT t.type FROM unnest(_types) AS t(type)
+            EXCEPT SELECT p.name FROM asyncjobs.pauses AS p WHERE p.kind = 'type');
+    END IF;
+    FOR _queue, _lane IN SELECT s.queue, s.lane FROM unnest(_queues, _lanes) AS s(queue, lane) LOOP
+        CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = _queue);
+        IF _lane IS NULL THEN
+            PERFORM FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.status = 'pending' AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
+        ELSE
+            PERFORM FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending' AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
+        END IF;
+        IF FOUND THEN
+            queue := _queue;
+            lane := _lane;
+            RETURN NEXT;
+        END IF;
+    END LOOP;
 END $$;
 
 -- What became of outcomes whose answer was lost: those still to be written, and those that were. A claim that is neither is lost;

@@ -73,6 +73,7 @@ END $$;
 CREATE FUNCTION asyncjobs.join_line(_id bigint) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM asyncjobs.check_places(ARRAY(SELECT j.serialization_key FROM asyncjobs.jobs AS j WHERE j.id = _id));
     INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
         timeout, scheduled_at, correlation_id, parent_job_id, created_by, dedup_key, on_dead, enqueue_token, requeued_from,
         trace_context, created_at)

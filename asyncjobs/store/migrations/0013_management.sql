@@ -178,11 +178,15 @@ BEGIN
     _letters := ARRAY(
         SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
         WHERE d.id = ANY (_locked) AND (_force OR d.requeued_as IS NULL) ORDER BY d.id);
+    IF EXISTS (SELECT FROM asyncjobs.sequences_behind()) THEN
+        PERFORM asyncjobs.move_sequences();
+    END IF;
     _new := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM unnest(_letters));
     _keys := ARRAY(
         SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
         WHERE d.id = ANY (_letters) AND d.original_job ->> 'serialization_key' IS NOT NULL);
     PERFORM asyncjobs.lock_keys(_keys);
+    PERFORM asyncjobs.check_places(_keys);
 
     INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
         timeout, correlation_id, parent_job_id, created_by, on_dead, requeued_from, trace_context)
