@@ -177,13 +177,13 @@ def test_probes_ask_what_the_worker_answers() -> None:
     assert ports == {name.lower(): int(port) for name, port in re.findall(r'get\("(PROBES|METRICS)_PORT", "(\d+)"\)', WORKER)}
     asked = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert {name: one["path"] for name, one in asked.items()} == {
-        "startupProbe": "/ready",
+        "startupProbe": "/live",
         "livenessProbe": "/live",
         "readinessProbe": "/ready",
     }
     assert {one["port"] for one in asked.values()} == {"probes"}
     start = container["startupProbe"]
-    assert start["periodSeconds"] * start["failureThreshold"] >= 10 * Settings().connect_timeout
+    assert start["periodSeconds"] * start["failureThreshold"] >= 10 * Settings().reach_seconds
     annotations = manifest("worker.yaml")["spec"]["template"]["metadata"]["annotations"]
     assert annotations["prometheus.io/port"] == str(ports["metrics"])
     assert f"stall_limit ({Settings().stall_limit:g} s)" in (EXAMPLES / "kubernetes" / "worker.yaml").read_text(encoding="utf-8")

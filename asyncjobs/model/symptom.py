@@ -82,11 +82,12 @@ class SchemaState(msgspec.Struct, frozen=True):
     applied: Sequence[str] = ()
     pending: Sequence[str] = ()
     unknown_breaking: Sequence[str] = ()
+    renamed_from: str | None = None  # what it was called when its functions were made
 
     @property
     def is_readable(self) -> bool:
         """Whether this program's statements can be expected to work."""
-        return not self.pending and not self.unknown_breaking
+        return not self.pending and not self.unknown_breaking and self.renamed_from is None
 
 
 class Death(msgspec.Struct, frozen=True):
@@ -109,7 +110,11 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     leases: Sequence[LeaseAge] = ()
     silent_runners: Sequence[tuple[int, str, int, float]] = ()  # id, host, pid, seconds since the last beat
     live_runners: int = 0
+    troubles: Sequence[tuple[int, str]] = ()  # runner, what its last beat said of a part of it
     unserved: Sequence[tuple[str, str, int]] = ()  # queue, type, jobs
+    waits: Sequence[tuple[str, int, int]] = ()  # queue, jobs that wait for children of theirs there, slots
+    held_by_hand: Sequence[tuple[str, int]] = ()  # type, jobs: `paused`, and nothing that asyncjobs knows of is
+    sequences: Sequence[tuple[str, int, int]] = ()  # that are behind: name, last value, what their rows have reached
     blocked_keys: Sequence[BlockedKeys] = ()
     deaths: Sequence[Death] = ()  # lately, the last first
     skew_seconds: float = 0.0
@@ -117,12 +122,13 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 0
     max_connections: int = 100
     autovacuum: bool = True
+    isolation: str = "read committed"  # at which the app's sessions begin
 
 
 def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
     """The findings, the worst first; empty when nothing is wrong."""
     rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (
-        _schema, _vacuum, _transactions, _leases, _waiting, _keys, _deaths, _server,
+        _schema, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _deaths, _parts, _server,
     )  # fmt: skip
     found = [symptom for rule in rules for symptom in rule(signs)]
     found += _silent(signs, silent_after)
@@ -139,7 +145,10 @@ def _silent(signs: Signs, silent_after: float) -> Iterator[Symptom]:
 
 def _schema(signs: Signs) -> Iterator[Symptom]:
     schema = signs.schema
-    if schema is not None and schema.unknown_breaking:
+    if schema is not None and schema.renamed_from is not None:
+        evidence = f'schema "{schema.name}": its functions work on the tables of "{schema.renamed_from}"'
+        yield Symptom("critical", "the schema was renamed or copied", evidence, "rename it back (ALTER SCHEMA … RENAME TO …)")
+    elif schema is not None and schema.unknown_breaking:
         evidence = f'schema "{schema.name}" has {", ".join(schema.unknown_breaking)}'
         yield Symptom("critical", "the schema is newer than this program", evidence, "update asyncjobs here; runners, too")
     elif schema is not None and schema.pending and not schema.applied:
@@ -155,6 +164,10 @@ def _schema(signs: Signs) -> Iterator[Symptom]:
         yield Symptom("critical", "an index is missing", name, f"make it anew, as in `asyncjobs migrate --sql`: {name}")
     for name in signs.invalid_indexes:
         yield Symptom("critical", "an index is invalid", name, f"REINDEX INDEX CONCURRENTLY {name}")
+    for name, last, reached in signs.sequences:
+        evidence = f"{name} is at {last}, its rows at {reached}: as after a switch-over, which copies no sequences"
+        remedy = "move it on: SELECT * FROM asyncjobs.move_sequences()"
+        yield Symptom("critical", "a sequence is behind its rows", evidence, remedy)
 
 
 def _number(migrations: Sequence[str]) -> int:
@@ -210,6 +223,21 @@ def _waiting(signs: Signs) -> Iterator[Symptom]:
             yield Symptom("warning", "jobs that nobody would run wait", f"{count:,} of {type} in {queue}", remedy)
 
 
+def _own_children(signs: Signs) -> Iterator[Symptom]:
+    for queue, parents, slots in signs.waits:
+        evidence = f"{queue}: {parents} jobs hold its {slots} slots, and children of theirs wait for one"
+        remedy = (
+            "if their handlers wait for these, none goes on: cancel some, and give the children a queue or a lane of their own"
+        )
+        yield Symptom("critical", "a queue waits for itself", evidence, remedy)
+
+
+def _held_by_hand(signs: Signs) -> Iterator[Symptom]:
+    for type, count in signs.held_by_hand:
+        remedy = f"is it still meant? asyncjobs resume --type {type}, or an UPDATE to pending, lets them go"
+        yield Symptom("info", "jobs are paused by hand", f"{count:,} of {type}", remedy)
+
+
 _BLOCKED: Final[Mapping[BlockedBy, tuple[str, str]]] = {
     "dead": (
         "keys are halted by dead jobs",
@@ -240,10 +268,20 @@ def _deaths(signs: Signs) -> Iterator[Symptom]:
         yield Symptom("warning", "runners died", evidence, remedy)
 
 
+def _parts(signs: Signs) -> Iterator[Symptom]:
+    for runner_id, trouble in signs.troubles:
+        remedy = "it goes on by itself; if it stays, the log of that process has the traceback"
+        yield Symptom("warning", "a part of a runner was started again", f"runner {runner_id}: {trouble}", remedy)
+
+
 def _server(signs: Signs) -> Iterator[Symptom]:
     if abs(signs.skew_seconds) > _SKEW:
         evidence = f"this host is {signs.skew_seconds:+.1f} s off the database's clock"
         yield Symptom("warning", "clocks differ", evidence, "run NTP on both: what is due goes by the database's clock")
+    if signs.isolation != "read committed":
+        evidence = f"sessions begin as {signs.isolation}, and connect_kwargs says nothing of it"
+        remedy = "give the role the right one: ALTER ROLE … SET default_transaction_isolation = 'read committed'"
+        yield Symptom("critical", "the default isolation level is another", evidence, remedy)
     if signs.pooled:
         evidence = "the server's process is not the one that was reached, and a notification did not arrive"
         remedy = "give runners listen_dsn= that goes around it; until then they poll each second"

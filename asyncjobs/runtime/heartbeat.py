@@ -13,6 +13,8 @@ A handler that blocks the main loop must not get its runner declared dead. The r
    not.
 5. A main loop that has not turned for `stall_limit_seconds` is as good as dead: the beat stops on purpose, and the jobs are
    taken back by others. If the loop turns again, beats go on, and rule 2 or 3 says what became of it.
+6. A beat's answer names a migration that this program is too old for, as soon as there is one. `on_outdated` is called, once:
+   nothing is claimed or begun from then on, no lease is renewed, and what runs may end. Its start would refuse the schema, too.
 
 With a `leader` its leases ride on the beats (`runtime/leader.py`). They are renewed only while the main loop turns; the beat goes
 on regardless.
@@ -26,11 +28,12 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.leader import Leader
+from asyncjobs.runtime.parts import Parts
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import leases, runners
 from asyncjobs.store.database import Database, Link
@@ -100,6 +103,8 @@ class Heartbeat:
         events: Events,
         on_declared_dead: Callable[[int], None],
         on_unconfirmed: Callable[[int], None],
+        on_outdated: Callable[[int, str], None] = lambda *_: None,
+        troubles: Callable[[], Sequence[str]] = tuple,
         heartbeat_seconds: float = 5.0,
         answer_seconds: float | None = None,
         runner_timeout_seconds: float = 30.0,
@@ -112,6 +117,8 @@ class Heartbeat:
         self.leader = leader
         self.on_declared_dead = on_declared_dead
         self.on_unconfirmed = on_unconfirmed
+        self.on_outdated = on_outdated
+        self.parts_troubles = troubles
         self.heartbeat_seconds = heartbeat_seconds
         #: How long a beat may take, with the connect that it may need: an interval.
         self.answer_seconds = heartbeat_seconds if answer_seconds is None else answer_seconds
@@ -120,6 +127,7 @@ class Heartbeat:
         self.stall_limit_seconds = stall_limit_seconds
         self.clock = clock
         self.runner_id: int | None = None
+        self.outdated_by: str | None = None  # the migration that this program is too old for
         self.other_runners = 0  # at the last confirmed beat
         self.confirmed_at = clock()
         self.beats = 0  # confirmed ones
@@ -159,6 +167,10 @@ class Heartbeat:
     def turn_age_seconds(self) -> float | None:
         """Seconds since the loop of beats last turned; None before the first time."""
         return None if self._thread is None else self._thread.turn_age_seconds
+
+    def troubles(self, *, within: float = 0.0) -> list[str]:
+        """Parts of this thread that do not do what they are for, or were started again within so many seconds, in words."""
+        return [] if self._thread is None else self._thread.troubles(within=within)
 
     @property
     def loop_stalled_seconds(self) -> float:
@@ -213,27 +225,35 @@ class _Beating(Service):
             self._heartbeat.confirmed_at = sent_at
             self._heartbeat.other_runners = answer.runners - 1
             self._heartbeat.beats += 1
+            self._look_at_schema(runner_id, answer.newer)
         return self._pause_seconds()
 
     async def _beat(self, runner_id: int, sent_at: float) -> "runners.BeatAnswer | leases.Heard | None":
         leader, limit = self._heartbeat.leader, self._heartbeat.answer_seconds
         if leader is None:
             async with asyncio.timeout(limit):
-                return await runners.beat(self._link, runner_id)
-        said = leader.say(runner_id, sent_at, may_renew=self._main.stalled_seconds < _TURNED_SECONDS)
+                return await runners.beat(self._link, runner_id, troubles=self._heartbeat.parts_troubles())
+        may_renew = self._main.stalled_seconds < _TURNED_SECONDS and self._heartbeat.outdated_by is None
+        said = leader.say(runner_id, sent_at, may_renew=may_renew)
         times = leader.times
         try:
             # A renewal that hangs is given up in time for another before the trust ends.
             async with asyncio.timeout(min(limit, times.renew_seconds) if said.held else limit):
                 heard = await leases.beat(
-                    self._link, runner_id, said, expiry_seconds=times.expiry_seconds, fresh_seconds=leader.fresh_seconds
-                )
+                    self._link, runner_id, said, expiry_seconds=times.expiry_seconds, fresh_seconds=leader.fresh_seconds,
+                    troubles=self._heartbeat.parts_troubles(),
+                )  # fmt: skip
         except BaseException:
             leader.fail()
             raise
         if heard is not None and runner_id == self._heartbeat.runner_id:
             leader.hear(said, heard, sent_at=sent_at, answered_at=self._heartbeat.clock(), call=self._main.call)
         return heard
+
+    def _look_at_schema(self, runner_id: int, newer: str | None) -> None:
+        if newer is not None and self._heartbeat.outdated_by is None:
+            self._heartbeat.outdated_by = newer
+            self._main.call(self._heartbeat.on_outdated, runner_id, newer)
 
     def _pause_seconds(self) -> float | None:
         leader = self._heartbeat.leader
@@ -287,6 +307,7 @@ class BeatThread:
         self._link = link
         self._loop = self.make_loop()
         self._task: asyncio.Task[None] | None = None
+        self._parts = Parts(relay)
         self._stopping = False
         self._ended = asyncio.Event()
 
@@ -294,6 +315,10 @@ class BeatThread:
     def turn_age_seconds(self) -> float | None:
         """Seconds since the loop of beats last turned."""
         return self._beating.turn_age_seconds
+
+    def troubles(self, *, within: float) -> list[str]:
+        """What is to be said of its parts. From any thread."""
+        return self._parts.troubles(within=within)
 
     def make_loop(self) -> asyncio.AbstractEventLoop:
         """The loop that the thread is to run."""
@@ -340,13 +365,14 @@ class BeatThread:
         if self._stopping:
             return
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._beating.run(), name="heartbeat")
-                group.create_task(self._watching.run(), name="watch")
+            self._parts.start("heartbeat", self._beating.run)
+            self._parts.start("watch", self._watching.run)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             if not self._stopping:
                 raise
         finally:
+            await self._parts.stop()
             await self._link.close(timeout=0.5)
 
 

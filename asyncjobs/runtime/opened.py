@@ -1,8 +1,11 @@
 """What an open app holds, from its first open to its last close: connections, the enqueue lines, the notifier.
 
-One *owner task* holds the task group in which everything of the app runs. Entering and leaving an app may happen in different
-tasks (test clients, fixtures); a task group that was entered in one task cannot be left in another. The owner starts in an empty
-context, so nothing of the request or test that happened to open the app leaks into what runs for all.
+One *owner task* opens and closes what is here; entering and leaving an app may happen in different tasks (test clients,
+fixtures). What runs meanwhile are the app's parts (`runtime/parts.py`), which nothing but their stop ends.
+
+An owner that is cancelled from outside sees the loop end (`asyncio.run` cancels every task there is): runners that nobody stops
+are stopped, those that are being stopped are waited for, then the app closes. Without that the parts, which go on, would keep the
+loop from ending.
 
 Closing: what was handed in is written and announced for at most `FLUSH_SECONDS`, then every task is cancelled and every
 connection closed; a dead database does not hold it up. After the stop of a runner both have only what is left of the second that
@@ -11,11 +14,12 @@ a stop may take: a server that has just gone silent is not known to be so, and e
 
 import asyncio
 import contextvars
+import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from asyncjobs.config import Settings
 from asyncjobs.connections import Connection
@@ -27,6 +31,7 @@ from asyncjobs.model.status import FINAL
 from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.runtime.enqueuer import Enqueuer
 from asyncjobs.runtime.notifier import Notifier
+from asyncjobs.runtime.parts import Parts
 from asyncjobs.runtime.sender import refusal
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
@@ -34,7 +39,7 @@ from asyncjobs.store import callers, jobs, migrate
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import DATABASE_ERRORS, is_passing, said_plainly
 from asyncjobs.store.pool import Pool
-from asyncjobs.telemetry.events import Events, JobEnqueued
+from asyncjobs.telemetry.events import DatabaseFailed, Events, JobEnqueued
 
 T = TypeVar("T")
 
@@ -44,6 +49,14 @@ _POLITE_SECONDS: Final = 0.2
 _HASTY_SECONDS: Final = 0.05
 _FIRST_LOOK_SECONDS: Final = 0.02
 _LAST_LOOK_SECONDS: Final = 0.5
+_WAITING: Final = " With connect_timeout=None opening waits until it does."
+
+
+class Stoppable(Protocol):
+    """A runner, as its app knows it."""
+
+    async def see_stopped(self) -> None:
+        """Stop it if nobody does; return when it has stopped."""
 
 
 class Opened:
@@ -55,17 +68,20 @@ class Opened:
         self.events = events
         self.loop = asyncio.get_running_loop()
         self.pid = os.getpid()
+        self.waits_told: set[tuple[str, str]] = set()  # types of handlers that wait, and for which
         self.is_silent = False  # a runner that stopped could not get through to the database: nothing waits for it any more
         self.stop_ends_at = 0.0  # time.monotonic() by which the latest stop of a runner is to be over, closing included
+        self.parts = Parts(events)
         self.pool = Pool(database, settings.pool_size)
         self.notifier = Notifier(database.link("notifier"), events=events)
         self.wakes = Wakes(self.notifier.notify)
         self.breakers = Breakers(
-            self.pool, self.wakes, breakers, events=events, spawn=self.spawn, look_seconds=settings.poll_interval
+            self.pool, self.wakes, breakers, events=events, start=self.parts.start, look_seconds=settings.poll_interval
         )
-        self._enqueuer = Enqueuer(database, self.pool, self.wakes, self.spawn, retry_seconds=settings.connect_timeout)
-        self._group: asyncio.TaskGroup | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._enqueuer = Enqueuer(
+            database, self.pool, self.wakes, self.parts.start, events=events, retry_seconds=settings.reach_seconds
+        )
+        self.runners: list[Stoppable] = []  # that have started, and have not stopped
         self._closing = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
 
@@ -73,11 +89,12 @@ class Opened:
     async def open(
         cls, database: Database, settings: Settings, events: Events, *, migrates: bool, breakers: Sequence[Policy] = ()
     ) -> "Opened":
-        """Connect (with back-off, for at most `connect_timeout`), check or migrate the schema, start the owner task.
+        """Connect (with back-off, for at most `connect_timeout`; None: for as long as it takes), check or migrate the schema,
+        start the owner task.
 
         Raises DatabaseUnavailable and SchemaError.
         """
-        await _connected(database, settings, migrates=migrates)
+        await _connected(database, settings, events, migrates=migrates)
         opened = cls(database, settings, events, breakers)
         ready: asyncio.Future[None] = opened.loop.create_future()
         opened._owner = opened.loop.create_task(opened._own(ready), name="asyncjobs", context=contextvars.Context())
@@ -90,23 +107,28 @@ class Opened:
 
     async def _own(self, ready: "asyncio.Future[None]") -> None:
         try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                self.spawn(self.notifier.run(), "notifier")
-                if self.breakers.services:
-                    self.spawn(self.breakers.run(), "breakers")
-                ready.set_result(None)
-                await self._closing.wait()
-                if not self.is_silent:
-                    await self._flush()
-                for task in tuple(self._tasks):
-                    task.cancel()
+            self.parts.start("notifier", self.notifier.run)
+            if self.breakers.services:
+                self.parts.start("breakers", self.breakers.run)
+            ready.set_result(None)
+            await self._wait_closing()
+            if not self.is_silent:
+                await self._flush()
         finally:
-            self._group = None
+            await self.parts.stop()
             timeout = _HASTY_SECONDS if self.is_silent else _POLITE_SECONDS
             await asyncio.gather(
                 self._enqueuer.close(timeout=timeout), self.pool.close(timeout=timeout), self.notifier.close_link(timeout=timeout)
             )
+
+    async def _wait_closing(self) -> None:
+        try:
+            await self._closing.wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)  # who entered the runners is cancelled as well, and stops them now
+            for runner in tuple(self.runners):
+                await runner.see_stopped()
+            raise
 
     async def _flush(self) -> None:
         try:
@@ -122,16 +144,6 @@ class Opened:
         if left <= 0:  # no runner, or one that stopped long ago
             return FLUSH_SECONDS
         return min(FLUSH_SECONDS, max(left - _POLITE_SECONDS, _HASTY_SECONDS))
-
-    def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Run the coroutine as a task of this app, until it ends or the app closes."""
-        if self._group is None:
-            coroutine.close()
-            raise UsageError("asyncjobs was closed meanwhile.")
-        task = self._group.create_task(coroutine, name=f"asyncjobs {name}", context=contextvars.Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def close(self) -> None:
         """Close. Waits for the owner task even when the caller is cancelled meanwhile."""
@@ -190,7 +202,7 @@ class Opened:
 
     async def _read(self, call: Callable[[Link], Awaitable[T]]) -> T:
         """What was read, however often a connection breaks. DatabaseUnavailable when that takes longer than connect_timeout."""
-        until, failures = time.monotonic() + self.settings.connect_timeout, 0
+        until, failures = time.monotonic() + self.settings.reach_seconds, 0
         while True:
             try:
                 async with self.pool.take() as link:
@@ -247,12 +259,12 @@ def not_found(job_id: int) -> JobNotFound:
     )
 
 
-async def _connected(database: Database, settings: Settings, *, migrates: bool) -> None:
-    until = time.monotonic() + settings.connect_timeout
+async def _connected(database: Database, settings: Settings, events: Events, *, migrates: bool) -> None:
+    until = math.inf if settings.connect_timeout is None else time.monotonic() + settings.connect_timeout
     failures = 0
     while True:
         try:
-            async with asyncio.timeout(max(until - time.monotonic(), 0.1)):
+            async with asyncio.timeout(None if until == math.inf else max(until - time.monotonic(), 0.1)):
                 if migrates:
                     await migrate.migrate(database, allow_breaking=False)
                 return await migrate.check(database)
@@ -260,15 +272,16 @@ async def _connected(database: Database, settings: Settings, *, migrates: bool) 
             failures += 1
             pause = backoff_seconds(failures, 1.0, 0.0)
             if not is_passing(error) or time.monotonic() + pause > until:
-                raise unavailable(database, settings, error) from error
+                raise unavailable(database, settings, error, hint=_WAITING) from error
+            events.emit(DatabaseFailed(during="open", error=said_plainly(error)))
             await asyncio.sleep(pause)
 
 
-def unavailable(database: Database, settings: Settings, error: Exception) -> DatabaseUnavailable:
-    """What is said of a database that was not there in time."""
+def unavailable(database: Database, settings: Settings, error: Exception, *, hint: str = "") -> DatabaseUnavailable:
+    """What is said of a database that was not there in time. `hint`: what to do about it."""
     reason = str(said_plainly(error)) or type(error).__name__
     if not is_passing(error):
         return DatabaseUnavailable(f"{database.place} cannot be used: {reason}.")
     return DatabaseUnavailable(
-        f"{database.place} did not answer within {settings.connect_timeout:g} s (connect_timeout): {reason}."
+        f"{database.place} did not answer within {settings.reach_seconds:g} s (connect_timeout): {reason}.{hint}"
     )

@@ -63,11 +63,11 @@ import msgspec
 from asyncjobs.runtime import points
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.wakes import Wakes
-from asyncjobs.store import serialized
+from asyncjobs.store import sequences, serialized
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_lock_timeout
 from asyncjobs.store.pool import Pool
-from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced
+from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced, SequenceMoved
 
 PARTITIONS: Final = 16
 _BATCH: Final = 500
@@ -95,19 +95,21 @@ class Partition:
         self._wakes = wakes
         self._events = events
         self._keys: asyncio.Queue[_Wanted] = asyncio.Queue()
+        self._batch: dict[str, _Wanted] = {}  # taken, and not dispatched yet
 
     def put(self, key: str, requests: Sequence[int] = ()) -> None:
         """Dispatch this key's head, if none is; drop the requests for it."""
         self._keys.put_nowait(_Wanted(key, [*requests]))
 
     async def run(self) -> None:
-        """Dispatch until cancelled. What is lost with this task is found by the next sweep."""
+        """Dispatch until cancelled. Run again it begins with what it had taken; what fails is found by the next sweep."""
         while True:
-            batch = await self._take()
+            self._batch = self._batch or await self._take()
             try:
-                await self._advance(batch)
+                await self._advance(self._batch)
             except Exception as error:  # noqa: BLE001 - one pass of a service
                 self._events.emit(DatabaseFailed(during="advance keys", error=error))
+            self._batch = {}
 
     async def _take(self) -> dict[str, _Wanted]:
         wanted = await self._keys.get()
@@ -176,13 +178,6 @@ class Serializer(Duty):
         """Dispatch the head of this key."""
         self.partitions[crc32(key.encode()) % len(self.partitions)].put(key, requests)
 
-    async def run(self) -> None:
-        """Sweep and dispatch until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for number, partition in enumerate(self.partitions):
-                group.create_task(partition.run(), name=f"asyncjobs partition {number}")
-            await super().run()
-
     async def pass_(self) -> float | None:
         """Look at the requests, and at a page of keys if it is time for one."""
         return await self._look(sweeps=True)
@@ -199,6 +194,8 @@ class Serializer(Duty):
         now = self._monotonic()
         page = self._page if sweeps and now >= self._sweep_at else 0
         async with self._pool.take() as link:
+            if page and not self._after:
+                await self._move_sequences(link)
             found = await serialized.sweep(link, self._after, page, after_waiting=self._after_waiting)
             if page:
                 self._plan(found.last, self._monotonic() - now)
@@ -226,6 +223,11 @@ class Serializer(Duty):
         """When more requests than one look takes are there, the next look follows soon: these are being carried out meanwhile."""
         full = sum(map(len, found.requests.values())) >= serialized.MOST_REQUESTS
         return self._monotonic() + _FIRST_PAUSE_SECONDS if full else float("inf")
+
+    async def _move_sequences(self, link: Link) -> None:
+        """With each round: after a switch-over they may stand behind the rows."""
+        for one in await sequences.move_on(link, surely=False):
+            self.events.emit(SequenceMoved(name=one.name, was=one.was, is_now=one.is_now))
 
     async def _release(self, link: Link, job_id: int) -> None:
         try:

@@ -22,7 +22,7 @@ async def enqueue(connection: Connection, database: Database, rows: Sequence[New
     document = [{**msgspec.to_builtins(row), "enqueue_token": token} for row, token in zip(rows, tokens, strict=True)]
     text = msgspec.json.encode(document).decode()
     answer = await call(connection, database.sql("enqueue_here"), text, database.channel)
-    return enqueue_answer({"taken": None, "reserved": None, **msgspec.json.decode(answer, type=dict[str, Any])})
+    return enqueue_answer({"taken": None, "reserved": None, "later": None, **msgspec.json.decode(answer, type=dict[str, Any])})
 
 
 async def complete(

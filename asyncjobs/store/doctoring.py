@@ -30,6 +30,8 @@ from asyncjobs.store.listener import Listener
 _MADE = re.compile(r"^CREATE (?:UNIQUE )?INDEX (\w+) ON|^DROP INDEX (?:IF EXISTS )?\S*?(\w+);", re.MULTILINE)
 _HEAR_SECONDS: Final = 2.0
 _PROBE: Final = "t:doctor"  # a probe's payload: runners do nothing about it
+_WAITS_SECONDS: Final = 30.0  # for which jobs that hold all slots have waited for their children
+_PAUSED: Final = 10_000  # jobs that are looked at for who paused them
 _FORMER: Final = 100  # runners that have ended: whether one died is looked for among so many
 
 
@@ -47,12 +49,14 @@ async def signs(database: Database, *, listening: Database | None = None, silent
     link = database.plain().link("doctor")
     try:
         found = await migrate.status(link.database)
-        schema = SchemaState(database.schema, found.applied, found.pending, found.unknown_breaking)
+        schema = SchemaState(database.schema, found.applied, found.pending, found.unknown_breaking, found.renamed_from)
         seen = await _of_server(link)
         if schema.is_readable:
             seen |= await _of_tables(link, seen.pop("now"), silent_after)
         else:
             del seen["now"]
+        if database.sets_isolation:
+            del seen["isolation"]
         return Signs(schema=schema, pooled=not await _hears((listening or database).plain()), **seen)
     finally:
         await link.close()
@@ -70,6 +74,7 @@ async def _of_server(link: Link) -> dict[str, Any]:
         "connections": server["connections"],
         "max_connections": server["max_connections"],
         "autovacuum": server["autovacuum"],
+        "isolation": server["isolation"],
     }
 
 
@@ -86,12 +91,16 @@ async def _of_tables(link: Link, now: datetime, silent_after: float) -> dict[str
         ],
         "silent_runners": [(one.id, one.host, one.pid, (now - beat_at).total_seconds()) for one, beat_at in living],
         "live_runners": len(living),
+        "troubles": [(one.id, trouble) for one, _ in living for trouble in one.troubles],
         "deaths": sorted(
             (Death(one.id, one.host, one.pid, one.died_at) for one in everybody if one.died_at and now - one.died_at < RECENT),
             key=lambda death: death.died_at,
             reverse=True,
         ),
         "unserved": [(one.queue, one.type, one.unserved) for one in (await overview.depths(link)).counts if one.unserved],
+        "waits": [tuple(row) for row in await link.fetch("doctor_waits", _WAITS_SECONDS)],
+        "held_by_hand": [tuple(row) for row in await link.fetch("doctor_paused", _PAUSED)],
+        "sequences": [tuple(row) for row in await link.fetch("doctor_sequences")],
         "blocked_keys": [BlockedKeys(*row) for row in await link.fetch("doctor_keys", LONG_BLOCKED, silent_after)],
     }
 

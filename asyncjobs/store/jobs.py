@@ -3,7 +3,7 @@
 import asyncio
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -77,9 +77,11 @@ async def enqueue(
 ) -> EnqueueAnswer:
     """Write the rows in one transaction; `tokens` identify them if the call has to be made `again` with the same ids."""
     if len(rows) == 1 and not again and _is_plain(rows[0]):
-        return _written(ids, [await plain.enqueue_one(link, rows[0], ids[0], tokens[0], timeout=timeout)])
+        next_id, is_due = await plain.enqueue_one(link, rows[0], ids[0], tokens[0], timeout=timeout)
+        return EnqueueAnswer([Enqueued(ids[0], True, is_due)], [], [], [next_id])
     if not again and await plain.are_alike(rows, tokens):
-        return _written(ids, await plain.enqueue_alike(link, rows, ids, tokens[0], reserve=reserve, timeout=timeout))
+        reserved, is_due = await plain.enqueue_alike(link, rows, ids, tokens[0], reserve=reserve, timeout=timeout)
+        return EnqueueAnswer([Enqueued(job_id, True, is_due) for job_id in ids], [], [], reserved)
     columns: list[list[Any] | None] = []
     for of, default in _COLUMNS:
         values = list(map(of, rows))
@@ -87,28 +89,36 @@ async def enqueue(
         if len(rows) > plain.MANY:
             await asyncio.sleep(0)
     if not again and columns[_DEDUP_KEY] is columns[_SERIALIZATION_KEY] is None:
-        return _written(ids, await plain.enqueue_many(link, rows, ids, tokens, columns, reserve=reserve, timeout=timeout))
+        reserved, later = await plain.enqueue_many(link, rows, ids, tokens, columns, reserve=reserve, timeout=timeout)
+        return EnqueueAnswer(_enqueued(ids, (), later), [], [], reserved)
     record = await link.fetch_row(
         "enqueue", ids, tokens, [row.type for row in rows], [row.queue for row in rows],
         *columns, again, reserve, lock_timeout, timeout=timeout,
     )  # fmt: skip
     assert record is not None  # noqa: S101 - a function with OUT parameters returns exactly one row
-    return enqueue_answer(dict(record))
+    answer = enqueue_answer(dict(record))
+    if again:  # an earlier try may have written those that have a time when it had not come
+        timed = [row.run_at is not None or row.delay_seconds is not None for row in rows]
+        enqueued = [Enqueued(one.id, one.created, None if has else True) for one, has in zip(answer.enqueued, timed, strict=True)]
+        answer = msgspec.structs.replace(answer, enqueued=enqueued)
+    return answer
 
 
 def _is_plain(row: NewRow) -> bool:
     return row.dedup_key is None and row.serialization_key is None
 
 
-def _written(ids: Sequence[int], reserved: list[int]) -> EnqueueAnswer:
-    return EnqueueAnswer([Enqueued(job_id, created=True) for job_id in ids], [], [], reserved)
+def _enqueued(ids: Sequence[int], existing: Collection[int], later: Sequence[int] | None) -> list[Enqueued]:
+    if not existing and not later:
+        return [Enqueued(job_id, True) for job_id in ids]
+    not_yet = frozenset(later or ())
+    return [Enqueued(job_id, at not in existing, at not in not_yet) for at, job_id in enumerate(ids, start=1)]
 
 
 def enqueue_answer(record: Mapping[str, Any]) -> EnqueueAnswer:
     """The answer from what the server's function returned; its ordinals begin with 1."""
-    existing: frozenset[int] = frozenset(record["existing"] or ())
     return EnqueueAnswer(
-        enqueued=[Enqueued(job_id, not existing or at not in existing) for at, job_id in enumerate(record["ids"], start=1)],
+        enqueued=_enqueued(record["ids"], frozenset(record["existing"] or ()), record["later"]),
         refused=[Refused(at - 1, status) for at, status in zip(record["refused"] or (), record["statuses"] or (), strict=True)],
         taken=[at - 1 for at in record["taken"] or ()],
         reserved=record["reserved"] or [],
@@ -122,7 +132,7 @@ async def finish(
     scans: Sequence[Scan],
     types: Sequence[str],
     *,
-    rescued: bool,
+    suspects: Sequence[bool],
     token_base: int,
     token_seq: int,
     max_errors: int,
@@ -130,12 +140,13 @@ async def finish(
 ) -> Finished:
     """Write the acks, let their keys go on, and claim, in one commit. Acks are locked in the order of their ids.
 
-    Each scan begins with what `probes` allow; their types are not among `types`.
+    Each scan begins with what `probes` allow; their types are not among `types`. `suspects`: by scan, whether it may take one; of
+    all scans one is claimed.
     """
     rows = await link.fetch_often(
         "finish", runner_id, *_ack_columns(acks), max_errors,
         [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
-        [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, rescued, token_base, token_seq,
+        [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, suspects, token_base, token_seq,
         *_probe_columns(probes),
     )  # fmt: skip
     return _finished(rows)
@@ -155,7 +166,7 @@ async def finish_one(
 
 
 async def finish_completed(
-    link: Link, runner_id: int, acks: Sequence[Ack], scan: Scan | None, types: Sequence[str], *, rescued: bool, token_base: int,
+    link: Link, runner_id: int, acks: Sequence[Ack], scan: Scan | None, types: Sequence[str], *, suspects: bool, token_base: int,
     token_seq: int,
 ) -> Finished:  # fmt: skip
     """`finish` where every ack is of an attempt that completed, and there is at most one scan, for general slots."""
@@ -166,10 +177,18 @@ async def finish_completed(
     rows = await link.fetch_often(
         "finish_completed", runner_id, _numbers([ack.id for ack in acks]), _numbers([ack.token for ack in acks]),
         _some(outcomes, _result) if has_results else None, _some(outcomes, _result_dropped) if has_results else None,
-        None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, rescued,
+        None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, suspects,
         token_base, token_seq,
     )  # fmt: skip
     return _finished(rows)
+
+
+async def skipped(
+    link: Link, runner_id: int, scans: Sequence[tuple[str, str | None]], types: Sequence[str], *, suspects: bool
+) -> set[tuple[str, str | None]]:
+    """Those of the scans (queue, lane) that would find a job if nobody held rows locked."""
+    queues, lanes = [queue for queue, _ in scans], [lane for _, lane in scans]
+    return {(row["queue"], row["lane"]) for row in await link.fetch("skipped", runner_id, queues, lanes, types, suspects)}
 
 
 def _numbers(numbers: Sequence[int]) -> str:
@@ -209,6 +228,11 @@ async def set_progress(link: Link, progress: Sequence[tuple[int, int, str]]) -> 
     """Write (id, token, JSON text) of running attempts."""
     ids, tokens, texts = zip(*sorted(progress), strict=True)
     await link.fetch("set_progress", ids, tokens, texts)
+
+
+async def outlive(link: Link, outlived: Sequence[tuple[int, int, int, bool]]) -> None:
+    """Write (id, token, marks, whether it is on probation no more) of running jobs that were lost before."""
+    await link.fetch("outlive", *zip(*sorted(outlived), strict=True))
 
 
 def _ack_columns(acks: Sequence[Ack]) -> list[list[Any] | None]:

@@ -108,6 +108,24 @@ class KeysAdvanced(Event, frozen=True, kw_only=True):
     count: int
 
 
+class HandlerWaitsForItsQueue(Event, frozen=True, kw_only=True):
+    """A handler waits for a job that needs a slot of the same queue: when its like have all of them, none goes on."""
+
+    job_id: int
+    type: str
+    queue: str
+    awaited_id: int
+    awaited_type: str
+
+
+class SequenceMoved(Event, frozen=True, kw_only=True):
+    """A sequence stood behind its rows, as after a switch-over, and was moved on."""
+
+    name: str
+    was: int
+    is_now: int
+
+
 class LeaseAcquired(Event, frozen=True, kw_only=True):
     duty: str
     runner_id: int
@@ -162,6 +180,13 @@ class RunnerLostItself(Event, frozen=True, kw_only=True):
     reason: str
 
 
+class RunnerOutdated(Event, frozen=True, kw_only=True):
+    """A migration that breaks older programs was applied: this runner claims nothing any more."""
+
+    runner_id: int
+    migration: str
+
+
 class ListenerConnected(Event, frozen=True, kw_only=True):
     reconnect: bool
 
@@ -188,6 +213,14 @@ class LoopStalled(Event, frozen=True, kw_only=True):
     seconds: float
     stack: str
     task: str | None = None
+
+
+class PartRestarted(Event, frozen=True, kw_only=True):
+    """A part of the app ended though nobody had stopped it, and was started again."""
+
+    part: str
+    error: BaseException
+    restarts: int  # of this part so far
 
 
 class ServicePassFailed(Event, frozen=True, kw_only=True):
@@ -377,10 +410,12 @@ class Events:
         for sink in (*self._sinks.get(type(event), ()), *self._all):
             try:
                 sink(event)
-            except Exception as error:  # noqa: BLE001 - a sink is the user's code
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a sink is the user's code: it ends nothing
                 self._report(sink, event, error)
 
-    def _report(self, sink: Sink, event: Event, error: Exception) -> None:
+    def _report(self, sink: Sink, event: Event, error: BaseException) -> None:
         if isinstance(event, SinkFailed):
             sys.stderr.write(f"asyncjobs: sink {sink!r} failed on its own failure: {error!r}\n")
             return

@@ -57,6 +57,22 @@ async def test_a_schema_that_is_missing_or_too_new_is_diagnosed(
     assert (newer.severity, "9999_future.sql" in newer.evidence) == ("critical", True)
 
 
+async def test_a_schema_that_was_renamed_is_diagnosed(dsn: str, connection: Connection) -> None:
+    await connection.execute("ALTER SCHEMA asyncjobs RENAME TO renamed")
+    renamed = (await found(dsn, schema="renamed"))["the schema was renamed or copied"]
+    await connection.execute("ALTER SCHEMA renamed RENAME TO asyncjobs")
+    assert (renamed.severity, '"asyncjobs"' in renamed.evidence) == ("critical", True)
+
+
+async def test_another_isolation_level_is_diagnosed_where_nothing_sets_the_right_one(dsn: str, connection: Connection) -> None:
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'serializable'")
+    what = "the default isolation level is another"
+    assert what not in await found(dsn)
+    other = (await found(dsn, connect_kwargs={"server_settings": {}, "statement_cache_size": 0}))[what]
+    assert (other.severity, "serializable" in other.evidence) == ("critical", True)
+
+
 @pytest.mark.direct("a doctor who finds no pooler")
 async def test_what_needs_no_tables_is_seen_on_an_outdated_schema(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctoring, "LONG_TRANSACTION", -1.0)
@@ -79,6 +95,16 @@ async def test_an_index_that_is_missing_or_invalid_is_named(dsn: str, connection
     missing, invalid = symptoms["an index is missing"], symptoms["an index is invalid"]
     assert (missing.severity, missing.evidence) == ("critical", "jobs_due")
     assert (invalid.severity, invalid.evidence) == ("critical", "half_made")
+
+
+async def test_sequences_that_are_behind_their_rows_are_named(dsn: str, connection: Connection) -> None:
+    await connection.execute("SELECT setval('asyncjobs.jobs_id_seq', 50)")
+    await insert_job(connection, status="completed")
+    await connection.execute("SELECT setval('asyncjobs.jobs_id_seq', 3)")
+    symptom = (await found(dsn))["a sequence is behind its rows"]
+    assert (symptom.severity, symptom.evidence.startswith("jobs_id_seq is at 3, its rows at 51")) == ("critical", True)
+    await connection.execute(symptom.remedy.removeprefix("move it on: "))
+    assert "a sequence is behind its rows" not in await found(dsn)
 
 
 async def test_every_index_of_the_migrations_is_known(database: Database) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from asyncjobs import AsyncJobs, JobNotFound
 from asyncjobs.store.database import Connection
+from tests.support.claims import SUSPECT
 from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
 
 
@@ -44,7 +45,11 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "newer version",
         "no runner can run version 3 of this payload, those that live know 1 at most: it waits for one with the newer program.",
     ),
-    "released": ({"status": "paused"}, "moving", "it was paused, and is being made pending."),
+    "by hand": (
+        {"status": "paused"},
+        "paused",
+        "it is paused by hand, until that or a resume of its type or key lets it go (or was, and is being made pending).",
+    ),
     "in line": ({}, "waiting for a slot", 'it waits for a slot of the queue "default": 0 come first, 0 run.'),
 }
 
@@ -106,6 +111,15 @@ async def test_a_lane_that_is_full_is_told_from_slots_that_are_kept_for_others(
     found = await app.admin.explain(await insert_job(connection, queue="mail", lane=lane))
     assert (found.reason, found.ahead) == ("waiting for a slot" if "waits" in sentence else "lane full", 1)
     assert sentence in found.sentence
+
+
+async def test_a_suspect_is_told_what_it_waits_for(app: AsyncJobs, connection: Connection) -> None:
+    await insert_job(connection)
+    job_id = [await insert_job(connection, **SUSPECT) for _ in range(3)][-1]
+    found = await app.admin.explain(job_id)
+    assert (found.reason, found.ahead) == ("suspect", 2)
+    assert "its runner died while it ran, 2 times in a row, and it may be why" in found.sentence
+    assert found.sentence.endswith("watched there for 3 s at most: 2 come first.")
 
 
 @pytest.mark.parametrize("kind", ["queue", "type"])

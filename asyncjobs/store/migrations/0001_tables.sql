@@ -38,6 +38,9 @@ CREATE TABLE asyncjobs.jobs (
     max_attempts        integer NOT NULL DEFAULT 3,
     rescues             integer NOT NULL DEFAULT 0,
     priority            smallint NOT NULL DEFAULT 100,
+    losses              smallint NOT NULL DEFAULT 0,  -- these three: see 0007_rescue.sql. They lie where there would be padding.
+    suspicion           smallint NOT NULL DEFAULT 0,
+    outlived            smallint NOT NULL DEFAULT 0,
     claim_token         bigint,
     started_at          timestamptz,
     runner_id           bigint,
@@ -66,14 +69,15 @@ CREATE TABLE asyncjobs.jobs (
     result_dropped      text,
     progress            jsonb,
     requeued_from       bigint,
-    trace_context       text
+    trace_context       text,
+    lost_with           bigint
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
 -- Each index is opened by every statement that writes here, with its condition made ready: some 9 thousand instructions, and 1 for each
 -- row. So what is rare shares one: delayed or retried jobs behind others of their key, jobs that operators hold back, and what cannot
 -- be. A processing row is always someone's: without owner, token and start no rescue could ever pick it up. Lists are constants: as
--- `IN (…)` a list is an expression, which is folded and evaluated anew.
+-- `IN (...)` a list is an expression, which is folded and evaluated anew.
 CREATE INDEX jobs_rare ON asyncjobs.jobs (status, type, version, place, asyncjobs.refuse_unless(
     status = ANY ('{waiting,paused}'::text[]) AND priority >= 0 AND attempts >= 0 AND max_attempts > 0
         AND on_dead = ANY ('{advance,halt,ask,ask all}'::text[]), 'jobs_check', id))
@@ -93,9 +97,9 @@ WHERE status = ANY ('{waiting,paused}'::text[]) OR NOT (
 -- A vacuum is due after 2,000 and 2 % dead rows, analyze after 5 %, and neither pauses: a claim from the front walks what is dead
 -- there (2,000: 0.2 ms and 58 pages; 12,000: 1 ms and 336; 100,000: 9 to 27 ms and 2,770; none: 0.02 ms and 3). With 500,000
 -- finished rows that is 12,000; with the server's own 20 % it would be 100,000.
--- What a claim reads: the general scan, one of jobs that were rescued (at most one at a time in a runner), which are not in the former's
--- way, and one scan per lane. Acks never use them: they go by primary key.
-CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, rescues, priority, place) WHERE status = 'pending';
+-- What a claim reads: the general scan, one of suspects (at most one at a time in a runner), which are not in the former's way, and one
+-- scan per lane. Acks never use them: they go by primary key.
+CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, suspicion, priority, place) WHERE status = 'pending';
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs (queue, lane, priority, place) WHERE status = 'pending' AND lane IS NOT NULL;
 CREATE INDEX jobs_due ON asyncjobs.jobs (run_at) WHERE status IN ('scheduled', 'failed');
 -- Acks clear runner_id, so this index holds what is in flight, and nothing else. A look for what was asked of a runner's jobs reads only
@@ -195,11 +199,12 @@ CREATE TABLE asyncjobs.runners (
     version    text NOT NULL,
     queues     text[] NOT NULL,
     types      text[] NOT NULL,
-    versions   jsonb NOT NULL DEFAULT '{}'  -- type -> the newest payload it can run; a type that is not named: 1
+    versions   jsonb NOT NULL DEFAULT '{}',  -- type -> the newest payload it can run; a type that is not named: 1
+    troubles   text[] NOT NULL DEFAULT '{}'  -- as of the last beat: parts that were started again of late, in words
 );
 
 CREATE TABLE asyncjobs.former_runners (
-    id         bigint NOT NULL,
+    id         bigint PRIMARY KEY,
     started_at timestamptz NOT NULL,
     ended_at   timestamptz NOT NULL DEFAULT asyncjobs.clock(),
     died_at    timestamptz,
@@ -208,7 +213,8 @@ CREATE TABLE asyncjobs.former_runners (
     version    text NOT NULL,
     queues     text[] NOT NULL,
     types      text[] NOT NULL,
-    versions   jsonb NOT NULL DEFAULT '{}'
+    versions   jsonb NOT NULL DEFAULT '{}',
+    blamed     bigint  -- the job that killed it; 0: nobody knows; null: not asked yet
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners (ended_at);
 
@@ -221,6 +227,17 @@ CREATE TABLE asyncjobs.pauses (
     PRIMARY KEY (kind, name)
 );
 
+-- What asyncjobs itself made `paused` rows for: a type or a key that was paused, by whatever hand, and (`version` > 0) a type and version
+-- that no runner served. Only such rows are made pending again by themselves: what an operator's UPDATE has set to `paused` stays.
+CREATE TABLE asyncjobs.holds (
+    kind     text NOT NULL CHECK (kind IN ('type', 'key', 'unserved')),
+    name     text NOT NULL,
+    version  integer NOT NULL DEFAULT 0,
+    since    timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    ended_at timestamptz,  -- when it was first seen that nothing is paused any more; a row that was written to since is not held by it
+    PRIMARY KEY (kind, name, version)
+);
+
 CREATE TABLE asyncjobs.background_job_leases (
     job_name          text PRIMARY KEY,
     held_by_worker_id text NOT NULL DEFAULT 'none',
@@ -230,3 +247,109 @@ CREATE TABLE asyncjobs.background_job_leases (
     renewals          bigint NOT NULL DEFAULT 0,
     metadata          jsonb NOT NULL DEFAULT '{}'
 );
+
+-- Sequences that stand behind their rows, as after a switch-over to a copy that logical replication made: it copies rows, not sequences.
+-- What is drawn then belongs to somebody else, or comes before what waits. Looks at the newest rows only, so `reached` is a place that
+-- rows have, not the last of them. Rows with ids beyond 2^62 are a stranger's: no sequence goes there.
+CREATE FUNCTION asyncjobs.sequences_behind() RETURNS TABLE (name text, sequence regclass, last_value bigint, reached bigint)
+LANGUAGE plpgsql SECURITY DEFINER
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _most CONSTANT bigint := 4611686018427387904;
+    _found record;
+BEGIN
+    FOR _found IN
+        SELECT 'asyncjobs.jobs_id_seq'::regclass AS sequence, greatest(
+            (SELECT max(j.id) FROM asyncjobs.jobs AS j WHERE j.id < _most),
+            (SELECT max(s.id) FROM asyncjobs.serialized_jobs AS s WHERE s.id < _most),
+            (SELECT max(d.job_id) FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id < _most)) AS reached, NULL AS look
+        UNION ALL
+        SELECT 'asyncjobs.place_seq'::regclass, greatest(
+            (SELECT n.place FROM (SELECT j.place FROM asyncjobs.jobs AS j WHERE j.id < _most ORDER BY j.id DESC LIMIT 1) AS n WHERE n.place < _most),
+            (SELECT n.place FROM (SELECT s.place FROM asyncjobs.serialized_jobs AS s WHERE s.id < _most ORDER BY s.id DESC LIMIT 1) AS n
+             WHERE n.place < _most)), NULL
+        UNION ALL
+        SELECT pg_get_serial_sequence(a.attrelid::regclass::text, a.attname)::regclass, NULL,
+            format('SELECT max(t.%1$I) FROM %2$s AS t WHERE t.%1$I < %3$s', a.attname, a.attrelid::regclass, _most)
+        FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
+        WHERE a.attidentity <> '' AND c.relnamespace = (SELECT o.relnamespace FROM pg_catalog.pg_class AS o WHERE o.oid = 'asyncjobs.jobs'::regclass)
+    LOOP
+        IF _found.look IS NOT NULL THEN
+            EXECUTE _found.look INTO _found.reached;
+        END IF;
+        sequence := _found.sequence;
+        name := (SELECT c.relname FROM pg_catalog.pg_class AS c WHERE c.oid = _found.sequence);
+        reached := _found.reached;
+        last_value := coalesce(pg_sequence_last_value(_found.sequence), 0);  -- after the rows: it only grows
+        IF last_value < reached THEN
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+END $$;
+
+-- The last place that anything pending, or waiting in a line, has.
+CREATE FUNCTION asyncjobs.last_place() RETURNS bigint LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN greatest(
+        (SELECT max(s.place) FROM asyncjobs.serialized_jobs AS s WHERE s.place < 4611686018427387904),
+        (WITH RECURSIVE groups AS (
+            (SELECT j.queue, j.suspicion, j.priority FROM asyncjobs.jobs AS j
+             WHERE j.status = 'pending' ORDER BY j.queue, j.suspicion, j.priority LIMIT 1)
+            UNION ALL
+            SELECT n.queue, n.suspicion, n.priority FROM groups AS g CROSS JOIN LATERAL (
+                SELECT j.queue, j.suspicion, j.priority FROM asyncjobs.jobs AS j
+                WHERE j.status = 'pending' AND (j.queue, j.suspicion, j.priority) > (g.queue, g.suspicion, g.priority)
+                ORDER BY j.queue, j.suspicion, j.priority LIMIT 1) AS n)
+        SELECT max(l.place) FROM groups AS g CROSS JOIN LATERAL (
+            SELECT j.place FROM asyncjobs.jobs AS j
+            WHERE j.status = 'pending' AND j.queue = g.queue AND j.suspicion = g.suspicion AND j.priority = g.priority
+              AND j.place < 4611686018427387904
+            ORDER BY j.place DESC LIMIT 1) AS l));
+END $$;
+
+-- Move every sequence on that stands behind its rows; returns those. `_surely`: look for the last place of all, not only for signs of it.
+-- What others draw meanwhile may be drawn twice: ids are known by their tokens, places are looked at under the key's lock, and others are
+-- drawn anew. To make that rare a sequence goes a little further than it has to.
+CREATE FUNCTION asyncjobs.move_sequences(_surely boolean DEFAULT true) RETURNS TABLE (name text, was bigint, is_now bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _behind record;
+    _place bigint;
+BEGIN
+    FOR _behind IN SELECT b.name, b.sequence, b.last_value, b.reached FROM asyncjobs.sequences_behind() AS b LOOP
+        IF _behind.name = 'place_seq' THEN
+            _surely := true;
+            _place := _behind.reached;
+        ELSE
+            name := _behind.name;
+            was := _behind.last_value;
+            is_now := setval(_behind.sequence, _behind.reached + 1000);
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+    IF _surely THEN
+        _place := greatest(asyncjobs.last_place(), _place);
+        was := coalesce(pg_sequence_last_value('asyncjobs.place_seq'::regclass), 0);
+        IF was < _place THEN
+            name := 'place_seq';
+            is_now := setval('asyncjobs.place_seq', _place + 1000);
+            RETURN NEXT;
+        END IF;
+    END IF;
+END $$;
+
+-- See to it that places which are drawn from now on come after those of these keys' lines. The keys are locked.
+CREATE FUNCTION asyncjobs.check_places(_keys text[]) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _last bigint := pg_sequence_last_value('asyncjobs.place_seq'::regclass);
+BEGIN
+    IF EXISTS (SELECT FROM unnest(_keys) AS k(key) CROSS JOIN LATERAL (
+        SELECT FROM asyncjobs.serialized_jobs AS s
+        WHERE s.serialization_key = k.key AND s.place > coalesce(_last, 0) LIMIT 1) AS s) THEN
+        PERFORM asyncjobs.move_sequences();
+    END IF;
+END $$;

@@ -178,11 +178,15 @@ BEGIN
     _letters := ARRAY(
         SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
         WHERE d.id = ANY (_locked) AND (_force OR d.requeued_as IS NULL) ORDER BY d.id);
+    IF EXISTS (SELECT FROM asyncjobs.sequences_behind()) THEN
+        PERFORM asyncjobs.move_sequences();
+    END IF;
     _new := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM unnest(_letters));
     _keys := ARRAY(
         SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
         WHERE d.id = ANY (_letters) AND d.original_job ->> 'serialization_key' IS NOT NULL);
     PERFORM asyncjobs.lock_keys(_keys);
+    PERFORM asyncjobs.check_places(_keys);
 
     INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
         timeout, correlation_id, parent_job_id, created_by, on_dead, requeued_from, trace_context)
@@ -246,9 +250,10 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status <> 'waiting' ORDER BY j.id FOR UPDATE;
-    PERFORM asyncjobs.lock_keys(ARRAY(
-        SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids)));
+    PERFORM asyncjobs.lock_in_order(_ids, '{scheduled,pending,processing,failed,completed,dead,cancelled,paused}', ARRAY(
+        SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids)
+        UNION SELECT j.serialization_key FROM asyncjobs.jobs AS j
+        WHERE j.id = ANY (_ids) AND j.serialization_key IS NOT NULL AND j.status NOT IN ('completed', 'dead', 'cancelled')));
     FOR id IN SELECT u.id FROM unnest(_ids) AS u(id) ORDER BY u.id DESC LOOP
         SELECT e.outcome, e.was, e.queues INTO outcome, was, queues FROM asyncjobs.end_job(id, _request, _message, _max_errors) AS e;
         RETURN NEXT;

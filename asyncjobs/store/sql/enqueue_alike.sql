@@ -1,5 +1,5 @@
 -- Enqueue rows that differ by their payloads alone, and that wait for nobody, for the first time. The payloads come as lists of $6, the
--- last of which may be shorter: lists cost both sides less than an array of texts (of 1,000 rows a row took 6.0 µs of the server's time
+-- last of which may be shorter: lists cost both sides less than an array of texts (of 1,000 rows a row took 6.0 us of the server's time
 -- instead of 6.3, and 0.45 of the driver's instead of 0.8). What all rows have in common is computed once. A payload too many has no id,
 -- one that is missing is null: both are refused.
 WITH due AS MATERIALIZED (
@@ -18,4 +18,5 @@ written AS (
     FROM (SELECT pg_catalog.jsonb_array_elements(l.payloads::jsonb) AS payload,
               pg_catalog.generate_series((l.number - 1) * $6::integer + 1, least(l.number * $6::integer, $2::integer)) AS at
           FROM unnest($7::text[]) WITH ORDINALITY AS l(payloads, number)) AS r)
-SELECT ARRAY(SELECT pg_catalog.nextval('asyncjobs.jobs_id_seq') FROM pg_catalog.generate_series(1, $20::integer)) AS reserved
+SELECT ARRAY(SELECT pg_catalog.nextval('asyncjobs.jobs_id_seq') FROM pg_catalog.generate_series(1, $20::integer)) AS reserved,
+    (SELECT d.due_at <= asyncjobs.clock() FROM due AS d) AS is_due

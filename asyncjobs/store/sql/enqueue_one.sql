@@ -1,5 +1,5 @@
 -- Enqueue a row that waits for nobody (no dedup key, no serialization key), for the first time; returns an id for the next one.
--- By the function for rows of all kinds it took 400 µs of the server's time, so 320: there settings, statements and arrays of one
+-- By the function for rows of all kinds it took 400 us of the server's time, so 320: there settings, statements and arrays of one
 -- element cost more than the row.
 INSERT INTO asyncjobs.jobs (id, enqueue_token, type, queue, lane, version, payload, priority, max_attempts, timeout, correlation_id,
     parent_job_id, created_by, on_dead, trace_context, scheduled_at, run_at, status)
@@ -10,4 +10,4 @@ VALUES ($1, $2, $3::text, $4, $5, $6, $7::text::jsonb, $8, $9, pg_catalog.make_i
               THEN 'scheduled'
          WHEN EXISTS (SELECT FROM asyncjobs.pauses) AND asyncjobs.is_paused($3::text, NULL) THEN 'paused'
          ELSE 'pending' END)
-RETURNING pg_catalog.nextval('asyncjobs.jobs_id_seq') AS reserved
+RETURNING pg_catalog.nextval('asyncjobs.jobs_id_seq') AS reserved, run_at <= asyncjobs.clock() AS is_due

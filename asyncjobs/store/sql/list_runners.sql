@@ -1,8 +1,8 @@
 -- The runners that are registered, and the last $1 of the former ones; the youngest first.
 SELECT r.id, r.host, r.pid, r.version, r.queues, r.types, r.duties, r.started_at, r.beat_at,
-    NULL::timestamptz AS ended_at, NULL::timestamptz AS died_at, r.versions
+    NULL::timestamptz AS ended_at, NULL::timestamptz AS died_at, r.versions, r.troubles
 FROM asyncjobs.runners AS r
 UNION ALL
-(SELECT f.id, f.host, f.pid, f.version, f.queues, f.types, f.duties, f.started_at, NULL, f.ended_at, f.died_at, f.versions
+(SELECT f.id, f.host, f.pid, f.version, f.queues, f.types, f.duties, f.started_at, NULL, f.ended_at, f.died_at, f.versions, '{}'
  FROM asyncjobs.former_runners AS f ORDER BY f.ended_at DESC LIMIT $1::integer)
 ORDER BY started_at DESC, id
