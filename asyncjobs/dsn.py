@@ -39,6 +39,11 @@ class Dsn:
         return hosts or dict(parse_qsl(urlsplit(self.text).query)).get("host", "localhost")
 
 
+def place_of(text: str) -> str:
+    """Where a DSN leads, as host:port/database, without user, password and parameters."""
+    return Dsn(text).place + "/" + urlsplit(text).path.strip("/")
+
+
 def masked(text: str) -> str:
     """The text with `***` for whatever may be a password: the authority's, and that of a `password=` parameter."""
     scheme, separator, rest = text.partition("://")

@@ -22,7 +22,8 @@ from typing import Final, final
 
 from asyncjobs.config import Queue, config_seconds
 from asyncjobs.connections import Connection
-from asyncjobs.errors import ClaimLost
+from asyncjobs.dsn import place_of
+from asyncjobs.errors import ClaimLost, ConfigurationError
 from asyncjobs.hooks import Hook
 from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.outcome import Duration
@@ -58,6 +59,7 @@ from asyncjobs.store.failures import is_passing
 from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, RunnerOutdated, RunnerRegistered, RunnerStarted
 
 _POLL_SECONDS: Final = 5.0
+_TOLD_SECONDS: Final = 4.0
 _POLL_SECONDS_WITHOUT_LISTEN: Final = 1.0
 _REGISTER_TRIES: Final = 5
 _WITHDRAW_SECONDS: Final = 0.5
@@ -264,7 +266,7 @@ class Runner:
         self._parts += self.duties.start(start)
         self._opened.runners.append(self)
         self.started_at = time.monotonic()
-        self._events.emit(RunnerStarted(runner_id=self.id, queues=self._queues, types=self._types))
+        self._parts.append(start("start", self._tell_start))
         try:
             await self.scheduler.wait_declared()
             if self._opened.settings.notify == "listen":
@@ -272,6 +274,20 @@ class Runner:
         except BaseException:
             await self.stop(timeout=0)
             raise
+
+    async def _tell_start(self) -> None:
+        """Tell what runs where, as soon as it is known whether notifications arrive."""
+        with contextlib.suppress(TimeoutError, ConfigurationError):
+            async with asyncio.timeout(_TOLD_SECONDS):
+                await self.listening.wait_settled()
+        slots = {one.queue: one.slots.concurrency for one in self.coordinators}
+        database, place = self._opened.database, place_of(self._opened.database.dsn)
+        self._events.emit(
+            RunnerStarted(
+                runner_id=self.id, database=place, schema=database.schema, queues=slots, types=self._types,
+                notify=self.listening.mode,
+            )
+        )  # fmt: skip
 
     async def _register(self) -> None:
         """Make this runner known under a new id. One that was known before tries until that works, whatever is wrong there."""

@@ -154,9 +154,14 @@ class RowsPruned(Event, frozen=True, kw_only=True):
 
 
 class RunnerStarted(Event, frozen=True, kw_only=True):
+    """It runs jobs, and knows whether notifications arrive (or has not heard for a few seconds)."""
+
     runner_id: int
-    queues: list[str]
+    database: str  # host and name, without a password
+    schema: str
+    queues: dict[str, int]  # and their slots
     types: list[str]
+    notify: str  # "listen": they arrive; "poll": they do not; "probing": that is not known yet
 
 
 class RunnerStopped(Event, frozen=True, kw_only=True):

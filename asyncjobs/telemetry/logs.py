@@ -106,6 +106,10 @@ def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -
         tells_completions = partial(by_logging.isEnabledFor, _NUMBERS[of_completions])
 
     def sink(event: e.Event) -> None:
+        if by_logging is not None and isinstance(event, e.RunnerStarted) and not by_logging.hasHandlers():
+            # Nothing shows lines of this level: who starts a program for the first time is to see where it runs what.
+            sys.stderr.write(_started(event))
+            return
         if by_logging is not None and not by_logging.isEnabledFor(_NUMBERS[_level_and_name(event)[0]]):
             return
         of, name, fields = line(event)
@@ -150,6 +154,13 @@ def configure_logs(style: Style = "json", *, level: Level = "info", file: TextIO
         handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=[without_meta, *last], foreign_pre_chain=made))
         logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
         logging.getLogger("asyncjobs").setLevel(_NUMBERS[level])
+
+
+def _started(event: e.RunnerStarted) -> str:
+    queues = ", ".join(f"{name} ({slots})" for name, slots in event.queues.items())
+    arrive = {"listen": "notifications arrive", "poll": "it polls"}.get(event.notify, "no notification has arrived yet")
+    where = f"on {event.database}, schema {event.schema}"
+    return f"asyncjobs runs jobs {where}, queues and slots: {one_line(queues)}; {arrive}.\n"
 
 
 def line(event: e.Event) -> tuple[Level, str, dict[str, Any]]:

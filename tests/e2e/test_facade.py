@@ -1,8 +1,10 @@
 """The facade on a real database: what is declared runs, and what is refused leaves nothing behind."""
 
 import asyncio
+import logging
 import os
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -27,6 +29,8 @@ from asyncjobs import (
     WrongLoop,
 )
 from asyncjobs.store.database import Connection, quote_identifier
+from asyncjobs.telemetry.events import RunnerStarted
+from tests.support.eventually import eventually
 
 
 def app(dsn: str, schema: str, *routers: JobRouter, **options: Any) -> AsyncJobs:
@@ -82,6 +86,24 @@ async def test_a_queue_that_only_the_runner_was_given_can_be_enqueued_to(dsn: st
     jobs = app(dsn, schema, router)
     async with jobs.runner(queues=[Queue("default"), Queue("bulk", concurrency=1)]):
         assert await (await add.using(queue="bulk").enqueue(1)).result(timeout=10) == 3
+
+
+async def test_at_start_one_line_says_what_runs_where(
+    dsn: str, schema: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where logging is not configured, as in a first program."""
+    monkeypatch.setattr(logging.Logger, "hasHandlers", lambda _: False)
+    router, _ = declare()
+    jobs = app(dsn, schema, router, queues=[Queue("default"), Queue("mail", concurrency=8)])
+    started: list[RunnerStarted] = []
+    jobs.events.subscribe(started.append, RunnerStarted)
+    async with jobs.runner():
+        await eventually(lambda: bool(started), description="the runner tells")
+    (said,) = [text for text in capsys.readouterr().err.splitlines() if text.startswith("asyncjobs runs jobs")]
+    parts = urlsplit(dsn)
+    assert f"on {parts.hostname}:{parts.port}{parts.path}, schema {schema}, " in said
+    assert said.endswith("queues and slots: default (10), mail (8); notifications arrive.")
+    assert str(parts.password) not in said + repr(started)
 
 
 async def test_by_name_the_payload_is_checked_and_the_result_typed_as_declared(dsn: str, schema: str) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from asyncjobs.errors import UnsupportedConnection
 from asyncjobs.model.new_row import NewRow
-from asyncjobs.store import callers, jobs, leases
+from asyncjobs.store import callers, jobs
 from asyncjobs.store.database import Connection, Database, quote_identifier
 from asyncjobs.store.jobs import EnqueueAnswer
 from tests.support.eventually import eventually, patience
@@ -183,44 +183,6 @@ async def test_what_the_connection_makes_of_rows_does_not_matter(
         await caller.commit()
     assert [one.created for one in answer.enqueued] == [True] * 5
     assert await counts(connection, database) == [4, 2, 2, 0]
-
-
-CODECS: dict[str, Any] = {
-    name: {"encoder": lambda value: f"<{value}>", "decoder": lambda text: f"<{text}>"}
-    for name in ("int8", "int4", "bool", "float8", "json", "jsonb", "timestamptz")
-}
-
-
-@pytest.mark.parametrize("through", ["asyncpg", "psycopg", "SQLAlchemy"])
-async def test_the_connections_own_codecs_do_not_matter(
-    through: str, database: Database, connection: Connection, dsn: str
-) -> None:
-    made = {"asyncpg": asyncpg_caller, "psycopg": psycopg_caller, "SQLAlchemy": with_sqlalchemy("asyncpg", session=True)}
-    async with made[through](dsn, "READ COMMITTED") as caller:
-        await _set_codecs(caller.connection)
-        first, again = [await enqueue(database, caller, a_row(dedup_key="d")) for _ in range(2)]
-        assert [(one.enqueued[0].id, one.enqueued[0].created) for one in (first, again)] == [(1, True), (1, False)]
-        done = await callers.complete(caller.connection, database, 1, 2, result='{"n": 1}', dropped=None)
-        assert not done, "nobody has claimed it"
-        assert not await leases.hold(caller.connection, database, leases.Fence("duty", 5, 3))
-        await caller.commit()
-    assert await counts(connection, database) == [1, 0, 1, 0]
-
-
-async def _set_codecs(connection: Any) -> None:
-    if isinstance(connection, psycopg.AsyncConnection):
-        for name in CODECS:
-            connection.adapters.register_loader(name, _Quoting)
-        return
-    if isinstance(connection, AsyncSession):
-        connection = (await (await connection.connection()).get_raw_connection()).driver_connection
-    for name, codec in CODECS.items():
-        await connection.set_type_codec(name, schema="pg_catalog", **codec)
-
-
-class _Quoting(psycopg.adapt.Loader):
-    def load(self, data: Any) -> str:
-        return f"<{bytes(data).decode()}>"
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -178,9 +178,7 @@ def plain_verdict(ctx: JobContext, n: int) -> str | Retry:
 
 @jobs.job("raised verdict")
 async def raised_verdict(n: int) -> int:
-    if n:
-        raise Retry(5) from None
-    raise Cancel("no")
+    raise Retry(n)
 
 
 @jobs.job("rich")
