@@ -166,8 +166,8 @@ async def test_what_was_served_a_moment_ago_is_left_alone(link: Link, connection
 
 async def many(connection: Connection, count: int, status: str) -> None:
     await connection.execute(
-        "INSERT INTO asyncjobs.jobs (queue, type, payload, status, place) "
-        "SELECT 'default', 'email', '{}', $2, n - 1000000000 FROM generate_series(1, $1) AS n",
+        "INSERT INTO asyncjobs.jobs (enqueue_token, queue, type, payload, status, place) "
+        "SELECT 0, 'default', 'email', '{}', $2, n - 1000000000 FROM generate_series(1, $1) AS n",
         count,
         status,
     )
