@@ -657,7 +657,7 @@ CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, _ids bigint[] 
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3b6474f66ffa0fba
+-- body: 92a36860cb8c18d5
 
 CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean)
     RETURNS integer

@@ -235,7 +235,7 @@ CREATE FUNCTION asyncjobs.enqueue_here(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF _ids IS NOT NULL AND asyncjobs.proofs(_ids) IS DISTINCT FROM _proofs THEN
-        RAISE EXCEPTION 'these ids were not given by asyncjobs.give_ids' USING ERRCODE = 'insufficient_privilege';
+        RAISE EXCEPTION 'these ids were not given by give_ids' USING ERRCODE = 'insufficient_privilege';
     END IF;
     SELECT e.ids, e.existing, e.refused, e.statuses, e.taken INTO ids, existing, refused, statuses, taken
     FROM (SELECT array_agg(r.enqueue_token ORDER BY o) AS tokens, array_agg(r.type ORDER BY o) AS types,
