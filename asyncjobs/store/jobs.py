@@ -15,6 +15,7 @@ from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.store import door, plain
 from asyncjobs.store.database import Link, Record
+from asyncjobs.store.reading import readable
 
 #: What is written of a row besides its type and queue, and what it usually is: a column that is so in every row is left out.
 _DEFAULTS: Final = {
@@ -278,8 +279,4 @@ async def get(link: Link, job_id: int) -> Job | None:
 
 def to_job(row: Record) -> Job:
     """A Job from a row with the columns of `job.sql`."""
-    values = dict(row)
-    for name in ("payload", "errors", "result", "progress"):
-        if values[name] is not None:
-            values[name] = msgspec.json.decode(values[name])
-    return Job(**values)
+    return Job(**readable(dict(row)))

@@ -11,6 +11,7 @@ from datetime import datetime
 import msgspec
 
 from asyncjobs.store.database import Link
+from asyncjobs.store.reading import decoded_or
 
 
 class BeatAnswer(msgspec.Struct, frozen=True):
@@ -108,7 +109,7 @@ async def leave(
 async def everybody(link: Link, former: int) -> list[RunnerRow]:
     """The runners that are registered, and the last of the former ones."""
     rows = await link.fetch("list_runners", former)
-    return [RunnerRow(**{**row, "versions": msgspec.json.decode(row["versions"])}) for row in rows]
+    return [RunnerRow(**{**row, "versions": decoded_or(row["versions"], {}, type=dict[str, int])}) for row in rows]
 
 
 async def look(link: Link, *, timeout: float | None = None) -> RunnersLook:

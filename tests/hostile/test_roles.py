@@ -155,6 +155,12 @@ async def test_enqueuer_cannot_choose_an_id(roles: Roles) -> None:
         for number in (ids[1], ids[1] + 1000, -1):
             with pytest.raises(asyncpg.InsufficientPrivilegeError, match="were not given"):
                 await theirs.execute("SELECT asyncjobs.enqueue_here($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)", rows, number, proofs)
+    owner = await asyncpg.connect(roles.dsn("migrator"))
+    await owner.execute("DELETE FROM asyncjobs.ids_secret")  # nothing is proven without it
+    await owner.close()
+    for proofs in ([], [None]):
+        with pytest.raises(asyncpg.NoDataFoundError):
+            await theirs.execute("SELECT asyncjobs.enqueue_here($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)", rows, ids[1], proofs)
     await theirs.close()
 
 

@@ -1029,7 +1029,7 @@ CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     LANGUAGE plpgsql
     STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6162da4188118723
+-- body: 55337c75adf33a3d
 
 CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean)
     RETURNS record
@@ -1054,6 +1054,20 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 59279b75bac214ad
+
+CREATE FUNCTION asyncjobs.read_instant(_text text)
+    RETURNS timestamp with time zone
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 900260da899ed472
+
+CREATE FUNCTION asyncjobs.read_number(_text text)
+    RETURNS double precision
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 48ea11e3a8d3cda6
 
 CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void
