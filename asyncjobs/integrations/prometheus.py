@@ -200,7 +200,12 @@ class _Held(Collector):
         oldest = self._gauge("oldest_age_seconds", "Age of the oldest of them, sampled", "queue", "type", "status")
         letters = self._gauge("dead_letters", "Dead letters that nobody has acknowledged, sampled")
         keys = self._gauge("keys_halted", "Keys that a dead job has halted, sampled")
-        states = self._gauge("breaker_state", "1 for the state that the breaker is in, sampled; service is other for those of other apps, which are counted", "service", "state")
+        states = self._gauge(
+            "breaker_state",
+            "1 for the state that the breaker is in, sampled; service is other for those of other apps, which are counted",
+            "service",
+            "state",
+        )
         at = self._gauge("sampled_at_seconds", "When that was, in seconds since 1970")
         if self._sampled is not None:
             moment, sample, depths, breakers = self._sampled

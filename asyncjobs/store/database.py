@@ -61,8 +61,8 @@ class Database:
     """Where the jobs are: a server, a schema on it, and how to get a connection.
 
     `connect_kwargs` goes to `asyncpg.connect` (ssl, passfile …). Its `server_settings` are sent at every start; a pooler that
-    refuses the isolation level, which is sent otherwise, is given `{}`. With any settings the search path is sent, too: a role's own
-    may put a stranger's operators and functions before those of PostgreSQL, which every statement uses.
+    refuses the isolation level, which is sent otherwise, is given `{}`. With any settings the search path is sent,
+    too: a role's own may put a stranger's operators and functions before those of PostgreSQL, which every statement uses.
     """
 
     def __init__(

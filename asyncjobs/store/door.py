@@ -1,7 +1,7 @@
-"""Enqueues of a role that has a right to the door alone (`enqueue_here` in 0003_enqueue.sql), on connections of asyncjobs' own.
+"""Enqueues of a role that has a right to the door alone (`enqueue_here` in 0003_enqueue.sql), on connections of our own.
 
-Nobody asks which door: whether the role may insert is read when the app opens, with what is read there anyhow. The owner's and the
-runners' path is as it was. The door takes ids only with the proof that it gave them, so an id carries its proof here.
+Whether the role may insert is read when the app opens, with what is read there anyhow; who may takes the other way, as before.
+The door takes ids only with the proof that it gave them, so an id carries its proof here.
 """
 
 from collections.abc import Mapping, Sequence

@@ -80,8 +80,9 @@ async def enqueue(
 ) -> EnqueueAnswer:
     """Write the rows in one transaction; `tokens` identify them if the call has to be made `again` with the same ids."""
     if link.database.by_door:
-        record = await door.enqueue(link, rows, ids, tokens, again=again, lock_timeout=lock_timeout, timeout=timeout)
-        return enqueue_answer(record)
+        return enqueue_answer(
+            await door.enqueue(link, rows, ids, tokens, again=again, lock_timeout=lock_timeout, timeout=timeout)
+        )
     if len(rows) == 1 and not again and _is_plain(rows[0]):
         return _written(ids, [await plain.enqueue_one(link, rows[0], ids[0], tokens[0], timeout=timeout)])
     if not again and await plain.are_alike(rows, tokens):

@@ -34,11 +34,15 @@ async def test_rows_of_a_stranger_make_no_label_of_their_own(dsn: str, connectio
     await insert_runner(connection, id=5, queues=["theirs"], types=["foreign"])
     ids = [await insert_job(connection, type=f"odd{n}", queue=f"odd{n}") for n in range(30)]
     ids.append(await insert_job(connection, type="foreign", queue="theirs"))
-    await connection.execute("INSERT INTO asyncjobs.circuit_breakers (service_name, state) SELECT 'odd' || n, 'open' FROM generate_series(1, 9) AS n")
+    await connection.execute(
+        "INSERT INTO asyncjobs.circuit_breakers (service_name, state) SELECT 'odd' || n, 'open' FROM generate_series(1, 9) AS n"
+    )
     async with app.jobs.runner():
         await app.sampled("asyncjobs_jobs", 30, type="other", queue="other")
         scrape = app.scrape()
-        assert scrape.sum("asyncjobs_jobs", type="foreign", queue="theirs", status="pending") == 1  # a runner that lives declares them
+        assert (
+            scrape.sum("asyncjobs_jobs", type="foreign", queue="theirs", status="pending") == 1
+        )  # a runner that lives declares them
         assert scrape.sum("asyncjobs_breaker_state", service="other", state="open") == 9
         assert "odd" not in generate_latest(app.registry).decode()
         await connection.execute("DELETE FROM asyncjobs.jobs WHERE id = ANY ($1::bigint[])", ids)

@@ -154,33 +154,46 @@ async def test_enqueuer_cannot_choose_an_id(roles: Roles) -> None:
     for proofs in (None, [7], [], [None]):
         for number in (ids[1], ids[1] + 1000, -1):
             with pytest.raises(asyncpg.InsufficientPrivilegeError, match="were not given"):
-                await theirs.execute("SELECT asyncjobs.enqueue_here($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)", rows, number, proofs)
+                await theirs.execute(
+                    "SELECT asyncjobs.enqueue_here($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)", rows, number, proofs
+                )
     owner = await asyncpg.connect(roles.dsn("migrator"))
     await owner.execute("DELETE FROM asyncjobs.ids_secret")  # nothing is proven without it
     await owner.close()
     for proofs in ([], [None]):
         with pytest.raises(asyncpg.NoDataFoundError):
-            await theirs.execute("SELECT asyncjobs.enqueue_here($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)", rows, ids[1], proofs)
+            await theirs.execute(
+                "SELECT asyncjobs.enqueue_here($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)", rows, ids[1], proofs
+            )
     await theirs.close()
 
 
 #: What the enqueuer could do by plain SQL: end another's job, run it again or with other arguments, stop a service.
-ATTACKS = (
-    "DELETE FROM asyncjobs.serialized_jobs", "UPDATE asyncjobs.jobs SET status = 'pending'", "UPDATE asyncjobs.jobs SET payload = '{}'",
-    "UPDATE asyncjobs.serialized_jobs SET payload = '{}'", "DELETE FROM asyncjobs.dedup_keys", "UPDATE asyncjobs.dedup_keys SET job_id = 1",
-    "INSERT INTO asyncjobs.replacements (job_id, serialization_key, payload, version, due_at) VALUES (1, 'k', '{}', 1, now())",
-    "UPDATE asyncjobs.circuit_breakers SET state = 'open'", "INSERT INTO asyncjobs.circuit_breakers (service_name, state) VALUES ('x', 'open')",
-    "INSERT INTO asyncjobs.jobs (type, enqueue_token) VALUES ('email', 1)", "INSERT INTO asyncjobs.jobs (id, type) VALUES (1, 'email')",
-    "INSERT INTO asyncjobs.dispatch_requests (serialization_key) VALUES ('k')", "SELECT payload FROM asyncjobs.jobs",
-    "SELECT asyncjobs.enqueue(NULL, ARRAY[1::bigint], ARRAY['email'], ARRAY['default'], NULL, NULL, ARRAY['{}'], NULL, NULL, NULL, NULL, NULL,"
-    " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, true, false, 0, NULL)",
-    "SELECT asyncjobs.end_jobs(ARRAY[1::bigint], 'cancelled', 'x', 3)", "SELECT asyncjobs.retry_job(1, 'me')",
-    "SELECT asyncjobs.replace_job(1, '{}', 1, now())", "SELECT asyncjobs.replace_keyed_job(1, 'k', '{}', 1, now())",
-    "SELECT asyncjobs.happen_to_breaker('x', 'force', NULL, NULL, NULL, 1, 1, 1, 1)", "SELECT asyncjobs.proofs(ARRAY[1::bigint])",
-    "SELECT setval('asyncjobs.jobs_id_seq', 1)", "SELECT nextval('asyncjobs.jobs_id_seq')", "CREATE TABLE asyncjobs.mine ()",
-    "CREATE TEMP TABLE t (id bigint, serialization_key text, place bigint); CREATE TRIGGER t AFTER INSERT ON t FOR EACH ROW"
-    " EXECUTE FUNCTION asyncjobs.join_keys()",
-)  # fmt: skip
+ATTACKS = """
+DELETE FROM asyncjobs.serialized_jobs
+DELETE FROM asyncjobs.dedup_keys
+UPDATE asyncjobs.jobs SET status = 'pending'
+UPDATE asyncjobs.jobs SET payload = '{}'
+UPDATE asyncjobs.serialized_jobs SET payload = '{}'
+UPDATE asyncjobs.dedup_keys SET job_id = 1
+UPDATE asyncjobs.circuit_breakers SET state = 'open'
+INSERT INTO asyncjobs.replacements (job_id, serialization_key, payload, version, due_at) VALUES (1, 'k', '{}', 1, now())
+INSERT INTO asyncjobs.circuit_breakers (service_name, state) VALUES ('x', 'open')
+INSERT INTO asyncjobs.jobs (type, enqueue_token) VALUES ('email', 1)
+INSERT INTO asyncjobs.jobs (id, type) VALUES (1, 'email')
+INSERT INTO asyncjobs.dispatch_requests (serialization_key) VALUES ('k')
+SELECT payload FROM asyncjobs.jobs
+SELECT asyncjobs.end_jobs(ARRAY[1::bigint], 'cancelled', 'x', 3)
+SELECT asyncjobs.retry_job(1, 'me')
+SELECT asyncjobs.replace_job(1, '{}', 1, now())
+SELECT asyncjobs.replace_keyed_job(1, 'k', '{}', 1, now())
+SELECT asyncjobs.happen_to_breaker('x', 'force', NULL, NULL, NULL, 1, 1, 1, 1)
+SELECT asyncjobs.proofs(ARRAY[1::bigint])
+SELECT setval('asyncjobs.jobs_id_seq', 1)
+SELECT nextval('asyncjobs.jobs_id_seq')
+CREATE TABLE asyncjobs.mine ()
+CREATE TEMP TABLE t (); CREATE TRIGGER t AFTER INSERT ON t EXECUTE FUNCTION asyncjobs.join_keys()
+""".strip().splitlines()
 
 
 async def test_enqueuer_moves_takes_and_ends_no_job_by_sql_of_its_own(roles: Roles) -> None:

@@ -1,7 +1,6 @@
 """A role's search_path that puts a stranger's schema first: no operator, function or cast of the stranger's is ever called."""
 
 import re
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,22 @@ from asyncjobs.store.database import Connection, Database
 
 PACKAGE = Path(__file__).parents[2] / "asyncjobs"
 
-#: In `public`: every operator and function of pg_catalog over the types that asyncjobs uses, under the same names and for the same
+#: In `public`: operators and functions of pg_catalog over the types that asyncjobs uses, under the same names and for the same
 #: arguments, each of which says that it was called. Exact matches, so a path with `public` before pg_catalog takes these.
 HOSTILE = r"""
 CREATE FUNCTION public.trap(text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'hostile % was called', $1; END $$;
 DO $do$
 DECLARE
-    _used oid[] := ARRAY['bool', 'int2', 'int4', 'int8', 'float8', 'numeric', 'text', 'name', 'oid', 'timestamptz', 'interval', 'jsonb', 'text[]', 'int8[]', 'int4[]']::regtype[]::oid[];
+    _used oid[] := ARRAY['bool', 'int2', 'int4', 'int8', 'float8', 'numeric', 'text', 'name', 'oid', 'timestamptz',
+        'interval', 'jsonb', 'text[]', 'int8[]', 'int4[]']::regtype[]::oid[];
     _one record;
 BEGIN
     FOR _one IN SELECT o.oprname AS name, o.oprleft::regtype AS l, o.oprright::regtype AS r, o.oprresult::regtype AS result
-        FROM pg_operator AS o WHERE o.oprnamespace = 'pg_catalog'::regnamespace AND o.oprleft = ANY (_used) AND o.oprright = ANY (_used)
+        FROM pg_operator AS o WHERE o.oprnamespace = 'pg_catalog'::regnamespace AND o.oprleft = ANY (_used) AND o.oprright =
+            ANY (_used)
     LOOP
-        EXECUTE format('CREATE FUNCTION public.%I(%s, %s) RETURNS %s LANGUAGE plpgsql AS $b$ BEGIN PERFORM public.trap(%L); END $b$',
+        EXECUTE format('CREATE FUNCTION public.%I(%s, %s) RETURNS %s LANGUAGE plpgsql'
+            ' AS $b$ BEGIN PERFORM public.trap(%L); END $b$',
             'op_' || md5(_one.name), _one.l, _one.r, _one.result, _one.name);
         EXECUTE format('CREATE OPERATOR public.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = public.%I)',
             _one.name, _one.l, _one.r, 'op_' || md5(_one.name));
@@ -34,14 +36,17 @@ BEGIN
     FOR _one IN SELECT p.proname AS name, pg_get_function_identity_arguments(p.oid) AS args, p.prorettype::regtype AS result
         FROM pg_proc AS p WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.prokind = 'f' AND NOT p.proretset
             AND p.provariadic = 0 AND p.prorettype = ANY (_used) AND p.proargtypes::oid[] <@ _used
-            AND p.proname IN ('now', 'hashtext', 'left', 'coalesce', 'cardinality', 'array_length', 'jsonb_array_length', 'jsonb_typeof', 'isfinite',
-                'date_trunc', 'pg_backend_pid', 'nextval', 'pg_notify', 'set_config', 'current_setting', 'pg_advisory_xact_lock', 'starts_with',
+            AND p.proname IN ('now', 'hashtext', 'left', 'coalesce', 'cardinality', 'array_length', 'jsonb_array_length',
+                'jsonb_typeof', 'isfinite',
+                'date_trunc', 'pg_backend_pid', 'nextval', 'pg_notify', 'set_config', 'current_setting',
+                    'pg_advisory_xact_lock', 'starts_with',
                 'pg_try_advisory_lock', 'make_interval', 'clock_timestamp', 'lower', 'length', 'abs', 'random', 'greatest')
     LOOP
         EXECUTE format('CREATE FUNCTION public.%I(%s) RETURNS %s LANGUAGE plpgsql AS $b$ BEGIN PERFORM public.trap(%L); END $b$',
             _one.name, _one.args, _one.result, _one.name);
     END LOOP;
-    EXECUTE $c$CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $b$ BEGIN PERFORM public.trap('pg_notify'); END $b$ $c$;
+    EXECUTE $c$CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $b$ BEGIN PERFORM
+        public.trap('pg_notify'); END $b$ $c$;
     EXECUTE 'CREATE DOMAIN public.text AS pg_catalog.text CHECK (false)';
     EXECUTE 'CREATE DOMAIN public.jsonb AS pg_catalog.jsonb CHECK (false)';
     EXECUTE 'CREATE DOMAIN public.timestamptz AS pg_catalog.timestamptz CHECK (false)';
@@ -50,7 +55,7 @@ END $do$"""
 
 
 @pytest.fixture
-async def hostile_dsn(empty_dsn: str) -> AsyncGenerator[str]:
+async def hostile_dsn(empty_dsn: str) -> str:
     """A database whose every session looks names up in the stranger's schema first."""
     name = empty_dsn.rsplit("/", 1)[-1].partition("?")[0]
     owner = await asyncpg.connect(empty_dsn)
@@ -61,7 +66,7 @@ async def hostile_dsn(empty_dsn: str) -> AsyncGenerator[str]:
     with pytest.raises(asyncpg.RaiseError, match="hostile = was called"):
         await victim.execute("SELECT FROM pg_catalog.pg_class AS c WHERE c.relname = 'jobs'::name")
     await victim.close()
-    yield empty_dsn
+    return empty_dsn
 
 
 async def test_migrations_bind_nothing_of_a_strangers(hostile_dsn: str) -> None:
@@ -71,8 +76,10 @@ async def test_migrations_bind_nothing_of_a_strangers(hostile_dsn: str) -> None:
         """SELECT d.classid::regclass::text, d.objid, d.refobjid FROM pg_depend AS d
            JOIN (SELECT oid FROM pg_proc WHERE pronamespace = 'public'::regnamespace
                  UNION ALL SELECT oid FROM pg_operator WHERE oprnamespace = 'public'::regnamespace
-                 UNION ALL SELECT oid FROM pg_type WHERE typnamespace = 'public'::regnamespace) AS theirs ON theirs.oid = d.refobjid
-           WHERE d.classid IN ('pg_proc'::regclass, 'pg_rewrite'::regclass, 'pg_attrdef'::regclass, 'pg_constraint'::regclass, 'pg_class'::regclass)
+                 UNION ALL SELECT oid FROM pg_type WHERE typnamespace = 'public'::regnamespace) AS theirs ON theirs.oid =
+                     d.refobjid
+           WHERE d.classid IN ('pg_proc'::regclass, 'pg_rewrite'::regclass, 'pg_attrdef'::regclass,
+               'pg_constraint'::regclass, 'pg_class'::regclass)
              AND EXISTS (SELECT FROM pg_proc AS p WHERE p.oid = d.objid AND p.pronamespace = 'asyncjobs'::regnamespace
                  UNION ALL SELECT FROM pg_class AS c WHERE c.oid = d.objid AND c.relnamespace = 'asyncjobs'::regnamespace)"""
     )
@@ -105,7 +112,8 @@ async def test_jobs_run_and_operators_see_them_beside_a_strangers_operators(host
         handles += await jobs.enqueue_many([email.new(2), email.using(serialization_key="k").new(3)])
         assert [(await handle.wait(timeout=10)).status for handle in handles] == ["completed"] * len(handles)
         admin = jobs.admin
-        for look in (admin.find, admin.keys, admin.dead_letters, admin.stats, admin.sample, admin.metrics, admin.largest, admin.leases,
+        for look in (admin.find, admin.keys, admin.dead_letters, admin.stats, admin.sample, admin.metrics, admin.largest,
+            admin.leases,
                      admin.runners, admin.schedules, admin.breakers, admin.pauses):  # fmt: skip
             await look()
         await admin.explain(handles[0].id)
@@ -166,6 +174,6 @@ async def test_every_connection_of_asyncjobs_own_has_its_path_pinned(hostile_dsn
 
 async def test_app_that_sends_no_settings_does_not_open_under_a_strangers_path(hostile_dsn: str) -> None:
     await AsyncJobs(hostile_dsn).migrate()
-    with pytest.raises(ConfigurationError, match='looks names up in schema "public" before pg_catalog.*ALTER ROLE'):
+    with pytest.raises(ConfigurationError, match=r'looks names up in schema "public" before pg_catalog.*ALTER ROLE'):
         async with AsyncJobs(hostile_dsn, connect_kwargs={"statement_cache_size": 0, "server_settings": {}}):
             pass

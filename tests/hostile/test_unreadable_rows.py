@@ -1,4 +1,4 @@
-"""What no program can read, in every column that a row has it from: it stands in lists and on pages as unreadable, and breaks none."""
+"""What no program can read, in every column: it stands in lists and on pages as unreadable, and breaks none."""
 
 import json
 import shlex
@@ -21,9 +21,11 @@ HUGE, DEEP, BIG = "9" * 5000, "[" * 2000 + "]" * 2000, "9" * 400 + ".5"
 BAD = {"an integer of 5,000 digits": HUGE, "2,000 levels": DEEP, "a float beyond all": BIG, "no list of errors": '[1, "x", null]'}
 #: Verbs that look, of those that answer.
 LOOKS = [words for words in WORDS if words.split()[0] in {"stats", "top", "queues", "runners", "leases", "pauses"}
-         or words.split()[1:2] and words.split()[1] in {"list", "show", "explain", "largest", "trace"}]  # fmt: skip
-PATHS = ["/", "/jobs", "/jobs/largest", "/keys", "/key?key=customer%207", "/dead", "/dead?acknowledged=all", "/queues", "/schedules", "/runners",
-         "/breakers", "/trace?id=checkout-7", *(f"/jobs/{n}" for n in range(11, 18)), "/dead/1", "/dead/2"]  # fmt: skip
+         or (words.split()[1:2] and words.split()[1] in {"list", "show", "explain", "largest", "trace"})]  # fmt: skip
+PATHS = [
+    "/", "/jobs", "/jobs/largest", "/keys", "/key?key=customer%207", "/dead", "/dead?acknowledged=all", "/queues", "/schedules",
+    "/runners", "/breakers", "/trace?id=checkout-7", *(f"/jobs/{n}" for n in range(11, 18)), "/dead/1", "/dead/2",
+]  # fmt: skip
 
 
 async def spoil(connection: Connection, value: str) -> None:
@@ -33,8 +35,10 @@ async def spoil(connection: Connection, value: str) -> None:
     await insert(connection, "schedules", name="nightly", definition=json.dumps({
         "job": {"type": "email", "queue": "default", "payload": "@"}, "timing": {"timezone": "UTC", "cron": "0 3 * * *"},
         "misfire": "latest", "overlap": "allow"}).replace('"@"', value))  # fmt: skip
-    await connection.execute(f"UPDATE asyncjobs.jobs SET payload = '{wrapped}', result = '{value}', progress = '{wrapped}', errors = '{value}',"
-                             " trace_context = '{\"x\": 1' ")  # fmt: skip
+    await connection.execute(
+        f"UPDATE asyncjobs.jobs SET payload = '{wrapped}', result = '{value}', progress = '{wrapped}', errors = '{value}'"
+    )
+    await connection.execute("UPDATE asyncjobs.jobs SET trace_context = '{\"x\": 1'")
     await connection.execute(f"UPDATE asyncjobs.serialized_jobs SET payload = '{wrapped}'")
     await connection.execute(
         f"UPDATE asyncjobs.dead_letter_jobs SET original_job = CASE WHEN id = 1 THEN '{wrapped}' ELSE"
@@ -42,14 +46,15 @@ async def spoil(connection: Connection, value: str) -> None:
         f" error_details = jsonb_build_object('attempts', '{value}'::jsonb, 'errors', '{value}'::jsonb)"
     )
     await connection.execute(
-        f"UPDATE asyncjobs.background_job_leases SET held_by_worker_id = 'nobody', metadata = jsonb_build_object('last_run', 'never',"
-        f" 'last_pass_at', '{value}'::jsonb, 'items', '{value}'::jsonb, 'errors', 'x', 'duration', '{value}'::jsonb)"
+        f"UPDATE asyncjobs.background_job_leases SET held_by_worker_id = 'nobody',"
+        f" metadata = jsonb_build_object('last_run', 'never', 'last_pass_at', '{value}'::jsonb, 'items', '{value}'::jsonb, 'errors', 'x', 'duration', '{value}'::jsonb)"
     )
     await connection.execute(f"UPDATE asyncjobs.runners SET versions = '{wrapped}'")
     await connection.execute("INSERT INTO asyncjobs.pauses (kind, name, paused_at) VALUES ('queue', 'late', '294276-12-31')")
     for table, column in await connection.fetch(
-        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'asyncjobs' AND data_type LIKE 'timestamp%'"
-        " AND table_name IN ('jobs', 'serialized_jobs', 'dead_letter_jobs', 'runners', 'schedules', 'circuit_breakers', 'background_job_leases')"
+        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'asyncjobs'"
+        " AND data_type LIKE 'timestamp%' AND table_name IN ('jobs', 'serialized_jobs', 'dead_letter_jobs', 'runners', 'schedules', 'circuit_breakers',"
+        " 'background_job_leases')"
     ):
         for instant in ("294276-12-31 23:59:59+00", "-infinity"):
             await connection.execute(f"UPDATE asyncjobs.{table} SET {column} = '{instant}' WHERE {column} IS NOT NULL")
@@ -77,9 +82,11 @@ async def test_no_page_breaks_for_it(dsn: str, connection: Connection, value: st
         assert "Unreadable:" in (await browser.get("/dead/1")).text
 
 
-async def test_job_names_what_of_it_cannot_be_read_and_the_others_of_the_list_are_whole(dsn: str, connection: Connection) -> None:
+async def test_job_names_what_cannot_be_read_and_the_others_of_the_list_are_whole(dsn: str, connection: Connection) -> None:
     good = await insert_job(connection, payload='{"to": "ada"}')
-    bad = await insert_job(connection, status="completed", payload=f'{{"x": {HUGE}}}', result=HUGE, errors="[1]", progress=f'{{"x": {DEEP}}}')
+    bad = await insert_job(
+        connection, status="completed", payload=f'{{"x": {HUGE}}}', result=HUGE, errors="[1]", progress=f'{{"x": {DEEP}}}'
+    )
     async with AsyncJobs(dsn) as jobs:
         found = {job.id: job for job in (await jobs.admin.find()).jobs}
         assert (found[good].payload, found[good].unreadable) == ({"to": "ada"}, [])

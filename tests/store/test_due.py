@@ -149,7 +149,9 @@ async def test_held_back_jobs_become_paused_and_nobody_is_woken(link: Link, conn
 
 
 async def test_job_that_is_due_never_does_not_break_the_others(link: Link, connection: Connection) -> None:
-    await connection.execute("INSERT INTO asyncjobs.jobs (enqueue_token, type, status, run_at) VALUES (0, 'email', 'scheduled', 'infinity')")
+    await connection.execute(
+        "INSERT INTO asyncjobs.jobs (enqueue_token, type, status, run_at) VALUES (0, 'email', 'scheduled', 'infinity')"
+    )
     await delayed(connection, -1)
     assert await promote(link, 100) == due.Promoted(count=1, queues={"default": False})
     await connection.execute("DELETE FROM asyncjobs.jobs WHERE status = 'scheduled'")

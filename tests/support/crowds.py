@@ -3,7 +3,8 @@
 from asyncjobs.store.database import Connection
 
 _FINISHED = """
-INSERT INTO asyncjobs.jobs (enqueue_token, type, queue, status, payload, correlation_id, created_at, run_at, started_at, completed_at, attempts)
+INSERT INTO asyncjobs.jobs (enqueue_token, type, queue, status, payload, correlation_id, created_at, run_at, started_at,
+    completed_at, attempts)
 SELECT 0, 'type' || n % 20, 'default', 'completed', jsonb_build_object('number', n, 'to', 'user' || n || '@example.com'),
     'trace' || n / 5, t.at, t.at, t.at, t.at, 1
 FROM generate_series(1, $1) AS n, (SELECT now() - interval '1 day' AS at) AS t

@@ -26,7 +26,13 @@ class Rights:
         head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()]
         roles = [cell.strip("`").removeprefix("jobs_") for cell in head[1:]]
         self.rows = [
-            (what, {role: {_VERBS[letter] for letter in cell.replace("none", "").split()} for role, cell in zip(roles, cells, strict=True)})
+            (
+                what,
+                {
+                    role: {_VERBS[letter] for letter in cell.replace("none", "").split()}
+                    for role, cell in zip(roles, cells, strict=True)
+                },
+            )
             for what, *cells in rows
         ]
 
@@ -41,9 +47,12 @@ def _names(what: str, thing: Thing) -> bool:
         *columns, table = names
         return thing.kind == "column" and thing.name in {f"{table}.{column}" for column in columns}
     if what.startswith("any"):
-        return thing.kind in {"table or column": {"table", "column"}, "sequence": {"sequence"}, "function": {"function"}}[
-            what.removeprefix("any other ").removeprefix("any ")
-        ]
+        return (
+            thing.kind
+            in {"table or column": {"table", "column"}, "sequence": {"sequence"}, "function": {"function"}}[
+                what.removeprefix("any other ").removeprefix("any ")
+            ]
+        )
     kind = "function" if what.startswith("function") else "table"
     owner = thing.name.partition(".")[0] if kind == "table" else thing.name
     return owner in names and (thing.kind == kind or (kind == "table" and thing.kind == "column"))
@@ -51,12 +60,15 @@ def _names(what: str, thing: Thing) -> bool:
 
 _RELATIONS = """
 SELECT c.relname AS name, c.relkind::text AS kind, ARRAY(
-    SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum) AS columns
+    SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND
+        a.attgenerated = '' ORDER BY a.attnum) AS columns
 FROM pg_class AS c WHERE c.relnamespace = 'asyncjobs'::regnamespace AND c.relkind IN ('r', 'v', 'S', 'm', 'p') ORDER BY 1"""
 
 _FUNCTIONS = """
-SELECT p.proname AS name, ARRAY(SELECT 'NULL::' || format_type(t.oid, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS a(oid, at)
-    JOIN pg_type AS t ON t.oid = a.oid ORDER BY a.at) AS args, p.oid::regprocedure::text AS signature, p.prorettype = 'trigger'::regtype AS fires
+SELECT p.proname AS name, ARRAY(SELECT 'NULL::' || format_type(t.oid, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS
+    a(oid, at)
+    JOIN pg_type AS t ON t.oid = a.oid ORDER BY a.at) AS args, p.oid::regprocedure::text AS signature, p.prorettype =
+        'trigger'::regtype AS fires
 FROM pg_proc AS p WHERE p.pronamespace = 'asyncjobs'::regnamespace AND p.prokind = 'f' ORDER BY 1, 3"""
 
 
