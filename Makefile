@@ -5,12 +5,13 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 .SUFFIXES:
 
-# The environment is made anew when pyproject.toml or the folder's place changed: the stamps' names say for which it was made.
-KEY := $(shell { pwd; cat pyproject.toml; } | cksum | cut -d ' ' -f 1)
+# The environment is made anew when pyproject.toml, a lock or the folder's place changed: the stamps' names say for which it was made.
+KEY := $(shell { pwd; cat pyproject.toml requirements/*.txt; } | cksum | cut -d ' ' -f 1)
 DEMO := .venv/ready-demo-$(KEY)
 DEV := .venv/ready-dev-$(KEY)
 PEERS := .venv/peers/ready-$(shell cat bench/peers/requirements.txt bench/peers/package.json | cksum | cut -d ' ' -f 1)
 LOWEST := .venv/lowest/ready-$(KEY)
+LATEST := .venv/latest/ready
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" PYRIGHT_PYTHON_CACHE_DIR="$(CURDIR)/.venv/pyright" PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/python
 
 # Tests wait more than they work: more processes than two cores would say.
@@ -90,6 +91,26 @@ LOWEST_TESTS = tests/unit tests/store/test_connection_kinds.py tests/store/test_
 test-lowest: $(LOWEST)  ## run tests with the lowest versions of the libraries that are allowed
 	@.venv/lowest/bin/python -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile $(LOWEST_TESTS) $(ARGS)
 
+.PHONY: test-latest
+test-latest:  ## run the tests with the newest versions of all libraries, in an environment of their own; changes nothing else
+	@rm -rf .venv/latest; $(MAKE) $(LATEST)
+	@.venv/latest/bin/python -m pip list
+	@PATH="$(CURDIR)/.venv/latest/bin:$$PATH" .venv/latest/bin/python -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile $(ARGS)
+
+# The lock is made from pyproject.toml alone, for every Python and platform that it allows.
+.PHONY: lock
+lock: $(DEMO)  ## take the newest versions of all libraries into requirements/, with their hashes
+	@rm -rf .venv/lock; mkdir -p .venv/lock; cp pyproject.toml .venv/lock/; \
+	.venv/bin/python -m venv .venv/lock/tool && .venv/lock/tool/bin/python -m pip install --quiet uv && \
+	for group in demo dev; do \
+	    (cd .venv/lock && tool/bin/uv export --quiet --no-header --no-annotate --no-emit-project --only-group $$group -o $$group.txt >/dev/null) \
+	        && cp .venv/lock/$$group.txt requirements/$$group.txt || exit 1; \
+	done; git diff --stat -- requirements || :
+
+.PHONY: latest
+latest: lock  ## renew the lock and run the tests with it
+	@$(MAKE) lint test
+
 SEEDS ?= 20
 .PHONY: simulate
 simulate: $(DEV)  ## simulate runners on virtual time in worlds that fail: SEEDS=1000 of them
@@ -114,10 +135,11 @@ clean:  ## remove what the targets made
 	@rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Versions that were tested together, with their hashes: `make lock` renews them.
 INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input
 
 # One at a time: two makes may run side by side. A venv whose interpreter went away is made anew; Debian's Python without
-# ensurepip gets its pip from the pip outside. Groups need pip 25.1.
+# ensurepip gets its pip from the pip outside.
 $(DEMO):
 	@mkdir -p .venv; exec 9>.venv/.lock; if command -v flock >/dev/null; then flock 9; fi; \
 	if [ -e '$@' ]; then exit 0; fi; \
@@ -133,13 +155,14 @@ $(DEMO):
 	        || { echo 'no virtual environment could be made: install the package python3-venv' >&2; exit 1; }; \
 	fi; \
 	echo 'installing what is needed into .venv'; \
-	$(INSTALL) --upgrade 'pip>=25.1' && $(INSTALL) --editable . --group demo && rm -f .venv/ready-* && : > '$@'
+	$(INSTALL) --require-hashes --requirement requirements/demo.txt && $(INSTALL) --no-deps --no-build-isolation --editable . \
+	    && rm -f .venv/ready-* && : > '$@'
 
 $(DEV): $(DEMO)
 	@exec 9>.venv/.lock; if command -v flock >/dev/null; then flock 9; fi; \
 	if [ -e '$@' ]; then exit 0; fi; \
 	echo 'installing the tools into .venv'; \
-	$(INSTALL) --editable . --group dev && : > '$@'
+	$(INSTALL) --require-hashes --requirement requirements/dev.txt && : > '$@'
 
 # The other libraries, in an environment of their own with the newest Python there is; one that cannot be installed is left out.
 $(PEERS): $(DEV)
@@ -163,3 +186,10 @@ $(LOWEST): $(DEMO)
 	.venv/bin/python -m tests.support.lowest > .venv/lowest/pins.txt \
 	    && .venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-input --editable '.[embedded]' \
 	        --requirement .venv/lowest/pins.txt --requirement tests/lowest.txt && : > '$@'
+
+# The newest versions of all that is used, for whoever wants to know before the lock is renewed.
+$(LATEST): $(DEMO)
+	@.venv/bin/python -m venv --clear .venv/latest; \
+	echo 'installing the newest versions into .venv/latest'; \
+	.venv/latest/bin/python -m pip install --quiet --disable-pip-version-check --no-input --upgrade 'pip>=25.1' \
+	    && .venv/latest/bin/python -m pip install --quiet --disable-pip-version-check --no-input --editable . --group dev && : > '$@'

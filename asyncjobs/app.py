@@ -64,7 +64,7 @@ class AsyncJobs(JobRouter):
         listen_dsn: str | None = None,
         pool_size: int = 2,
         grace: Duration | None = None,
-        connect_timeout: Duration = 10,
+        connect_timeout: Duration | None = 10,
         poll_interval: Duration | None = None,
         hooks: Sequence[Hook] = (),
         **more: Unpack[MoreSettings],

@@ -17,6 +17,7 @@ from asyncjobs.model.outcome import Duration
 __all__ = ["Backoff", "Dsn", "Lane", "Queue", "Settings", "check_queues", "check_settings", "config_seconds", "resolve_dsn"]
 
 MAX_CONCURRENCY = 10_000
+_REACH_SECONDS = 10.0
 
 #: Who does a duty: `runtime/duties.py`.
 Strategy = Literal["lease", "advisory", "everyone", "share"]
@@ -118,7 +119,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     listen_dsn: str | None = None  # around a pooler
     pool_size: int = 2
     grace: float | None = None  # 10, in `run` 25
-    connect_timeout: float = 10.0
+    connect_timeout: float | None = 10.0  # of opening; None: waits for as long as it takes
     poll_interval: float | None = None  # 5, when polling 1
     heartbeat: float = 5.0
     runner_timeout: float = 30.0
@@ -154,6 +155,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     connect_kwargs: Mapping[str, Any] = {}  # for asyncpg.connect
 
     @property
+    def reach_seconds(self) -> float:
+        """How long a call tries to reach the database, once it was there: a caller waits for an answer, not for a start."""
+        return _REACH_SECONDS if self.connect_timeout is None else self.connect_timeout
+
+    @property
     def lease_times(self) -> LeaseTimes:
         """The times of leases: as given, else shares of their expiry."""
         expiry = max(self.runner_timeout / 3, 1.0) if self.lease_expiry is None else self.lease_expiry
@@ -169,14 +175,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _POSITIVE = (
-    "connect_timeout", "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
+    "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
     "sweep_interval", "prune_interval", "pauses_interval", "schedule_interval", "metrics_interval",
     "keep_completed", "keep_cancelled", "keep_dead", "keep_runners", "keep_metrics", "listener_keepalive",
 )  # fmt: skip
 #: name -> whether 0 is refused
 _OPTIONAL = {
-    "grace": False, "poll_interval": True, "lease_expiry": True, "lease_renew": True, "lease_trust": True, "lease_observe": True,
-    "lease_rotation": True,
+    "grace": False, "connect_timeout": True, "poll_interval": True, "lease_expiry": True, "lease_renew": True,
+    "lease_trust": True, "lease_observe": True, "lease_rotation": True,
 }  # fmt: skip
 _COUNTS = {
     "pool_size": (1, 100),

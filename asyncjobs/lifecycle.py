@@ -125,7 +125,7 @@ class Lifecycle:
             text or dsn.text,
             schema=settings.schema,
             place=dsn.place,
-            connect_timeout=settings.connect_timeout,
+            connect_timeout=settings.reach_seconds,
             connect_kwargs=settings.connect_kwargs,
         )
 

@@ -53,7 +53,7 @@ from asyncjobs.runtime.woken_parts import WokenParts
 from asyncjobs.store import callers, runners
 from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_passing
-from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, RunnerRegistered, RunnerStarted
+from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, RunnerOutdated, RunnerRegistered, RunnerStarted
 
 _POLL_SECONDS: Final = 5.0
 _POLL_SECONDS_WITHOUT_LISTEN: Final = 1.0
@@ -114,7 +114,7 @@ class Runner:
         self.scheduler = self.duties.scheduler
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
-            heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
+            on_outdated=self._on_outdated, heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
             stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit, leader=self.duties.leader,
         )  # fmt: skip
         self.listening = Listening(
@@ -185,8 +185,8 @@ class Runner:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether nobody can have declared this runner dead yet."""
-        return self.heartbeat.is_confirmed
+        """Whether it may claim and begin: nobody can have declared this runner dead, and it is not too old for the schema."""
+        return self.heartbeat.is_confirmed and self.heartbeat.outdated_by is None
 
     def running_ids(self) -> Collection[int]:
         """The jobs whose handlers run here, or whose completion inside a transaction is not settled yet."""
@@ -225,6 +225,7 @@ class Runner:
             leases=self.duties.leader.held(),
             schedules_age_seconds=self.scheduler.turn_age_seconds,
             is_confirmed=self.heartbeat.is_confirmed,
+            outdated_by=self.heartbeat.outdated_by,
             is_stopping=self._stopping.has_begun,
             error=None if self.acker.error is None else f"{type(self.acker.error).__name__}: {self.acker.error}",
         )
@@ -278,7 +279,8 @@ class Runner:
             except Exception as error:
                 failures += 1
                 self._events.emit(DatabaseFailed(during="register", error=error))
-                if former is None and (failures >= _REGISTER_TRIES or not is_passing(error)):
+                is_hopeless = failures >= _REGISTER_TRIES and self._opened.settings.connect_timeout is not None
+                if former is None and (is_hopeless or not is_passing(error)):
                     raise  # later it would end the app, enqueues and all, in a process that goes on
                 await asyncio.sleep(backoff_seconds(failures, 2.0, 0.5))
             else:
@@ -349,6 +351,10 @@ class Runner:
     def _on_unconfirmed(self, runner_id: int) -> None:
         if runner_id == self.id:
             self.attempts.cancel_all("claim lost")
+
+    def _on_outdated(self, runner_id: int, migration: str) -> None:
+        self._events.emit(RunnerOutdated(runner_id=runner_id, migration=migration))
+        self.attempts.give_back_waiting()
 
     # Completions inside a handler's transaction.
 

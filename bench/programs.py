@@ -37,6 +37,8 @@ class Contender(NamedTuple):
     is_own: bool = True
     #: Of the jobs that others are given: a slow one shows its rate with fewer.
     share: float = 1.0
+    #: The checkout that it runs in.
+    root: Path = ROOT
 
     def some(self, count: int) -> int:
         return max(1, int(count * self.share))
@@ -123,7 +125,7 @@ class Programs:
 
     def __init__(self, *, reusing: bool) -> None:
         self._reusing = reusing
-        self._idle: dict[tuple[str, ...], list[Program]] = defaultdict(list)
+        self._idle: dict[tuple[Path, tuple[str, ...]], list[Program]] = defaultdict(list)
         self._all = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -136,7 +138,7 @@ class Programs:
     async def started(self, contender: Contender, dsn: str) -> AsyncGenerator[Program]:
         """A contender's program on a database. Raises ContenderError when it cannot be had here."""
         async with AsyncExitStack() as stack:
-            idle = self._idle[contender.command]
+            idle = self._idle[contender.root, contender.command]
             # Some libraries leave connections open, and end when these break.
             reusing = self._reusing and contender.is_own
             owner = self._all if reusing else stack
@@ -152,11 +154,12 @@ class Programs:
 async def _running(contender: Contender) -> AsyncGenerator[Program]:
     if shutil.which(contender.command[0]) is None:
         raise ContenderError(f"{contender.name} is not here: {contender.command[0]} is missing")
+    root = str(contender.root)
     with tempfile.TemporaryFile() as errors:
         process = await asyncio.create_subprocess_exec(
             *contender.command,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "NODE_PATH": str(PEERS / "node_modules"), "NODE_ENV": "production"},
+            cwd=contender.root,
+            env={**os.environ, "PYTHONPATH": root, "NODE_PATH": str(PEERS / "node_modules"), "NODE_ENV": "production"},
             limit=2**26,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

@@ -16,7 +16,7 @@ from asyncjobs.telemetry.logs import configure_logs
 PROBES_PORT = int(os.environ.get("PROBES_PORT", "8080"))
 METRICS_PORT = int(os.environ.get("METRICS_PORT", "9000"))
 
-jobs = AsyncJobs(queues=[Queue("default", concurrency=10)])  # where: $ASYNCJOBS_DSN
+jobs = AsyncJobs(queues=[Queue("default", concurrency=10)], connect_timeout=None)  # where: $ASYNCJOBS_DSN, however late it is
 prometheus.setup(jobs)
 
 

@@ -177,7 +177,7 @@ def test_probes_ask_what_the_worker_answers() -> None:
     assert ports == {name.lower(): int(port) for name, port in re.findall(r'get\("(PROBES|METRICS)_PORT", "(\d+)"\)', WORKER)}
     asked = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert {name: one["path"] for name, one in asked.items()} == {
-        "startupProbe": "/ready",
+        "startupProbe": "/live",
         "livenessProbe": "/live",
         "readinessProbe": "/ready",
     }

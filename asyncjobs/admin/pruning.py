@@ -16,7 +16,8 @@ class Pruning(Desk):
     async def prune(self, *, dry_run: bool = False, progress: Progress = untold) -> Pruned:
         """Delete the ended jobs, acknowledged dead letters, former runners and dedup keys whose time (`keep_…`) is over.
 
-        In batches, so nobody waits for it. `dry_run` only counts. `progress` is called with how many rows are gone so far.
+        In batches, so nobody waits for it. `dry_run` only counts. `progress` is called with how many rows are gone so far. What
+        cannot be pruned keeps nothing else from it; AsyncJobsError says what it was.
         """
         keep = keeping(self._opened("admin.prune was called").settings)
         if dry_run:
@@ -26,7 +27,8 @@ class Pruning(Desk):
             one = await self._do("prune", lambda link: pruning.prune(link, keep, _BATCH))
             done = Pruned(
                 done.jobs + one.jobs, done.letters + one.letters, done.runners + one.runners, done.dedup_keys + one.dedup_keys,
-                one.more,
+                one.more, one.failures,
             )  # fmt: skip
             progress(done.jobs + done.letters + done.runners + done.dedup_keys)
+        done.check()
         return done

@@ -82,11 +82,12 @@ class SchemaState(msgspec.Struct, frozen=True):
     applied: Sequence[str] = ()
     pending: Sequence[str] = ()
     unknown_breaking: Sequence[str] = ()
+    renamed_from: str | None = None  # what it was called when its functions were made
 
     @property
     def is_readable(self) -> bool:
         """Whether this program's statements can be expected to work."""
-        return not self.pending and not self.unknown_breaking
+        return not self.pending and not self.unknown_breaking and self.renamed_from is None
 
 
 class Death(msgspec.Struct, frozen=True):
@@ -117,6 +118,7 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 0
     max_connections: int = 100
     autovacuum: bool = True
+    isolation: str = "read committed"  # at which the app's sessions begin
 
 
 def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
@@ -139,7 +141,10 @@ def _silent(signs: Signs, silent_after: float) -> Iterator[Symptom]:
 
 def _schema(signs: Signs) -> Iterator[Symptom]:
     schema = signs.schema
-    if schema is not None and schema.unknown_breaking:
+    if schema is not None and schema.renamed_from is not None:
+        evidence = f'schema "{schema.name}": its functions work on the tables of "{schema.renamed_from}"'
+        yield Symptom("critical", "the schema was renamed or copied", evidence, "rename it back (ALTER SCHEMA … RENAME TO …)")
+    elif schema is not None and schema.unknown_breaking:
         evidence = f'schema "{schema.name}" has {", ".join(schema.unknown_breaking)}'
         yield Symptom("critical", "the schema is newer than this program", evidence, "update asyncjobs here; runners, too")
     elif schema is not None and schema.pending and not schema.applied:
@@ -244,6 +249,10 @@ def _server(signs: Signs) -> Iterator[Symptom]:
     if abs(signs.skew_seconds) > _SKEW:
         evidence = f"this host is {signs.skew_seconds:+.1f} s off the database's clock"
         yield Symptom("warning", "clocks differ", evidence, "run NTP on both: what is due goes by the database's clock")
+    if signs.isolation != "read committed":
+        evidence = f"sessions begin as {signs.isolation}, and connect_kwargs says nothing of it"
+        remedy = "give the role the right one: ALTER ROLE … SET default_transaction_isolation = 'read committed'"
+        yield Symptom("critical", "the default isolation level is another", evidence, remedy)
     if signs.pooled:
         evidence = "the server's process is not the one that was reached, and a notification did not arrive"
         remedy = "give runners listen_dsn= that goes around it; until then they poll each second"

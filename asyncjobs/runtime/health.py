@@ -28,6 +28,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     leases: list[str]  # the duties that it does for all, under leases
     schedules_age_seconds: float | None  # since it looked at its schedules; at rest up to schedule_interval
     is_confirmed: bool  # nobody can have declared this runner dead
+    outdated_by: str | None = None  # the migration that this program is too old for: it claims nothing any more
     is_stopping: bool
     error: str | None  # why the last call of the database failed, None when it did not
 
@@ -39,6 +40,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
             "it does not know yet whether notifications arrive": self.notify == "probing",
             "its listener is not connected": self.notify == "listen" and not self.is_listening,
             "it may have been declared dead: no beat was confirmed for too long": not self.is_confirmed,
+            f"a newer asyncjobs changed the schema ({self.outdated_by}): update this program": self.outdated_by is not None,
             "the last call of the database failed": self.error is not None,
             "the loop that claims jobs and writes outcomes stands still": self.turn_age_seconds >= STANDSTILL_SECONDS,
         }

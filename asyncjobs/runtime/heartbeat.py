@@ -13,6 +13,8 @@ A handler that blocks the main loop must not get its runner declared dead. The r
    not.
 5. A main loop that has not turned for `stall_limit_seconds` is as good as dead: the beat stops on purpose, and the jobs are
    taken back by others. If the loop turns again, beats go on, and rule 2 or 3 says what became of it.
+6. A beat's answer names a migration that this program is too old for, as soon as there is one. `on_outdated` is called, once:
+   nothing is claimed or begun from then on, no lease is renewed, and what runs may end. Its start would refuse the schema, too.
 
 With a `leader` its leases ride on the beats (`runtime/leader.py`). They are renewed only while the main loop turns; the beat goes
 on regardless.
@@ -100,6 +102,7 @@ class Heartbeat:
         events: Events,
         on_declared_dead: Callable[[int], None],
         on_unconfirmed: Callable[[int], None],
+        on_outdated: Callable[[int, str], None] = lambda *_: None,
         heartbeat_seconds: float = 5.0,
         answer_seconds: float | None = None,
         runner_timeout_seconds: float = 30.0,
@@ -112,6 +115,7 @@ class Heartbeat:
         self.leader = leader
         self.on_declared_dead = on_declared_dead
         self.on_unconfirmed = on_unconfirmed
+        self.on_outdated = on_outdated
         self.heartbeat_seconds = heartbeat_seconds
         #: How long a beat may take, with the connect that it may need: an interval.
         self.answer_seconds = heartbeat_seconds if answer_seconds is None else answer_seconds
@@ -120,6 +124,7 @@ class Heartbeat:
         self.stall_limit_seconds = stall_limit_seconds
         self.clock = clock
         self.runner_id: int | None = None
+        self.outdated_by: str | None = None  # the migration that this program is too old for
         self.other_runners = 0  # at the last confirmed beat
         self.confirmed_at = clock()
         self.beats = 0  # confirmed ones
@@ -213,6 +218,7 @@ class _Beating(Service):
             self._heartbeat.confirmed_at = sent_at
             self._heartbeat.other_runners = answer.runners - 1
             self._heartbeat.beats += 1
+            self._look_at_schema(runner_id, answer.newer)
         return self._pause_seconds()
 
     async def _beat(self, runner_id: int, sent_at: float) -> "runners.BeatAnswer | leases.Heard | None":
@@ -220,7 +226,8 @@ class _Beating(Service):
         if leader is None:
             async with asyncio.timeout(limit):
                 return await runners.beat(self._link, runner_id)
-        said = leader.say(runner_id, sent_at, may_renew=self._main.stalled_seconds < _TURNED_SECONDS)
+        may_renew = self._main.stalled_seconds < _TURNED_SECONDS and self._heartbeat.outdated_by is None
+        said = leader.say(runner_id, sent_at, may_renew=may_renew)
         times = leader.times
         try:
             # A renewal that hangs is given up in time for another before the trust ends.
@@ -234,6 +241,11 @@ class _Beating(Service):
         if heard is not None and runner_id == self._heartbeat.runner_id:
             leader.hear(said, heard, sent_at=sent_at, answered_at=self._heartbeat.clock(), call=self._main.call)
         return heard
+
+    def _look_at_schema(self, runner_id: int, newer: str | None) -> None:
+        if newer is not None and self._heartbeat.outdated_by is None:
+            self._heartbeat.outdated_by = newer
+            self._main.call(self._heartbeat.on_outdated, runner_id, newer)
 
     def _pause_seconds(self) -> float | None:
         leader = self._heartbeat.leader

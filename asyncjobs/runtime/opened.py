@@ -11,6 +11,7 @@ a stop may take: a server that has just gone silent is not known to be so, and e
 
 import asyncio
 import contextvars
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -34,7 +35,7 @@ from asyncjobs.store import callers, jobs, migrate
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import DATABASE_ERRORS, is_passing, said_plainly
 from asyncjobs.store.pool import Pool
-from asyncjobs.telemetry.events import Events, JobEnqueued
+from asyncjobs.telemetry.events import DatabaseFailed, Events, JobEnqueued
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ _POLITE_SECONDS: Final = 0.2
 _HASTY_SECONDS: Final = 0.05
 _FIRST_LOOK_SECONDS: Final = 0.02
 _LAST_LOOK_SECONDS: Final = 0.5
+_WAITING: Final = " With connect_timeout=None opening waits until it does."
 
 
 class Opened:
@@ -63,7 +65,7 @@ class Opened:
         self.breakers = Breakers(
             self.pool, self.wakes, breakers, events=events, spawn=self.spawn, look_seconds=settings.poll_interval
         )
-        self._enqueuer = Enqueuer(database, self.pool, self.wakes, self.spawn, retry_seconds=settings.connect_timeout)
+        self._enqueuer = Enqueuer(database, self.pool, self.wakes, self.spawn, retry_seconds=settings.reach_seconds)
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()
@@ -73,11 +75,12 @@ class Opened:
     async def open(
         cls, database: Database, settings: Settings, events: Events, *, migrates: bool, breakers: Sequence[Policy] = ()
     ) -> "Opened":
-        """Connect (with back-off, for at most `connect_timeout`), check or migrate the schema, start the owner task.
+        """Connect (with back-off, for at most `connect_timeout`; None: for as long as it takes), check or migrate the schema,
+        start the owner task.
 
         Raises DatabaseUnavailable and SchemaError.
         """
-        await _connected(database, settings, migrates=migrates)
+        await _connected(database, settings, events, migrates=migrates)
         opened = cls(database, settings, events, breakers)
         ready: asyncio.Future[None] = opened.loop.create_future()
         opened._owner = opened.loop.create_task(opened._own(ready), name="asyncjobs", context=contextvars.Context())
@@ -190,7 +193,7 @@ class Opened:
 
     async def _read(self, call: Callable[[Link], Awaitable[T]]) -> T:
         """What was read, however often a connection breaks. DatabaseUnavailable when that takes longer than connect_timeout."""
-        until, failures = time.monotonic() + self.settings.connect_timeout, 0
+        until, failures = time.monotonic() + self.settings.reach_seconds, 0
         while True:
             try:
                 async with self.pool.take() as link:
@@ -247,12 +250,12 @@ def not_found(job_id: int) -> JobNotFound:
     )
 
 
-async def _connected(database: Database, settings: Settings, *, migrates: bool) -> None:
-    until = time.monotonic() + settings.connect_timeout
+async def _connected(database: Database, settings: Settings, events: Events, *, migrates: bool) -> None:
+    until = math.inf if settings.connect_timeout is None else time.monotonic() + settings.connect_timeout
     failures = 0
     while True:
         try:
-            async with asyncio.timeout(max(until - time.monotonic(), 0.1)):
+            async with asyncio.timeout(None if until == math.inf else max(until - time.monotonic(), 0.1)):
                 if migrates:
                     await migrate.migrate(database, allow_breaking=False)
                 return await migrate.check(database)
@@ -260,15 +263,16 @@ async def _connected(database: Database, settings: Settings, *, migrates: bool) 
             failures += 1
             pause = backoff_seconds(failures, 1.0, 0.0)
             if not is_passing(error) or time.monotonic() + pause > until:
-                raise unavailable(database, settings, error) from error
+                raise unavailable(database, settings, error, hint=_WAITING) from error
+            events.emit(DatabaseFailed(during="open", error=said_plainly(error)))
             await asyncio.sleep(pause)
 
 
-def unavailable(database: Database, settings: Settings, error: Exception) -> DatabaseUnavailable:
-    """What is said of a database that was not there in time."""
+def unavailable(database: Database, settings: Settings, error: Exception, *, hint: str = "") -> DatabaseUnavailable:
+    """What is said of a database that was not there in time. `hint`: what to do about it."""
     reason = str(said_plainly(error)) or type(error).__name__
     if not is_passing(error):
         return DatabaseUnavailable(f"{database.place} cannot be used: {reason}.")
     return DatabaseUnavailable(
-        f"{database.place} did not answer within {settings.connect_timeout:g} s (connect_timeout): {reason}."
+        f"{database.place} did not answer within {settings.reach_seconds:g} s (connect_timeout): {reason}.{hint}"
     )

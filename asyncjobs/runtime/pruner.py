@@ -1,7 +1,8 @@
 """Delete what has been kept for long enough, in batches that nobody has to wait for.
 
 A pass deletes at most a batch of each kind, in one statement, and is followed by another at once as long as one of them was full.
-What somebody holds is skipped. A pass with nothing to do is that one statement.
+What somebody holds is skipped. A kind that cannot be pruned keeps no other from it; the pass counts as failed then. A pass with
+nothing to do is that one statement.
 """
 
 from typing import ClassVar
@@ -45,4 +46,5 @@ class Pruner(Duty):
             self.events.emit(
                 RowsPruned(jobs=pruned.jobs, letters=pruned.letters, runners=pruned.runners, dedup_keys=pruned.dedup_keys)
             )
+        pruned.check()
         return 0.0 if pruned.more else None

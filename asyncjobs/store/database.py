@@ -12,18 +12,21 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import asyncpg
 from asyncpg.prepared_stmt import PreparedStatement
 
-from asyncjobs.store.failures import DATABASE_ERRORS, said_plainly, spoils_connection
+from asyncjobs.store import closing
+from asyncjobs.store.failures import said_plainly, spoils_connection
 from asyncjobs.store.hosts import Hosts
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Record: TypeAlias = asyncpg.Record
 
 PINNED_PATH = {"search_path": "pg_catalog, pg_temp"}
+#: Each statement of a function looks anew: what it finds after it waited for a lock counts.
+ISOLATION: Final = "read committed"
 
 #: What the server says of a prepared statement that a migration has changed, or a pooler has forgotten: it was not carried out.
 _NOT_MADE = (asyncpg.InvalidCachedStatementError, asyncpg.InvalidSQLStatementNameError)
@@ -82,13 +85,15 @@ class Database:
         self.connect_timeout = connect_timeout
         self.command_timeout = command_timeout
         given = dict(connect_kwargs or {})
-        settings = given.pop("server_settings", {"default_transaction_isolation": "read committed"})
+        settings = given.pop("server_settings", {"default_transaction_isolation": ISOLATION})
         self._connect_kwargs: dict[str, Any] = {**given, "server_settings": {**PINNED_PATH, **settings} if settings else {}}
         #: Whether this role may enqueue through the door of 0003_enqueue.sql alone, as the schema said when it was opened.
         self.by_door = False
         #: Whether the way to the server leads one session's statements to one session: not through every pooler.
         self.keeps_statements = self._connect_kwargs.get("statement_cache_size") != 0
         self._hosts: Hosts[Connection] = Hosts(dsn)
+        #: Whether sessions are told at which isolation level they begin.
+        self.sets_isolation = "default_transaction_isolation" in self._connect_kwargs["server_settings"]
         #: NOTIFY's channel for this schema: a fixed 42 bytes, whatever the schema is called.
         self.channel = "asyncjobs_" + sha256(schema.encode()).hexdigest()[:32]
 
@@ -238,9 +243,5 @@ class Link:
         """Close the connection, politely for at most `timeout` seconds. The link can be used again."""
         connection, self._connection = self._connection, None
         self._statements.clear()
-        if connection is None:
-            return
-        try:
-            await connection.close(timeout=timeout)
-        except DATABASE_ERRORS:
-            connection.terminate()
+        if connection is not None:
+            await closing.close(connection, seconds=timeout)

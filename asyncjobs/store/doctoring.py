@@ -47,12 +47,14 @@ async def signs(database: Database, *, listening: Database | None = None, silent
     link = database.plain().link("doctor")
     try:
         found = await migrate.status(link.database)
-        schema = SchemaState(database.schema, found.applied, found.pending, found.unknown_breaking)
+        schema = SchemaState(database.schema, found.applied, found.pending, found.unknown_breaking, found.renamed_from)
         seen = await _of_server(link)
         if schema.is_readable:
             seen |= await _of_tables(link, seen.pop("now"), silent_after)
         else:
             del seen["now"]
+        if database.sets_isolation:
+            del seen["isolation"]
         return Signs(schema=schema, pooled=not await _hears((listening or database).plain()), **seen)
     finally:
         await link.close()
@@ -70,6 +72,7 @@ async def _of_server(link: Link) -> dict[str, Any]:
         "connections": server["connections"],
         "max_connections": server["max_connections"],
         "autovacuum": server["autovacuum"],
+        "isolation": server["isolation"],
     }
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from asyncjobs.errors import LeaseLost
 from asyncjobs.model.lease import Seen, Try
+from asyncjobs.store import migrate
 from asyncjobs.store.callers import call
 from asyncjobs.store.database import Database, Link, Record
 
@@ -58,6 +59,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 
     beat: int
     runners: int
+    newer: str | None  # the migration that this program is too old for
     rank: int
     renewed: list[str]
     lost: list[str]
@@ -94,13 +96,14 @@ async def beat(
         "beat_with_leases", runner_id, list(said.held), list(said.held.values()), _json(said.reports),
         list(said.served), list(said.served.values()), said.may_take,
         [one.duty for one in said.tries], [one.token for one in said.tries], [one.renewals for one in said.tries],
-        [one.is_long for one in said.tries], expiry_seconds, fresh_seconds, timeout=timeout,
+        [one.is_long for one in said.tries], expiry_seconds, fresh_seconds, migrate.newest(), timeout=timeout,
     )  # fmt: skip
     if row is None or row["beat"] is None:
         return None
     return Heard(
         beat=row["beat"],
         runners=row["runners"],
+        newer=row["newer"],
         rank=row["rank"],
         renewed=row["renewed"] or [],
         lost=row["lost"] or [],

@@ -10,8 +10,8 @@ from typing import Any
 
 import asyncpg
 
+from asyncjobs.store import closing
 from asyncjobs.store.database import Connection, Database
-from asyncjobs.store.failures import DATABASE_ERRORS
 
 
 class Listener:
@@ -72,13 +72,11 @@ class Listener:
         if connection is None or connection.is_closed():
             return
         connection.remove_termination_listener(self._ended)
-        try:
-            await connection.remove_listener(self._database.channel, self._heard)
-            await connection.close(timeout=timeout_seconds)
-        except DATABASE_ERRORS:
-            pass
-        finally:
-            connection.terminate()
+        await closing.close(
+            connection,
+            seconds=timeout_seconds,
+            before=lambda: connection.remove_listener(self._database.channel, self._heard),
+        )
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: object) -> None:  # noqa: ARG002 - asyncpg's signature
         # A notification that was on its way when the connection was dropped is nobody's any more.

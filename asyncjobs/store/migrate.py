@@ -18,8 +18,8 @@ import asyncpg
 import msgspec
 
 from asyncjobs.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
-from asyncjobs.store import pooler
-from asyncjobs.store.database import Connection, Database, Record, quote_identifier, quote_literal
+from asyncjobs.store import closing, pooler
+from asyncjobs.store.database import ISOLATION, Connection, Database, Record, quote_identifier, quote_literal
 from asyncjobs.store.failures import is_passing
 
 _ATTEMPTS = 12
@@ -44,6 +44,8 @@ class Status(msgspec.Struct, frozen=True):
     pending: list[str]
     unknown: list[str]
     unknown_breaking: list[str]
+    isolation: str = ISOLATION  # at which the program's sessions begin
+    renamed_from: str | None = None  # the schema for which its functions were made, if that is another
 
     @property
     def breaking(self) -> list[str]:
@@ -62,13 +64,18 @@ def known() -> tuple[Migration, ...]:
     return tuple(sorted(found, key=lambda migration: migration.number))
 
 
+def newest() -> int:
+    """The number of the last migration that this version of asyncjobs knows."""
+    return known()[-1].number
+
+
 async def status(database: Database) -> Status:
     """What is applied and what is not. Reads only."""
     connection = await database.connect("migrate")
     try:
         return await _first_status(database, connection)
     finally:
-        await _close(connection)
+        await closing.close(connection, seconds=1)
 
 
 def script(database: Database) -> str:
@@ -89,10 +96,13 @@ def script(database: Database) -> str:
 async def check(database: Database) -> None:
     """Return when this program can work with the schema.
 
-    Raises SchemaMissing, SchemaOutdated (migrations are pending) or SchemaTooNew (a newer asyncjobs changed it in a way that this
-    one would misread).
+    Raises SchemaMissing, SchemaOutdated (migrations are pending), SchemaTooNew (a newer asyncjobs changed it in a way that this
+    one would misread) or SchemaError (it was renamed).
     """
     found = await status(database)
+    pooler.check_isolation(database, found.isolation)
+    if found.renamed_from is not None:
+        raise _renamed(database, found.renamed_from)
     if not found.applied:
         raise SchemaMissing(
             f'schema "{database.schema}" has no asyncjobs tables: run `asyncjobs migrate pkg:jobs` or `await jobs.migrate()`, '
@@ -115,6 +125,8 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
     try:
         _check_version(database, connection)
         found = await _first_status(database, connection)
+        if found.renamed_from is not None:
+            raise _renamed(database, found.renamed_from)
         if found.unknown_breaking:
             raise _too_new(database, found)
         breaking = [m.name for m in known() if m.breaking and m.name in found.pending]
@@ -124,7 +136,7 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
             return []
         return [m.name for m in known() if m.name in found.pending and await _apply(database, connection, m)]
     finally:
-        await _close(connection)
+        await closing.close(connection, seconds=1)
 
 
 def _check_path(database: Database, first: str | None) -> None:
@@ -145,6 +157,13 @@ def _too_new(database: Database, found: Status) -> SchemaTooNew:
     names = ", ".join(found.unknown_breaking)
     return SchemaTooNew(
         f'schema "{database.schema}" was changed by a newer asyncjobs ({names}): update asyncjobs in this program.'
+    )
+
+
+def _renamed(database: Database, former: str) -> SchemaError:
+    return SchemaError(
+        f'schema "{database.schema}" was renamed or copied: its functions work on the tables of "{former}". '
+        f"Rename it back: ALTER SCHEMA {quote_identifier(database.schema)} RENAME TO {quote_identifier(former)}."
     )
 
 
@@ -185,6 +204,8 @@ async def _status_of(database: Database, connection: Connection, exists: Record 
         pending=[m.name for m in known() if m.number not in numbers],
         unknown=[row["name"] for row in unknown],
         unknown_breaking=[row["name"] for row in unknown if row["breaking"]],
+        isolation=exists["isolation"] if exists else ISOLATION,
+        renamed_from=exists["home"] if exists and exists["home"] not in {None, database.schema} else None,
     )
 
 
@@ -218,10 +239,3 @@ async def _apply_once(database: Database, connection: Connection, migration: Mig
     await connection.execute(database.migration(migration.name))
     await connection.execute(database.sql("migrations_record"), migration.number, migration.name, migration.breaking)
     return True
-
-
-async def _close(connection: Connection) -> None:
-    if connection.is_closed() or connection.is_in_transaction():
-        connection.terminate()
-    else:
-        await connection.close(timeout=1)

@@ -10,11 +10,19 @@ one is unknown on the next ("prepared statement "__asyncpg_stmt_1__" does not ex
    pass as well: the errors that come of it later say the same (`failures.said_plainly`).
 """
 
-from contextlib import suppress
-
 from asyncjobs.errors import ConfigurationError
-from asyncjobs.store.database import Connection, Database
+from asyncjobs.store import closing
+from asyncjobs.store.database import ISOLATION, Connection, Database
 from asyncjobs.store.failures import DATABASE_ERRORS, FORGETS, is_forgotten
+
+
+def check_isolation(database: Database, isolation: str) -> None:
+    """ConfigurationError when sessions begin at another level than all is made for, since a pooler keeps it from being set."""
+    if isolation != ISOLATION:
+        raise ConfigurationError(
+            f"{database.place} begins transactions as {isolation}, and connect_kwargs says nothing of it: "
+            f"ALTER ROLE … SET default_transaction_isolation = '{ISOLATION}'."
+        )
 
 
 async def check(database: Database, connection: Connection, pid: int) -> None:
@@ -38,6 +46,5 @@ async def _forgets(database: Database, connection: Connection) -> bool:
         return is_forgotten(error)  # whatever else fails says nothing
     finally:
         if other is not None:
-            with suppress(*DATABASE_ERRORS):
-                await other.close(timeout=1)
+            await closing.close(other, seconds=1)
     return False

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from asyncjobs.errors import AsyncJobsError
 from asyncjobs.store.database import Link
 from asyncjobs.store.leases import Fence, fetch_held
 
@@ -26,13 +27,23 @@ class Pruned(msgspec.Struct, frozen=True):
     runners: int
     dedup_keys: int
     more: bool
+    failures: tuple[str, ...] = ()  # kinds that could not be pruned, and why
+
+    def check(self) -> None:
+        """AsyncJobsError when a kind could not be pruned."""
+        if self.failures:
+            raise AsyncJobsError(f"not all could be pruned: {'; '.join(self.failures)}.")
 
 
 async def prune(link: Link, keep: Keep, batch: int, fence: Fence | None = None) -> Pruned:
-    """Delete at most `batch` rows of each kind (for jobs: of each type). LeaseLost when the term of `fence` is over."""
+    """Delete at most `batch` rows of each kind (for jobs: of each type). LeaseLost when the term of `fence` is over.
+
+    A kind that cannot be pruned keeps no other from it: it is in `failures`.
+    """
     times = (keep.completed, keep.cancelled, keep.letters, keep.runners, list(keep.types), list(keep.types.values()))
     row = await fetch_held(link, "prune", fence, batch, *times)
-    return Pruned(row["jobs"], row["letters"], row["runners"], row["dedup_keys"], row["more"])
+    counts = row["jobs"], row["letters"], row["runners"], row["dedup_keys"]
+    return Pruned(*counts, row["more"], tuple(row["failures"]))
 
 
 async def prunable(link: Link, keep: Keep) -> Pruned:

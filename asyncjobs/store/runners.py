@@ -10,15 +10,19 @@ from datetime import datetime
 
 import msgspec
 
+from asyncjobs.store import migrate
 from asyncjobs.store.database import Link
 from asyncjobs.store.reading import decoded_or
 
 
 class BeatAnswer(msgspec.Struct, frozen=True):
-    """What a confirmed beat says: its number, and how many runners there are, this one among them."""
+    """What a confirmed beat says: its number, how many runners there are, this one among them, and which migration, if any, this
+    program is too old for.
+    """
 
     beat: int
     runners: int
+    newer: str | None
 
 
 class RunnersLook(msgspec.Struct, frozen=True):
@@ -90,8 +94,8 @@ async def register(
 
 async def beat(link: Link, id: int, *, timeout: float | None = None) -> BeatAnswer | None:
     """Count the runner's beat up. None: its row is gone, it was declared dead (or left)."""
-    row = await link.fetch_row("beat", id, timeout=timeout)
-    return None if row is None else BeatAnswer(row["beat"], row["runners"])
+    row = await link.fetch_row("beat", id, migrate.newest(), timeout=timeout)
+    return None if row is None else BeatAnswer(row["beat"], row["runners"], row["newer"])
 
 
 async def leave(

@@ -162,6 +162,13 @@ class RunnerLostItself(Event, frozen=True, kw_only=True):
     reason: str
 
 
+class RunnerOutdated(Event, frozen=True, kw_only=True):
+    """A migration that breaks older programs was applied: this runner claims nothing any more."""
+
+    runner_id: int
+    migration: str
+
+
 class ListenerConnected(Event, frozen=True, kw_only=True):
     reconnect: bool
 

@@ -47,6 +47,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.RunnerDied: ("warning", "asyncjobs.runner.died"),
     e.RunnerRegistered: ("info", "asyncjobs.runner.registered"),
     e.RunnerLostItself: ("error", "asyncjobs.runner.lost_itself"),
+    e.RunnerOutdated: ("error", "asyncjobs.runner.outdated"),
     e.ListenerConnected: ("info", "asyncjobs.listener.connected"),
     e.ListenerLost: ("warning", "asyncjobs.listener.lost"),
     e.ListenerFellBack: ("warning", "asyncjobs.listener.fell_back"),

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from asyncjobs.dsn import parse_dsn
+from asyncjobs.store import closing
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.store.databases import clone_database, databases_named, drop_database
 from asyncjobs.store.migrate import migrate
@@ -103,7 +104,7 @@ class Databases:
         connection = await self._connected()
         for name in await databases_named(connection, self._mark):
             await drop_database(connection, name)
-        await connection.close(timeout=5)
+        await closing.close(connection, seconds=5)
 
     async def _template(self, schema: str) -> str:
         if schema not in self._templates:

@@ -13,7 +13,8 @@ import pytest
 from asyncjobs import AsyncJobs
 from asyncjobs.integrations.probes import serve_probes
 from asyncjobs.runtime.health import Health, RunnerHealth
-from asyncjobs.testing import Proxy
+from asyncjobs.telemetry.events import DatabaseFailed
+from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import eventually
 
 
@@ -66,6 +67,29 @@ async def check_away(jobs: AsyncJobs, proxy: Proxy, port: int) -> None:
         assert await probe(port, "/live") == (200, "ok")
         proxy.heal()
         await eventually(lambda: jobs.health().is_ready, description="it is ready again", timeout=30.0)
+
+
+async def test_process_that_waits_for_its_database_is_alive_and_not_ready_until_it_is_there(dsn: str, recorder: Recorder) -> None:
+    async with Proxy(dsn) as proxy:
+        proxy.refuse()
+        jobs = AsyncJobs(proxy.dsn, connect_timeout=None)
+
+        @jobs.job("double")
+        async def double(n: int) -> int:
+            return 2 * n
+
+        async def run() -> int:
+            async with jobs.runner():
+                return await (await double.enqueue(1)).result(timeout=10)
+
+        with serve_probes(jobs, host="127.0.0.1", port=0) as port:
+            ran = asyncio.create_task(run())
+            told = await recorder.wait_for(DatabaseFailed)
+            assert told.during == "open"
+            assert (await probe(port, "/live"))[0] == HTTPStatus.OK
+            assert (await probe(port, "/ready"))[0] == HTTPStatus.SERVICE_UNAVAILABLE
+            proxy.heal()
+            assert await ran == 2
 
 
 async def test_runner_that_polls_needs_no_listener(dsn: str) -> None:

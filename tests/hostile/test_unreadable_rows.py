@@ -47,13 +47,15 @@ async def spoil(connection: Connection, value: str) -> None:
     )
     await connection.execute(
         f"UPDATE asyncjobs.background_job_leases SET held_by_worker_id = 'nobody',"
-        f" metadata = jsonb_build_object('last_run', 'never', 'last_pass_at', '{value}'::jsonb, 'items', '{value}'::jsonb, 'errors', 'x', 'duration', '{value}'::jsonb)"
+        f" metadata = jsonb_build_object('last_run', 'never', 'last_pass_at', '{value}'::jsonb,"
+        f" 'items', '{value}'::jsonb, 'errors', 'x', 'duration', '{value}'::jsonb)"
     )
     await connection.execute(f"UPDATE asyncjobs.runners SET versions = '{wrapped}'")
     await connection.execute("INSERT INTO asyncjobs.pauses (kind, name, paused_at) VALUES ('queue', 'late', '294276-12-31')")
     for table, column in await connection.fetch(
         "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'asyncjobs'"
-        " AND data_type LIKE 'timestamp%' AND table_name IN ('jobs', 'serialized_jobs', 'dead_letter_jobs', 'runners', 'schedules', 'circuit_breakers',"
+        " AND data_type LIKE 'timestamp%'"
+        " AND table_name IN ('jobs', 'serialized_jobs', 'dead_letter_jobs', 'runners', 'schedules', 'circuit_breakers',"
         " 'background_job_leases')"
     ):
         for instant in ("294276-12-31 23:59:59+00", "-infinity"):

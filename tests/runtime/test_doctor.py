@@ -57,6 +57,22 @@ async def test_a_schema_that_is_missing_or_too_new_is_diagnosed(
     assert (newer.severity, "9999_future.sql" in newer.evidence) == ("critical", True)
 
 
+async def test_a_schema_that_was_renamed_is_diagnosed(dsn: str, connection: Connection) -> None:
+    await connection.execute("ALTER SCHEMA asyncjobs RENAME TO renamed")
+    renamed = (await found(dsn, schema="renamed"))["the schema was renamed or copied"]
+    await connection.execute("ALTER SCHEMA renamed RENAME TO asyncjobs")
+    assert (renamed.severity, '"asyncjobs"' in renamed.evidence) == ("critical", True)
+
+
+async def test_another_isolation_level_is_diagnosed_where_nothing_sets_the_right_one(dsn: str, connection: Connection) -> None:
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'serializable'")
+    what = "the default isolation level is another"
+    assert what not in await found(dsn)
+    other = (await found(dsn, connect_kwargs={"server_settings": {}, "statement_cache_size": 0}))[what]
+    assert (other.severity, "serializable" in other.evidence) == ("critical", True)
+
+
 @pytest.mark.direct("a doctor who finds no pooler")
 async def test_what_needs_no_tables_is_seen_on_an_outdated_schema(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctoring, "LONG_TRANSACTION", -1.0)

@@ -272,7 +272,7 @@ def test_who_is_alone_hears_it_from_its_beats_and_the_rescue_is_told_when_that_c
     assert not leader.is_alone(), "nothing was heard yet"
 
     def hear(runners: int) -> None:
-        heard = Heard(beat=1, runners=runners, rank=0, renewed=[], lost=[], acquired=[], others=[])
+        heard = Heard(beat=1, runners=runners, newer=None, rank=0, renewed=[], lost=[], acquired=[], others=[])
         leader.hear(Said(), heard, sent_at=now, answered_at=now, call=lambda callback, *args: callback(*args))
 
     hear(1)

@@ -103,7 +103,8 @@ CREATE TABLE asyncjobs.former_runners (
     queues text[] NOT NULL,
     types text[] NOT NULL,
     versions jsonb DEFAULT '{}'::jsonb NOT NULL,
-    duties text[] DEFAULT '{}'::text[] NOT NULL
+    duties text[] DEFAULT '{}'::text[] NOT NULL,
+    CONSTRAINT former_runners_pkey PRIMARY KEY (id)
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
 
@@ -1031,7 +1032,22 @@ CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 55337c75adf33a3d
 
-CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean)
+CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean, OUT failures text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: a3bc6645143e7340
+
+CREATE FUNCTION asyncjobs.prune_dedup_keys(_batch integer)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '50ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 766cd9059cefd992
+
+CREATE FUNCTION asyncjobs.prune_jobs(_batch integer, _completed interval, _cancelled interval, _types text[], _keeps interval[], OUT jobs integer, OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1040,7 +1056,27 @@ CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cfb68315997d11ac
+-- body: b075f223d8364859
+
+CREATE FUNCTION asyncjobs.prune_letters(_batch integer, _letters interval, OUT jobs integer, OUT letters integer)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '50ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f2a94cd2a7e7de64
+
+CREATE FUNCTION asyncjobs.prune_runners(_batch integer, _runners interval)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '50ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 42c804bcee4525b6
 
 CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OUT cancelled bigint[], OUT head_id bigint)
     RETURNS record

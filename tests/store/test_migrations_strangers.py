@@ -1,10 +1,12 @@
 """A schema that is somebody else's, too, and a server that is too old."""
 
+import re
+
 import asyncpg
 import pytest
 
 import asyncjobs.store.migrate as migrations
-from asyncjobs.errors import SchemaError
+from asyncjobs.errors import ConfigurationError, SchemaError
 from asyncjobs.store.database import Database
 from asyncjobs.store.migrate import check, migrate
 
@@ -46,3 +48,26 @@ async def test_a_server_that_is_too_old_is_told_apart(empty_dsn: str, monkeypatc
     monkeypatch.setattr(migrations, "_LEAST_SERVER", 99)
     with pytest.raises(SchemaError, match=r"^the database runs PostgreSQL \d+: asyncjobs needs 99 or newer\.$"):
         await migrate(Database(empty_dsn))
+
+
+async def test_a_schema_that_was_renamed_is_refused_with_the_way_back(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute('ALTER SCHEMA asyncjobs RENAME TO "our ""jobs"')
+    renamed = Database(dsn, schema='our "jobs')
+    back = 'ALTER SCHEMA "our ""jobs" RENAME TO "asyncjobs"'
+    for refused in (check, migrate):
+        with pytest.raises(SchemaError, match=re.escape(back)):
+            await refused(renamed)
+    await connection.execute(back)
+    await check(Database(dsn))
+    await connection.close()
+
+
+async def test_an_isolation_level_that_a_pooler_keeps_from_being_set_is_refused(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'repeatable read'")
+    await check(Database(dsn))
+    with pytest.raises(ConfigurationError, match=r"repeatable read.*ALTER ROLE .* SET default_transaction_isolation"):
+        await check(Database(dsn, connect_kwargs={"server_settings": {}, "statement_cache_size": 0}))
+    await connection.close()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from asyncjobs.errors import LeaseLost
+from asyncjobs.errors import AsyncJobsError, LeaseLost
 from asyncjobs.store import pruning
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.leases import Fence
@@ -39,6 +39,13 @@ async def letter(connection: Connection, job_id: int, *, acknowledged_days: floa
         acknowledged_at=None if acknowledged_days is None
         else await connection.fetchval("SELECT now()") - timedelta(days=acknowledged_days),
     )  # fmt: skip
+
+
+async def former_runner(connection: Connection, *, days: int) -> None:
+    """A runner that ended so many days ago, with this number for its id."""
+    now = await connection.fetchval("SELECT now()")
+    columns: dict[str, Any] = {"host": "h", "pid": 1, "version": "0", "queues": [], "types": []}
+    await insert(connection, "former_runners", id=days, started_at=now, ended_at=now - timedelta(days=days), **columns)
 
 
 async def left(connection: Connection, table: str = "jobs") -> list[int]:
@@ -137,10 +144,9 @@ async def test_letter_that_somebody_holds_is_left_to_the_next_pass(link: Link, c
 
 
 async def test_former_runners_and_expired_dedup_keys_go(link: Link, connection: Connection) -> None:
-    columns: dict[str, Any] = {"host": "h", "pid": 1, "version": "0", "queues": [], "types": []}
-    now = await connection.fetchval("SELECT now()")
     for days in (6, 8):
-        await insert(connection, "former_runners", id=days, started_at=now, ended_at=now - timedelta(days=days), **columns)
+        await former_runner(connection, days=days)
+    now = await connection.fetchval("SELECT now()")
     for key, seconds in (("old", -1), ("young", 60)):
         expires_at = now + timedelta(seconds=seconds)
         await insert(connection, "dedup_keys", type="email", dedup_key=key, job_id=1, live=False, expires_at=expires_at)
@@ -165,3 +171,36 @@ async def test_nothing_is_deleted_when_the_term_is_over(link: Link, connection: 
         await pruning.prune(link, KEEP, 100, Fence("prune", 1, 4))
     assert await left(connection) == [job_id]
     assert (await pruning.prune(link, KEEP, 100, Fence("prune", 1, 5))).jobs == 1
+
+
+async def test_kind_that_cannot_be_pruned_keeps_no_other_from_it(link: Link, connection: Connection) -> None:
+    await ended(connection, days=8)
+    await letter(connection, await ended(connection, "dead", days=40), acknowledged_days=31)
+    await former_runner(connection, days=8)
+    await connection.execute(
+        """
+        CREATE FUNCTION public.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+        CREATE TRIGGER no BEFORE DELETE ON asyncjobs.dead_letter_jobs FOR EACH ROW EXECUTE FUNCTION public.no();
+        """
+    )
+    pruned = await pruning.prune(link, KEEP, 100)
+    assert pruned == Pruned(1, 0, 1, 0, more=False, failures=("dead letters: not this one",))
+    with pytest.raises(AsyncJobsError, match="dead letters: not this one"):
+        pruned.check()
+
+
+async def test_all_can_be_pruned_from_a_database_that_publishes_all_tables(link: Link, connection: Connection) -> None:
+    await ended(connection, days=8)
+    await former_runner(connection, days=8)
+    await connection.execute("SET client_min_messages = error; CREATE PUBLICATION all_of_it FOR ALL TABLES")
+    assert await pruning.prune(link, KEEP, 100) == Pruned(1, 0, 1, 0, more=False)
+
+
+async def test_every_table_has_a_primary_key(connection: Connection) -> None:
+    rows = await connection.fetch(
+        """
+        SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = 'asyncjobs'::regnamespace AND c.relkind = 'r'
+          AND NOT EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = c.oid AND i.indisprimary)
+        """
+    )
+    assert [row["relname"] for row in rows] == []

@@ -53,9 +53,9 @@ async def test_registering_again_after_a_lost_answer_is_the_same(link: Link) -> 
 
 async def test_beat_counts_and_tells_how_many_runners_there_are(link: Link) -> None:
     await register(link, 7)
-    assert await runners.beat(link, 7) == runners.BeatAnswer(beat=1, runners=1)
+    assert await runners.beat(link, 7) == runners.BeatAnswer(beat=1, runners=1, newer=None)
     await register(link, 8)
-    assert await runners.beat(link, 7) == runners.BeatAnswer(beat=2, runners=2)
+    assert await runners.beat(link, 7) == runners.BeatAnswer(beat=2, runners=2, newer=None)
 
 
 async def test_beat_of_an_unknown_runner_is_none(link: Link) -> None:

@@ -87,7 +87,7 @@ ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
 -- Each index is opened by every statement that writes here, with its condition made ready: some 9 thousand instructions, and 1 for each
 -- row. So what is rare shares one: delayed or retried jobs behind others of their key, jobs that operators hold back, and what cannot
 -- be. A processing row is always someone's: without owner, token and start no rescue could ever pick it up. Lists are constants: as
--- `IN (…)` a list is an expression, which is folded and evaluated anew.
+-- `IN (...)` a list is an expression, which is folded and evaluated anew.
 -- What asyncjobs enqueues has a token; a row without one is a stranger's INSERT, which would only half work, and is refused in words.
 CREATE INDEX jobs_rare ON asyncjobs.jobs (status, type, version, place, asyncjobs.refuse_unless(
     status = ANY ('{waiting,paused}'::text[]) AND priority >= 0 AND attempts >= 0 AND max_attempts > 0
@@ -217,7 +217,7 @@ CREATE TABLE asyncjobs.runners (
 );
 
 CREATE TABLE asyncjobs.former_runners (
-    id         bigint NOT NULL,
+    id         bigint PRIMARY KEY,
     started_at timestamptz NOT NULL,
     ended_at   timestamptz NOT NULL DEFAULT asyncjobs.clock(),
     died_at    timestamptz,

@@ -160,20 +160,16 @@ BEGIN
 END $$;
 
 -- What pruning looks for: ended jobs of each type in the order in which they ended, and letters that somebody has acknowledged.
--- The first costs an ack 75 bytes of WAL (794 instead of 719) and no time that can be measured: 144 and 141 µs per job claimed and
--- acked in batches of 10, 67 and 69 µs in batches of 50. With it 500,000 jobs are pruned in 17 s, in statements of 43 ms at most.
+-- The first costs an ack 75 bytes of WAL (794 instead of 719) and no time that can be measured: 144 and 141 us per job claimed and
+-- acked in batches of 10, 67 and 69 us in batches of 50. With it 500,000 jobs are pruned in 17 s, in statements of 43 ms at most.
 CREATE INDEX jobs_ended ON asyncjobs.jobs (type, completed_at) WHERE status IN ('completed', 'cancelled');
 CREATE INDEX dead_letter_jobs_acknowledged ON asyncjobs.dead_letter_jobs (acknowledged_at) WHERE acknowledged;
 
--- Delete at most `_batch` rows of each kind (of each type, for jobs) that have been kept for long enough. Rows that somebody holds are left alone,
--- and so are jobs whose key has not let them go: the head of a halted key, or one that its runner has not settled yet. `_token` null: without
--- a lease; else nothing is done when that term is over (`held` is false).
-CREATE FUNCTION asyncjobs.prune(
-    _duty text, _holder text, _token bigint, _batch integer,
-    _completed interval, _cancelled interval, _letters interval, _runners interval,
-    _types text[], _keeps interval[],   -- other times for the ended jobs of these types
-    OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean)
-LANGUAGE plpgsql
+-- Ended jobs that have been kept for long enough, at most `_batch` of each type. Rows that somebody holds are left alone, and so are jobs
+-- whose key has not let them go: the head of a halted key, or one that its runner has not settled yet.
+CREATE FUNCTION asyncjobs.prune_jobs(
+    _batch integer, _completed interval, _cancelled interval, _types text[], _keeps interval[],  -- other times for these types
+    OUT jobs integer, OUT more boolean) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET lock_timeout = '50ms' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -181,66 +177,126 @@ DECLARE
     _now timestamptz := asyncjobs.clock();
     _type text;
     _keep interval;
-    _ids bigint[];
-    _letter_ids bigint[];
     _count integer;
 BEGIN
-    held := _token IS NULL OR asyncjobs.hold_lease(_duty, _holder, _token, '4 seconds');
-    jobs := 0; letters := 0; runners := 0; dedup_keys := 0; more := false;
-    IF NOT held THEN
-        RETURN;
-    END IF;
+    jobs := 0; more := false;
     SELECT j.type INTO _type FROM asyncjobs.jobs AS j WHERE j.status IN ('completed', 'cancelled') ORDER BY j.type LIMIT 1;
     WHILE _type IS NOT NULL LOOP
         _keep := _keeps[array_position(_types, _type)];
-        _ids := ARRAY(
+        _count := asyncjobs.delete_jobs(ARRAY(
             SELECT o.id FROM (
                 SELECT j.id FROM asyncjobs.jobs AS j
                 WHERE j.type = _type AND j.status IN ('completed', 'cancelled')
                   AND j.completed_at < _now - least(coalesce(_keep, _completed), coalesce(_keep, _cancelled))
                   AND j.completed_at < _now - CASE WHEN _keep IS NOT NULL THEN _keep WHEN j.status = 'completed' THEN _completed ELSE _cancelled END
                   AND j.runner_id IS NULL AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id)
-                ORDER BY j.completed_at LIMIT _batch) AS o ORDER BY o.id);
-        _count := asyncjobs.delete_jobs(_ids);
+                ORDER BY j.completed_at LIMIT _batch) AS o ORDER BY o.id));
         jobs := jobs + _count;
         more := more OR _count >= _batch;
         SELECT j.type INTO _type FROM asyncjobs.jobs AS j
         WHERE j.status IN ('completed', 'cancelled') AND j.type > _type ORDER BY j.type LIMIT 1;
     END LOOP;
+END $$;
 
+-- Acknowledged dead letters that have been kept for long enough, at most `_batch`, and the dead jobs they are of.
+CREATE FUNCTION asyncjobs.prune_letters(_batch integer, _letters interval, OUT jobs integer, OUT letters integer) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '50ms' SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    _ids bigint[];
+    _letter_ids bigint[];
+BEGIN
+    jobs := 0; letters := 0;
     SELECT array_agg(o.id), array_agg(o.job_id ORDER BY o.job_id) INTO _letter_ids, _ids FROM (
         SELECT d.id, d.job_id FROM asyncjobs.dead_letter_jobs AS d
-        WHERE d.acknowledged AND d.acknowledged_at < _now - _letters
+        WHERE d.acknowledged AND d.acknowledged_at < asyncjobs.clock() - _letters
           AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = d.job_id)
         ORDER BY d.acknowledged_at LIMIT _batch) AS o;
-    IF _letter_ids IS NOT NULL THEN
-        -- A job that was started over lives on without this letter; one that has another letter waits for that one's time.
-        _ids := ARRAY(
-            SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' AND NOT EXISTS (
-                SELECT FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = j.id AND d.id <> ALL (_letter_ids)) ORDER BY j.id);
-        jobs := jobs + asyncjobs.delete_jobs(_ids);
-        WITH ours AS MATERIALIZED (  -- in the order of all who take several; those that somebody has are left to the next pass
-            SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
-            WHERE d.id = ANY (_letter_ids) AND NOT EXISTS (
-                SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.id = d.job_id)
-            ORDER BY d.id FOR UPDATE OF d SKIP LOCKED),
-        gone AS (
-            DELETE FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (ARRAY(SELECT o.id FROM ours AS o)) RETURNING 1)
-        SELECT count(*) INTO letters FROM gone AS g;
-        more := more OR letters >= _batch;
+    IF _letter_ids IS NULL THEN
+        RETURN;
     END IF;
+    -- A job that was started over lives on without this letter; one that has another letter waits for that one's time.
+    _ids := ARRAY(
+        SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' AND NOT EXISTS (
+            SELECT FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = j.id AND d.id <> ALL (_letter_ids)) ORDER BY j.id);
+    jobs := asyncjobs.delete_jobs(_ids);
+    WITH ours AS MATERIALIZED (  -- in the order of all who take several; those that somebody has are left to the next pass
+        SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
+        WHERE d.id = ANY (_letter_ids) AND NOT EXISTS (
+            SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.id = d.job_id)
+        ORDER BY d.id FOR UPDATE OF d SKIP LOCKED),
+    gone AS (
+        DELETE FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (ARRAY(SELECT o.id FROM ours AS o)) RETURNING 1)
+    SELECT count(*) INTO letters FROM gone AS g;
+END $$;
 
+CREATE FUNCTION asyncjobs.prune_runners(_batch integer, _runners interval) RETURNS integer LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '50ms' SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _count integer;
+BEGIN
     WITH gone AS (
-        DELETE FROM asyncjobs.former_runners AS f WHERE f.ctid = ANY (ARRAY(
-            SELECT o.ctid FROM asyncjobs.former_runners AS o WHERE o.ended_at < _now - _runners ORDER BY o.ended_at LIMIT _batch
-            FOR UPDATE SKIP LOCKED)) RETURNING 1)
-    SELECT count(*) INTO runners FROM gone AS g;
+        DELETE FROM asyncjobs.former_runners AS f WHERE f.id = ANY (ARRAY(
+            SELECT o.id FROM asyncjobs.former_runners AS o WHERE o.ended_at < asyncjobs.clock() - _runners
+            ORDER BY o.ended_at LIMIT _batch FOR UPDATE SKIP LOCKED)) RETURNING 1)
+    SELECT count(*) INTO _count FROM gone AS g;
+    RETURN _count;
+END $$;
+
+CREATE FUNCTION asyncjobs.prune_dedup_keys(_batch integer) RETURNS integer LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '50ms' SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _count integer;
+BEGIN
     WITH gone AS (
         DELETE FROM asyncjobs.dedup_keys AS k WHERE k.ctid = ANY (ARRAY(
             SELECT o.ctid FROM asyncjobs.dedup_keys AS o WHERE NOT o.live AND o.expires_at < _now ORDER BY o.expires_at LIMIT _batch
             FOR UPDATE SKIP LOCKED)) AND NOT k.live AND k.expires_at < _now RETURNING 1)
-    SELECT count(*) INTO dedup_keys FROM gone AS g;
-    more := more OR runners >= _batch OR dedup_keys >= _batch;
+    SELECT count(*) INTO _count FROM gone AS g;
+    RETURN _count;
+END $$;
+
+-- Delete at most `_batch` rows of each kind that have been kept for long enough. A kind that cannot be pruned (a stranger's trigger, a
+-- replicated table that lacks an identity) keeps no other from it: `failures` says which and why. `_token` null: without a lease; else
+-- nothing is done when that term is over (`held` is false).
+CREATE FUNCTION asyncjobs.prune(
+    _duty text, _holder text, _token bigint, _batch integer,
+    _completed interval, _cancelled interval, _letters interval, _runners interval, _types text[], _keeps interval[],
+    OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean,
+    OUT failures text[])
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _with_letters integer;
+BEGIN
+    held := _token IS NULL OR asyncjobs.hold_lease(_duty, _holder, _token, '4 seconds');
+    jobs := 0; letters := 0; runners := 0; dedup_keys := 0; more := false; failures := '{}';
+    IF NOT held THEN
+        RETURN;
+    END IF;
+    BEGIN
+        SELECT p.jobs, p.more INTO jobs, more FROM asyncjobs.prune_jobs(_batch, _completed, _cancelled, _types, _keeps) AS p;
+    EXCEPTION WHEN OTHERS THEN
+        failures := failures || ('ended jobs: ' || SQLERRM);
+    END;
+    BEGIN
+        SELECT p.jobs, p.letters INTO _with_letters, letters FROM asyncjobs.prune_letters(_batch, _letters) AS p;
+        jobs := jobs + _with_letters;
+    EXCEPTION WHEN OTHERS THEN
+        failures := failures || ('dead letters: ' || SQLERRM);
+    END;
+    BEGIN
+        runners := asyncjobs.prune_runners(_batch, _runners);
+    EXCEPTION WHEN OTHERS THEN
+        failures := failures || ('former runners: ' || SQLERRM);
+    END;
+    BEGIN
+        dedup_keys := asyncjobs.prune_dedup_keys(_batch);
+    EXCEPTION WHEN OTHERS THEN
+        failures := failures || ('dedup keys: ' || SQLERRM);
+    END;
+    more := more OR letters >= _batch OR runners >= _batch OR dedup_keys >= _batch;
 END $$;
 
 -- Delete these jobs, but for those that somebody holds or that are not final any more; returns how many.

@@ -103,7 +103,7 @@ END $$;
 -- of the answer are those of `finish`.
 --
 -- It is one function with as few statements as can be, since they cost more than what they do: with `ack`, `release_keys`,
--- `dispatch_keys` and two scans the same took 880 µs of the server's time, of which 330 are left. The head is looked for in the
+-- `dispatch_keys` and two scans the same took 880 us of the server's time, of which 330 are left. The head is looked for in the
 -- snapshot of the statement that deletes the row before it, which may miss heads that have joined since; then it is looked for again.
 CREATE FUNCTION asyncjobs.finish_one(
     _runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)

@@ -1,5 +1,5 @@
 -- Enqueue a row that waits for nobody (no dedup key, no serialization key), for the first time; returns an id for the next one.
--- By the function for rows of all kinds it took 400 µs of the server's time, so 320: there settings, statements and arrays of one
+-- By the function for rows of all kinds it took 400 us of the server's time, so 320: there settings, statements and arrays of one
 -- element cost more than the row.
 INSERT INTO asyncjobs.jobs (id, enqueue_token, type, queue, lane, version, payload, priority, max_attempts, timeout, correlation_id,
     parent_job_id, created_by, on_dead, trace_context, scheduled_at, run_at, status)

@@ -1,6 +1,6 @@
 -- Enqueue rows that wait for nobody (no dedup key, no serialization key), for the first time, column by column: one that is null in
 -- every row is sent as null, tokens, types and queues that are alike in all rows as one, of ids that follow each other the first.
--- ON CONFLICT is left to the next try: with it a row took 8.6 µs of the server's time, without 6.
+-- ON CONFLICT is left to the next try: with it a row took 8.6 us of the server's time, without 6.
 WITH written AS (
     INSERT INTO asyncjobs.jobs (id, enqueue_token, type, queue, lane, version, payload, priority, max_attempts, timeout,
         correlation_id, parent_job_id, created_by, on_dead, trace_context, scheduled_at, run_at, status)

@@ -1,4 +1,4 @@
--- One call of a runner: attempts that completed, and one scan. Ids and tokens come as text: of 50 of each asyncpg took 105 µs to make
+-- One call of a runner: attempts that completed, and one scan. Ids and tokens come as text: of 50 of each asyncpg took 105 us to make
 -- arrays, and takes 79 so; the server takes the same.
 SELECT f.kind, f.scan, f.queue, f.id, f.token, f.type, f.version, f.payload, f.priority, f.place, f.attempts, f.max_attempts,
     date_part('epoch', f.scheduled_at) AS scheduled_epoch, date_part('epoch', f.run_at) AS run_epoch,
