@@ -18,7 +18,8 @@ ROWS = [
 
 @pytest.mark.parametrize("row", ROWS)
 async def test_plain_insert_is_refused_and_names_the_way(connection: Connection, row: str) -> None:
-    with pytest.raises(asyncpg.CheckViolationError, match="not made by an INSERT of one's own: nothing would wake a runner") as caught:
+    said = "not made by an INSERT of one's own: nothing would wake a runner"
+    with pytest.raises(asyncpg.CheckViolationError, match=said) as caught:
         await connection.execute(f"INSERT INTO asyncjobs.{row}")
     assert "handler.enqueue(" in str(caught.value.hint)
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == 0
