@@ -185,7 +185,10 @@ class AsyncJobs(JobRouter):
         opened = self.lifecycle.opened
         is_open = opened is not None and opened.pid == os.getpid()
         runners = [runner.health() for runner in self.runners] if is_open else []
-        return Health(is_open=is_open, runners=runners, needs_runner=runs)
+        troubles = [] if opened is None or not is_open else opened.parts.troubles()
+        for runner in self.runners if is_open else ():
+            troubles += runner.heartbeat.troubles()
+        return Health(is_open=is_open, runners=runners, troubles=troubles, needs_runner=runs)
 
     @property
     def opened_in(self) -> int | None:

@@ -16,9 +16,9 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, Final, final
+from typing import Final, final
 
 from asyncjobs.config import Queue, config_seconds
 from asyncjobs.connections import Connection
@@ -41,6 +41,7 @@ from asyncjobs.runtime.host import Tokens
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.parts import RECENT_SECONDS, Part
 from asyncjobs.runtime.progress import Progress
 from asyncjobs.runtime.requests import Requests
 from asyncjobs.runtime.resources import Resources
@@ -84,9 +85,8 @@ class Runner:
         self.started_at: float | None = None
         self._opened, self._events, self._grace, self._queues = opened, opened.events, grace, [queue.name for queue in queues]
         self._types, self._versions = sorted(handlers), {name: one.version for name, one in handlers.items() if one.version > 1}
-        self._tasks: list[asyncio.Task[None]] = []
-        self._acking: asyncio.Task[None] | None = None
-        self._registering: asyncio.Task[None] | None = None
+        self._parts: list[Part] = []
+        self._registering: Part | None = None
         self._forget: Callable[[], None] = lambda: None
         self._threads, self.resources = Threads(), Resources(events=opened.events)
         self.coordinators = [Coordinator(queue, ask=self._ask, later=opened.loop.call_later) for queue in queues]
@@ -95,7 +95,7 @@ class Runner:
         self.metrics = Metrics(opened.pool, events=self._events, interval_seconds=settings.metrics_interval)
         self.settler = Settler(
             opened.pool, opened.wakes, events=self._events, written=self._settled, lost=self._lost, runner_id=lambda: self.id,
-            spawn=self._spawn, max_errors=settings.max_errors,
+            start=opened.parts.start, max_errors=settings.max_errors,
         )  # fmt: skip
         self.acker = Acker(
             opened.database.link("finish"), self, self.coordinators, gate=self.gate, tokens=Tokens(secrets.randbits(31)),
@@ -105,7 +105,7 @@ class Runner:
         self.attempts = Attempts(
             handlers, self.coordinators, self._surroundings(open_context, hooks),
             put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
-            ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
+            pool=opened.pool, ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
         )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
@@ -114,7 +114,8 @@ class Runner:
         self.scheduler = self.duties.scheduler
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
-            on_outdated=self._on_outdated, heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
+            on_outdated=self._on_outdated, troubles=self.troubles,
+            heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
             stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit, leader=self.duties.leader,
         )  # fmt: skip
         self.listening = Listening(
@@ -147,7 +148,7 @@ class Runner:
     def _make_stopping(self) -> Stopping:
         return Stopping(
             self._opened, coordinators=self.coordinators, attempts=self.attempts, acker=self.acker, settler=self.settler,
-            heartbeat=self.heartbeat, duties=self.duties, runner_id=lambda: self.id, revive_acker=self._revive_acker,
+            heartbeat=self.heartbeat, duties=self.duties, runner_id=lambda: self.id,
             end_services=self._end_services, metrics=self.metrics, resources=self.resources, let_go=self._let_go,
         )  # fmt: skip
 
@@ -193,9 +194,9 @@ class Runner:
         running, settling = self.attempts.ids, self.settler.ids
         return {*running, *settling} if settling else running
 
-    def may_take_rescued(self) -> bool:
-        """Whether no job that was taken back from a dead runner runs here: it may be what killed that one."""
-        return self.attempts.rescued == 0
+    def may_take_suspect(self, scan: Scan) -> bool:
+        """Whether a job that may have killed its runner may be claimed with this scan."""
+        return self.attempts.may_take_suspect(scan)
 
     def start_attempt(self, job: Claimed, scan: Scan) -> None:
         """Run a claimed job."""
@@ -230,6 +231,10 @@ class Runner:
             error=None if self.acker.error is None else f"{type(self.acker.error).__name__}: {self.acker.error}",
         )
 
+    def troubles(self) -> list[str]:
+        """Parts of the app and of this runner that were started again of late, in words. From any thread."""
+        return [*self._opened.parts.troubles(within=RECENT_SECONDS), *self.heartbeat.troubles(within=RECENT_SECONDS)]
+
     # Starting.
 
     async def start(self) -> None:
@@ -245,15 +250,17 @@ class Runner:
         services: list[Service] = [
             self.listening,
             self.progress,
+            self.attempts.probation,
             self.metrics,
             self.requests,
             StuckCheck(self.attempts, events=self._events),
         ]
         if any(coordinator.prefetch for coordinator in self.coordinators):
             services.append(self.giving_back)
-        self._acking = self._spawn(self.acker.run(), "acker")
-        self._tasks = [self._acking, *(self._spawn(service.run(), service.name) for service in services)]
-        self._tasks += self.duties.start(self._spawn)
+        start = self._opened.parts.start
+        self._parts = [start("acker", self.acker.run), *(start(service.name, service.run) for service in services)]
+        self._parts += self.duties.start(start)
+        self._opened.runners.append(self)
         self.started_at = time.monotonic()
         self._events.emit(RunnerStarted(runner_id=self.id, queues=self._queues, types=self._types))
         try:
@@ -312,9 +319,6 @@ class Runner:
             async with asyncio.timeout(_WITHDRAW_SECONDS), self._opened.pool.take() as link:
                 await runners.leave(link, runner_id, timeout=_WITHDRAW_SECONDS)
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
-        return self._opened.spawn(coroutine, name)
-
     def wake(self) -> None:
         """Look for work now, in every queue."""
         self._woken.wake_all()
@@ -334,7 +338,7 @@ class Runner:
         """The runner's row is gone: give up what runs, and register anew."""
         if self._registering is None and not self._stopping.has_begun:
             self.attempts.cancel_all("claim lost")
-            self._registering = self._spawn(self._register_anew(), "register")
+            self._registering = self._opened.parts.start("register", self._register_anew)
 
     async def _register_anew(self) -> None:
         try:
@@ -385,15 +389,15 @@ class Runner:
         """Wait until the runner has stopped."""
         await self._stopping.wait_stopped()
 
-    def _revive_acker(self) -> None:
-        """An `asyncio.run` that is interrupted cancels every task there is, and then waits for them."""
-        if self._acking is not None and self._acking.done():
-            self._acking = asyncio.get_running_loop().create_task(self.acker.run(), name="asyncjobs acker")
-            self._tasks.append(self._acking)
+    async def see_stopped(self) -> None:
+        """Stop it if nobody does; return when it has stopped. For an app whose loop is being ended."""
+        if not self._stopping.has_begun:
+            await self.stop()
+        await self.wait_stopped()
 
     def _end_services(self) -> None:
-        for task in (*self._tasks, *filter(None, [self._registering])):
-            task.cancel()
+        for part in (*self._parts, *filter(None, [self._registering])):
+            part.stop()
 
     def _let_go(self) -> None:
         self.acker.abort()
@@ -401,3 +405,5 @@ class Runner:
         self.gate.close()
         self._threads.close()
         self._forget()
+        if self in self._opened.runners:
+            self._opened.runners.remove(self)

@@ -183,7 +183,7 @@ def test_probes_ask_what_the_worker_answers() -> None:
     }
     assert {one["port"] for one in asked.values()} == {"probes"}
     start = container["startupProbe"]
-    assert start["periodSeconds"] * start["failureThreshold"] >= 10 * Settings().connect_timeout
+    assert start["periodSeconds"] * start["failureThreshold"] >= 10 * Settings().reach_seconds
     annotations = manifest("worker.yaml")["spec"]["template"]["metadata"]["annotations"]
     assert annotations["prometheus.io/port"] == str(ports["metrics"])
     assert f"stall_limit ({Settings().stall_limit:g} s)" in (EXAMPLES / "kubernetes" / "worker.yaml").read_text(encoding="utf-8")

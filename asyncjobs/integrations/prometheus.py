@@ -86,6 +86,7 @@ _COUNTS: Final[Sequence[_Count]] = (
     _Count(e.RunnerDied, "runners_died", "Runners declared dead by this one"),
     _Count(e.RunnerLostItself, "runner_losses", "Times this process lost its own runner"),
     _Count(e.LoopStalled, "loop_stalls", "Reports of an event loop that did not turn"),
+    _Count(e.PartRestarted, "part_restarts", "Parts that ended by themselves and were started again", ("part",)),
     _Count(e.ServicePassFailed, "service_errors", "Passes of services that failed", ("service",)),
     _Count(e.DatabaseFailed, "database_errors", "Calls of the database that failed", ("during",)),
     _Count(e.HookRaised, "hook_errors", "Hooks that raised too late to change anything", ("hook",)),

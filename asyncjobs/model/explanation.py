@@ -2,8 +2,8 @@
 
 What is asked, in this order: has it ended, does it run, or wait for a slot of the runner that has claimed it ahead, does it wait
 behind its key's head (then the head is explained, too), is it not due, is it held back, is its queue paused, does anybody
-serve it, and its payload's version, is its circuit breaker open, are all slots taken that lanes leave to it; and if none of that,
-it waits for a slot.
+serve it, and its payload's version, is its circuit breaker open, are all slots taken that lanes leave to it, may it have killed
+its runner; and if none of that, it waits for a slot.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,13 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from asyncjobs.model.probation import probation_seconds
 from asyncjobs.model.status import FINAL, Status
 
 Reason: TypeAlias = Literal[
     "ended", "running", "claimed ahead", "runner lost", "behind", "key halted", "not due", "due", "paused", "no runner",
     "no runner for queue", "no handler", "no runner for both", "newer version", "moving", "breaker open", "lane full",
-    "waiting for a slot",
+    "suspect", "waiting for a slot",
 ]  # fmt: skip
 
 
@@ -52,7 +53,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     serving: int  # both
     version: int  # of its payload
     newest_version: int | None  # that one of those can run
-    ahead: int  # pending jobs of the queue that come first
+    losses: int = 0  # with its runner, in a row
+    suspicion: int = 0  # whether it may have been what killed them
+    ahead: int  # pending jobs of the queue that come first; of a suspect: suspects
     running: int  # in the queue
     room: Room | None = None  # None: its queue keeps no slots for lanes
     head_id: int | None  # of the key's line
@@ -89,7 +92,7 @@ def explain(facts: Facts, head: Explanation | None = None) -> Explanation:
         return _later(facts)
     if facts.status == "paused" or any(kind == "queue" for kind, *_ in facts.pauses):
         return _held(facts)
-    return _unserved(facts) or _broken(facts) or _crowded(facts) or _in_line(facts)
+    return _unserved(facts) or _broken(facts) or _crowded(facts) or _suspected(facts) or _in_line(facts)
 
 
 def _told(
@@ -198,6 +201,17 @@ def _crowded(facts: Facts) -> Explanation | None:
     else:
         what = f'all general slots of the queue "{facts.queue}" are taken ({room.general}), and the others are kept for lanes'
     return _told(facts, "lane full", f"{what}: {facts.ahead} come first.", since=facts.run_at, ahead=facts.ahead)
+
+
+def _suspected(facts: Facts) -> Explanation | None:
+    if not facts.suspicion:
+        return None
+    sentence = (
+        f"its runner died while it ran, {facts.losses} times in a row, and it may be why. So it waits for a runner where no "
+        f"other such job has just begun; each is watched there for {probation_seconds(facts.suspicion):.0f} s at most: "
+        f"{facts.ahead} come first."
+    )
+    return _told(facts, "suspect", sentence, since=facts.run_at, ahead=facts.ahead)
 
 
 def _in_line(facts: Facts) -> Explanation:

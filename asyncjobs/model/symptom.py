@@ -110,6 +110,7 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     leases: Sequence[LeaseAge] = ()
     silent_runners: Sequence[tuple[int, str, int, float]] = ()  # id, host, pid, seconds since the last beat
     live_runners: int = 0
+    troubles: Sequence[tuple[int, str]] = ()  # runner, what its last beat said of a part of it
     unserved: Sequence[tuple[str, str, int]] = ()  # queue, type, jobs
     blocked_keys: Sequence[BlockedKeys] = ()
     deaths: Sequence[Death] = ()  # lately, the last first
@@ -124,7 +125,7 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
 def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
     """The findings, the worst first; empty when nothing is wrong."""
     rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (
-        _schema, _vacuum, _transactions, _leases, _waiting, _keys, _deaths, _server,
+        _schema, _vacuum, _transactions, _leases, _waiting, _keys, _deaths, _parts, _server,
     )  # fmt: skip
     found = [symptom for rule in rules for symptom in rule(signs)]
     found += _silent(signs, silent_after)
@@ -243,6 +244,12 @@ def _deaths(signs: Signs) -> Iterator[Symptom]:
         )
         remedy = "what ended it? See its host's log (memory, a kill without SIGTERM, a loop that stood still)"
         yield Symptom("warning", "runners died", evidence, remedy)
+
+
+def _parts(signs: Signs) -> Iterator[Symptom]:
+    for runner_id, trouble in signs.troubles:
+        remedy = "it goes on by itself; if it stays, the log of that process has the traceback"
+        yield Symptom("warning", "a part of a runner was started again", f"runner {runner_id}: {trouble}", remedy)
 
 
 def _server(signs: Signs) -> Iterator[Symptom]:

@@ -66,6 +66,7 @@ from asyncjobs.telemetry.events import (
 )
 
 _order: Final = attrgetter("priority", "place")
+_suspicion: Final = attrgetter("suspicion")
 _BATCH: Final = 500
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
 _STILL_RUNNING_DELAY_SECONDS: Final = 5.0
@@ -104,7 +105,7 @@ class Acker:
         self._reconcile_seconds = reconcile_seconds
         self._acks: dict[int, Ack] = {}  # by token: each claim has its own
         self._twice: set[int] = set()  # tokens of those that were sent before, without an answer
-        self._in_doubt = False
+        self._in_doubt = self._has_run = False
         self.under_way = UnderWay()
         self._claiming = True
         self._reconcile_at = time.monotonic() + reconcile_seconds
@@ -158,7 +159,9 @@ class Acker:
         self._link.abort()
 
     async def run(self) -> None:
-        """Talk to the database until cancelled."""
+        """Talk to the database until cancelled. Run again it first finds out what became of its last call."""
+        self._in_doubt = self._in_doubt or self._has_run
+        self._has_run = True
         try:
             while True:
                 await self._wait_for_work()
@@ -348,7 +351,10 @@ class Acker:
         running = self._host.running_ids() if claimed else ()
         self._give_back([job for job in claimed if job.id in running], delay_seconds=_STILL_RUNNING_DELAY_SECONDS)
         start = self._host.start_attempt
-        for job in sorted(claimed, key=_order):
+        ordered = sorted(claimed, key=_order)
+        if claimed and claimed[0].suspicion:  # it must not wait for a slot
+            ordered = sorted(ordered, key=_suspicion, reverse=True)
+        for job in ordered:
             if job.id not in running:
                 start(job, scan)
 

@@ -16,6 +16,8 @@ from asyncjobs.model.request import Request
 from asyncjobs.runtime.attempt import Attempt, CancelReason, Handler, Surroundings
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.prefetched import Prefetched
+from asyncjobs.runtime.probation import Probation
+from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import HandlerStuck
 
 #: For how long a handler may go on after it should have ended before it is reported.
@@ -35,6 +37,7 @@ class Attempts:
         settle: Callable[[Attempt, Ack], None],
         wake: Callable[[], None],
         note: Callable[[Attempt, Ack], None],
+        pool: Pool,
         ended: Callable[[Claimed], None] | None = None,
         is_held: Callable[[Claimed], bool] = lambda _: False,
     ) -> None:
@@ -45,12 +48,12 @@ class Attempts:
         self._settle = settle  # for a job that was completed inside its handler's transaction
         self._wake = wake
         self._note = note  # for the roll-ups
+        self.probation = Probation(pool, events=surroundings.events, released=self._look_for_suspects)
         self._tell_ended = ended
         self._is_held = is_held  # by a circuit breaker
         self._running: dict[int, Attempt] = {}
         self._waiting = {queue: Prefetched(coordinator) for queue, coordinator in self._coordinators.items()}
         self._reported: set[tuple[int, int]] = set()
-        self._rescued = 0
         self._all_ended = asyncio.Event()
         self._all_ended.set()
 
@@ -71,25 +74,20 @@ class Attempts:
         return list(self._running.values())
 
     @property
-    def rescued(self) -> int:
-        """How many of them are jobs that were taken back from a dead runner."""
-        return self._rescued
-
-    @property
     def stuck(self) -> int:
         """How many of them go on long after they should have ended."""
         return sum(attempt.overdue_seconds >= STUCK_SECONDS for attempt in self._running.values())
 
     def start(self, job: Claimed, scan: Scan) -> None:
         """Run a claimed job in a slot of the scan that found it, or when one is free."""
-        if job.rescues > 0:
-            self._rescued += 1
+        if job.losses:
+            self.probation.claimed(job)
         slots = self._coordinators[job.queue].slots
         if scan.lane is not None or slots.free(None):
             self._start(job, scan.lane)
         elif job.lane in slots.lanes and slots.free(job.lane):
             self._start(job, job.lane)
-        elif self._is_held(job):
+        elif job.suspicion or self._is_held(job):  # a suspect that waited would be on probation before it runs
             self._give_back([job])
         else:
             self._waiting[job.queue].add(job)
@@ -98,6 +96,8 @@ class Attempts:
         attempt = Attempt(job, self._handlers[job.type], lane, self._surroundings)
         self._coordinators[job.queue].slots.take(lane)
         self._running[job.id] = attempt
+        if job.losses:
+            self.probation.began(job)
         if len(self._running) == 1:
             self._all_ended.clear()
         attempt.start(self._ended)
@@ -120,14 +120,17 @@ class Attempts:
             self._wake()
         else:
             self._put(ack)
-        if job.rescues > 0:
-            self._rescued -= 1
-            self._look_for_rescued()
+        if job.losses:
+            self.probation.ended(job)
         if not self._running:
             self._all_ended.set()
 
-    def _look_for_rescued(self) -> None:
-        """The next of its kind was passed over while this one was here: the scans that came back short lied."""
+    def may_take_suspect(self, scan: Scan) -> bool:
+        """Whether a suspect may be claimed with this scan: none is on probation here, and there is a slot for it now."""
+        return self.probation.is_free and self._coordinators[scan.queue].slots.free(scan.lane) > 0
+
+    def _look_for_suspects(self) -> None:
+        """The next was passed over while one was on probation here: the scans that came back short lied."""
         for coordinator in self._coordinators.values():
             coordinator.wake(front=True)
 
@@ -138,12 +141,11 @@ class Attempts:
 
     def _give_back(self, jobs: Sequence[Claimed]) -> None:
         for job in jobs:
-            self._rescued -= job.rescues > 0
+            if job.losses:
+                self.probation.ended(job)
             self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
             if self._tell_ended is not None:
                 self._tell_ended(job)
-        if any(job.rescues > 0 for job in jobs):
-            self._look_for_rescued()
 
     def obey(self, request: Request) -> None:
         """Ask the handler of this claim to end; what it answers from now on counts for nothing. One that waits does not start."""

@@ -151,18 +151,19 @@ class Batcher(Generic[Item, Answer]):
             await self._idle.wait()
 
     async def run(self) -> None:
-        """Send batches until cancelled; then whoever still waits is told so."""
-        try:
-            while True:
-                while not self._line or self._is_sent_apart:
-                    self._arrived.clear()
-                    await self._arrived.wait()
-                await self._send_batch()
-        finally:
-            self._ended = True
-            for _, future in self._line:
-                _tell(future, BatcherEnded(was_sent=False))
-            self._line.clear()
+        """Send batches until cancelled. Run again it goes on with what waits."""
+        while True:
+            while not self._line or self._is_sent_apart:
+                self._arrived.clear()
+                await self._arrived.wait()
+            await self._send_batch()
+
+    def end(self) -> None:
+        """Nobody runs it any more: whoever still waits is told so."""
+        self._ended = True
+        for _, future in self._line:
+            _tell(future, BatcherEnded(was_sent=False))
+        self._line.clear()
 
     async def _send_batch(self) -> None:
         batch = self._take()

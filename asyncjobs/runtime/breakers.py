@@ -28,7 +28,7 @@ Clocks: all instants are the server's. When its clock is put back, an open break
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final, Literal, TypeAlias
@@ -50,6 +50,7 @@ from asyncjobs.model.breaker import (
     lets_through,
     opens_up_at,
 )
+from asyncjobs.runtime.parts import Part, Start
 from asyncjobs.runtime.service import Service
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import breakers as store
@@ -112,7 +113,7 @@ class Breakers(Service):
         policies: Sequence[Policy],
         *,
         events: Events,
-        spawn: Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"],
+        start: Start,
         look_seconds: float | None = None,
         **options: Any,
     ) -> None:
@@ -120,11 +121,11 @@ class Breakers(Service):
         self._pool = pool
         self._wakes = wakes
         self._known = {policy.service: _Known(policy) for policy in policies}
-        self._spawn = spawn
+        self._start = start
         self._given_seconds = look_seconds
         self._wanted = True  # a look
         self._alone = False  # the database does not answer
-        self._reports: set[asyncio.Task[None]] = set()
+        self._reports: set[Part] = set()
         self._watchers: list[tuple[Callable[[str], None], Callable[[], bool]]] = []
         wakes.watch_breakers(self.look_now)
 
@@ -288,9 +289,9 @@ class Breakers(Service):
     async def _ask(self, known: _Known, token: int) -> None:
         asking = self._report(known, Asked(token))
         try:
-            await asyncio.wait({asking})
+            await asking.wait_done()
         except asyncio.CancelledError:
-            asking.add_done_callback(lambda _: self._give_back(known, token))
+            asking.when_done(lambda: self._give_back(known, token))
             raise
 
     def _give_back(self, known: _Known, token: int | None) -> None:
@@ -320,19 +321,19 @@ class Breakers(Service):
             reporting = self._report(known, event)
         except UsageError:
             return  # the app is closed
-        await asyncio.wait({reporting})
+        await reporting.wait_done()
 
     def _success_age_seconds(self, known: _Known) -> float | None:
         return None if known.succeeded_at is None else self._monotonic() - known.succeeded_at + _ORDER_SECONDS
 
     # Reporting.
 
-    def _report(self, known: _Known, event: Event) -> "asyncio.Task[None]":
-        """A task of the app's: whoever waits for it may be cancelled, the report is made all the same."""
-        task = self._spawn(self._happen(known, event), f"breaker {known.policy.service}")
-        self._reports.add(task)
-        task.add_done_callback(self._reports.discard)
-        return task
+    def _report(self, known: _Known, event: Event) -> Part:
+        """A part of the app's: whoever waits for it may be cancelled, the report is made all the same."""
+        part = self._start("breaker report", lambda: self._happen(known, event))
+        self._reports.add(part)
+        part.when_done(lambda: self._reports.discard(part))
+        return part
 
     async def _happen(self, known: _Known, event: Event) -> None:
         formerly = known.circuit.state
@@ -382,4 +383,4 @@ class Breakers(Service):
     async def flush(self) -> None:
         """Wait until all that was reported is written."""
         while self._reports:
-            await asyncio.wait(self._reports)
+            await next(iter(self._reports)).wait_done()

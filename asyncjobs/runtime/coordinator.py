@@ -129,7 +129,7 @@ class Coordinator:
         """
         lane = self._lanes[scan.lane]
         full = len(claimed) >= scan.limit
-        last = _last([job for job in claimed if not (job.rescues or job.type in apart)]) if full else None
+        last = _last([job for job in claimed if not (job.suspicion or job.type in apart)]) if full else None
         lane.start.made(scan.start, full=full, last=last, at=at, seconds=seconds)
         if not full and scan.start == FRONT:
             lane.seen = version

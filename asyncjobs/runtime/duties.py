@@ -21,7 +21,7 @@ from typing import ClassVar, Final, Protocol
 
 from asyncjobs.errors import LeaseLost
 from asyncjobs.runtime.leader import Leader
-from asyncjobs.runtime.service import Service
+from asyncjobs.runtime.service import Service, is_meant
 from asyncjobs.store import leases
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.leases import Fence, FencedLink
@@ -239,7 +239,7 @@ class Duty(Service):
                 watch.cancel()
 
     def _note(self, seconds: float, error: BaseException | None) -> None:
-        failed = isinstance(error, Exception)
+        failed = error is not None and not is_meant(error)
         if self.leader is not None:
             self.leader.passed(self.duty, items=self.items, failed=failed, seconds=seconds)
         if self.events.wants(DutyPassed):

@@ -6,8 +6,8 @@ lease until that expires, so that nobody begins while it may still be at work.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -20,6 +20,7 @@ from asyncjobs.runtime.duties import Strategy as DutyStrategy
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.metrics import Rollup
 from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.parts import Part, Start
 from asyncjobs.runtime.pauser import Pauser
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.pruner import Pruner, keeping
@@ -61,7 +62,7 @@ class Duties:
         link = self._link = opened.database.link("duties")
         events, wakes = opened.events, opened.wakes
         self._own = [_user_duty(one, opened.database, events) for one in declared]
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._parts: dict[str, Part] = {}
         self._strategy_of = {**BUILT_IN, **settings.strategies, **{one.name: one.strategy for one in declared}}
         if not schedules:
             del self._strategy_of["cron"]  # whoever fires nothing is not to be the one who fires
@@ -123,10 +124,11 @@ class Duties:
                 'process and the database. Give a listen_dsn= that goes around it, or use strategy="lease".'
             )
 
-    def start(self, spawn: Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]) -> list["asyncio.Task[None]"]:
-        """Start the loops."""
-        self._tasks = {duty.duty: spawn(duty.run(), f"duty {duty.duty}") for duty in self._all}
-        return list(self._tasks.values())
+    def start(self, start: Start) -> list[Part]:
+        """Start the loops, and the partitions of the serializer."""
+        self._parts = {duty.duty: start(f"duty {duty.duty}", duty.run) for duty in self._all}
+        partitions = enumerate(self.serializer.partitions)
+        return [*self._parts.values(), *(start(f"partition {number}", partition.run) for number, partition in partitions)]
 
     def wake(self, names: Sequence[str]) -> None:
         """It may be this runner's turn now, or not any more."""
@@ -143,17 +145,19 @@ class Duties:
 
     async def wait_drained(self) -> None:
         """Wait until the passes of the application's duties have ended."""
-        tasks = [self._tasks[duty.duty] for duty in self._own if duty.duty in self._tasks]
-        if tasks:
-            await asyncio.wait(tasks)
+        for duty in self._own:
+            if duty.duty in self._parts:
+                await self._parts[duty.duty].wait_done()
 
     async def end(self, seconds: float) -> list[str]:
-        """Wait until the cancelled loops have ended, for so long; returns the duties whose loops have not."""
+        """Wait until the stopped loops have ended, for so long; returns the duties whose loops have not."""
         self.leader.close()
-        if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for part in self._parts.values():
+                    await part.wait_done()
         self._advisory.abort()
-        return [name for name, task in self._tasks.items() if not task.done()]
+        return [name for name, part in self._parts.items() if not part.is_done]
 
     async def leave(self, runner_id: int, *, kept: Sequence[str], stays: bool, timeout: float) -> None:
         """Give up the leases and, unless it stays, the runner's row; the successor is woken."""

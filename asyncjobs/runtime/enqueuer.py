@@ -14,13 +14,14 @@ key for whoever is about to take it. How a line sends its batches is in `sender`
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from asyncjobs.errors import DatabaseUnavailable, EnqueueError, UsageError
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.runtime.batcher import Batcher, BatcherEnded
+from asyncjobs.runtime.parts import Start
 from asyncjobs.runtime.sender import Sender, lock_of
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Database, Link
@@ -39,8 +40,6 @@ _ORDINARY: Final = 100
 #: A job that is due within this time is told to the promoters, later ones are found by their interval.
 _SOON_SECONDS: Final = 10.0
 
-Spawn = Callable[[Coroutine[Any, Any, None], str], object]
-
 
 class _Line:
     """One line of rows, its batcher and its connection."""
@@ -56,11 +55,11 @@ class _Line:
 class Enqueuer:
     """The three lines, and bulk enqueues."""
 
-    def __init__(self, database: Database, pool: Pool, wakes: Wakes, spawn: Spawn, *, retry_seconds: float) -> None:
+    def __init__(self, database: Database, pool: Pool, wakes: Wakes, start: Start, *, retry_seconds: float) -> None:
         self._database = database
         self._pool = pool
         self._wakes = wakes
-        self._spawn = spawn
+        self._start = start
         self._retry_seconds = retry_seconds
         self._lines: dict[str, _Line] = {}
         self._plain: _Line | None = None  # one of them, until it is closed
@@ -179,7 +178,7 @@ class Enqueuer:
         if line is None:
             lock_timeout = None if kind == "plain" else _LOCK_TIMEOUT
             line = self._lines[kind] = _Line(self._database, kind, lock_timeout=lock_timeout, retry_seconds=self._retry_seconds)
-            self._spawn(line.batcher.run(), f"enqueue {kind}")
+            self._start(f"enqueue {kind}", line.batcher.run)
             if kind == "plain":
                 self._plain = line
         return line
@@ -195,6 +194,7 @@ class Enqueuer:
         for sender in self._lonely_senders:
             sender.give_up()
         for line in self._lines.values():
+            line.batcher.end()
             if line.batcher.is_sent_apart:
                 line.sender.give_up()
         await asyncio.gather(*(line.sender.link.close(timeout=timeout) for line in self._lines.values()))
@@ -222,7 +222,7 @@ def _told(error: Exception) -> Exception:
     """What the caller sees of an error of the database, and of the lines."""
     if isinstance(error, BatcherEnded):
         if error.was_sent:
-            return DatabaseUnavailable("asyncjobs was closed before the database had answered; the job may have been written.")
+            return DatabaseUnavailable("the enqueue was ended before the database had answered; the job may have been written.")
         return UsageError("asyncjobs was closed before the job was sent: nothing was written.")
     if is_unsendable(error) and not isinstance(error, EnqueueError):
         return EnqueueError(f"the database refused the job: {error}")

@@ -52,6 +52,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     is_open: bool
     runners: list[RunnerHealth]
+    troubles: list[str] = []  # parts of the app that ended though nobody had stopped them, and are being started again
     needs_runner: bool = False  # it was asked about as a process that runs jobs: without a runner it is not ready
 
     @property
@@ -69,7 +70,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
             return ["the app is not open"]
         if self.needs_runner and not self.runners:
             return ["no runner has started"]
-        return [f"runner {runner.id}: {problem}" for runner in self.runners for problem in runner.problems]
+        of_runners = [f"runner {runner.id}: {problem}" for runner in self.runners for problem in runner.problems]
+        return [*self.troubles, *of_runners]
 
     @property
     def is_ready(self) -> bool:

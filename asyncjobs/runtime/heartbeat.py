@@ -28,11 +28,12 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.leader import Leader
+from asyncjobs.runtime.parts import Parts
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import leases, runners
 from asyncjobs.store.database import Database, Link
@@ -103,6 +104,7 @@ class Heartbeat:
         on_declared_dead: Callable[[int], None],
         on_unconfirmed: Callable[[int], None],
         on_outdated: Callable[[int, str], None] = lambda *_: None,
+        troubles: Callable[[], Sequence[str]] = tuple,
         heartbeat_seconds: float = 5.0,
         answer_seconds: float | None = None,
         runner_timeout_seconds: float = 30.0,
@@ -116,6 +118,7 @@ class Heartbeat:
         self.on_declared_dead = on_declared_dead
         self.on_unconfirmed = on_unconfirmed
         self.on_outdated = on_outdated
+        self.parts_troubles = troubles
         self.heartbeat_seconds = heartbeat_seconds
         #: How long a beat may take, with the connect that it may need: an interval.
         self.answer_seconds = heartbeat_seconds if answer_seconds is None else answer_seconds
@@ -164,6 +167,10 @@ class Heartbeat:
     def turn_age_seconds(self) -> float | None:
         """Seconds since the loop of beats last turned; None before the first time."""
         return None if self._thread is None else self._thread.turn_age_seconds
+
+    def troubles(self, *, within: float = 0.0) -> list[str]:
+        """Parts of this thread that do not do what they are for, or were started again within so many seconds, in words."""
+        return [] if self._thread is None else self._thread.troubles(within=within)
 
     @property
     def loop_stalled_seconds(self) -> float:
@@ -225,7 +232,7 @@ class _Beating(Service):
         leader, limit = self._heartbeat.leader, self._heartbeat.answer_seconds
         if leader is None:
             async with asyncio.timeout(limit):
-                return await runners.beat(self._link, runner_id)
+                return await runners.beat(self._link, runner_id, troubles=self._heartbeat.parts_troubles())
         may_renew = self._main.stalled_seconds < _TURNED_SECONDS and self._heartbeat.outdated_by is None
         said = leader.say(runner_id, sent_at, may_renew=may_renew)
         times = leader.times
@@ -233,8 +240,9 @@ class _Beating(Service):
             # A renewal that hangs is given up in time for another before the trust ends.
             async with asyncio.timeout(min(limit, times.renew_seconds) if said.held else limit):
                 heard = await leases.beat(
-                    self._link, runner_id, said, expiry_seconds=times.expiry_seconds, fresh_seconds=leader.fresh_seconds
-                )
+                    self._link, runner_id, said, expiry_seconds=times.expiry_seconds, fresh_seconds=leader.fresh_seconds,
+                    troubles=self._heartbeat.parts_troubles(),
+                )  # fmt: skip
         except BaseException:
             leader.fail()
             raise
@@ -299,6 +307,7 @@ class BeatThread:
         self._link = link
         self._loop = self.make_loop()
         self._task: asyncio.Task[None] | None = None
+        self._parts = Parts(relay)
         self._stopping = False
         self._ended = asyncio.Event()
 
@@ -306,6 +315,10 @@ class BeatThread:
     def turn_age_seconds(self) -> float | None:
         """Seconds since the loop of beats last turned."""
         return self._beating.turn_age_seconds
+
+    def troubles(self, *, within: float) -> list[str]:
+        """What is to be said of its parts. From any thread."""
+        return self._parts.troubles(within=within)
 
     def make_loop(self) -> asyncio.AbstractEventLoop:
         """The loop that the thread is to run."""
@@ -352,13 +365,14 @@ class BeatThread:
         if self._stopping:
             return
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._beating.run(), name="heartbeat")
-                group.create_task(self._watching.run(), name="watch")
+            self._parts.start("heartbeat", self._beating.run)
+            self._parts.start("watch", self._watching.run)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             if not self._stopping:
                 raise
         finally:
+            await self._parts.stop()
             await self._link.close(timeout=0.5)
 
 

@@ -28,8 +28,8 @@ class Host(Protocol):
         """The jobs whose handlers run here, or whose completion inside a transaction is not settled yet."""
         ...
 
-    def may_take_rescued(self) -> bool:
-        """Whether no job that was rescued runs here."""
+    def may_take_suspect(self, scan: Scan) -> bool:
+        """Whether a suspect may be claimed with this scan: none is on probation here, and there is a slot for it now."""
         ...
 
     def start_attempt(self, job: Claimed, scan: Scan) -> None:

@@ -1,8 +1,11 @@
 """What an open app holds, from its first open to its last close: connections, the enqueue lines, the notifier.
 
-One *owner task* holds the task group in which everything of the app runs. Entering and leaving an app may happen in different
-tasks (test clients, fixtures); a task group that was entered in one task cannot be left in another. The owner starts in an empty
-context, so nothing of the request or test that happened to open the app leaks into what runs for all.
+One *owner task* opens and closes what is here; entering and leaving an app may happen in different tasks (test clients,
+fixtures). What runs meanwhile are the app's parts (`runtime/parts.py`), which nothing but their stop ends.
+
+An owner that is cancelled from outside sees the loop end (`asyncio.run` cancels every task there is): runners that nobody stops
+are stopped, those that are being stopped are waited for, then the app closes. Without that the parts, which go on, would keep the
+loop from ending.
 
 Closing: what was handed in is written and announced for at most `FLUSH_SECONDS`, then every task is cancelled and every
 connection closed; a dead database does not hold it up. After the stop of a runner both have only what is left of the second that
@@ -14,9 +17,9 @@ import contextvars
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from asyncjobs.config import Settings
 from asyncjobs.connections import Connection
@@ -28,6 +31,7 @@ from asyncjobs.model.status import FINAL
 from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.runtime.enqueuer import Enqueuer
 from asyncjobs.runtime.notifier import Notifier
+from asyncjobs.runtime.parts import Parts
 from asyncjobs.runtime.sender import refusal
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
@@ -48,6 +52,13 @@ _LAST_LOOK_SECONDS: Final = 0.5
 _WAITING: Final = " With connect_timeout=None opening waits until it does."
 
 
+class Stoppable(Protocol):
+    """A runner, as its app knows it."""
+
+    async def see_stopped(self) -> None:
+        """Stop it if nobody does; return when it has stopped."""
+
+
 class Opened:
     """An open app, in the loop that opened it."""
 
@@ -59,15 +70,15 @@ class Opened:
         self.pid = os.getpid()
         self.is_silent = False  # a runner that stopped could not get through to the database: nothing waits for it any more
         self.stop_ends_at = 0.0  # time.monotonic() by which the latest stop of a runner is to be over, closing included
+        self.parts = Parts(events)
         self.pool = Pool(database, settings.pool_size)
         self.notifier = Notifier(database.link("notifier"), events=events)
         self.wakes = Wakes(self.notifier.notify)
         self.breakers = Breakers(
-            self.pool, self.wakes, breakers, events=events, spawn=self.spawn, look_seconds=settings.poll_interval
+            self.pool, self.wakes, breakers, events=events, start=self.parts.start, look_seconds=settings.poll_interval
         )
-        self._enqueuer = Enqueuer(database, self.pool, self.wakes, self.spawn, retry_seconds=settings.reach_seconds)
-        self._group: asyncio.TaskGroup | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._enqueuer = Enqueuer(database, self.pool, self.wakes, self.parts.start, retry_seconds=settings.reach_seconds)
+        self.runners: list[Stoppable] = []  # that have started, and have not stopped
         self._closing = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
 
@@ -93,23 +104,28 @@ class Opened:
 
     async def _own(self, ready: "asyncio.Future[None]") -> None:
         try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                self.spawn(self.notifier.run(), "notifier")
-                if self.breakers.services:
-                    self.spawn(self.breakers.run(), "breakers")
-                ready.set_result(None)
-                await self._closing.wait()
-                if not self.is_silent:
-                    await self._flush()
-                for task in tuple(self._tasks):
-                    task.cancel()
+            self.parts.start("notifier", self.notifier.run)
+            if self.breakers.services:
+                self.parts.start("breakers", self.breakers.run)
+            ready.set_result(None)
+            await self._wait_closing()
+            if not self.is_silent:
+                await self._flush()
         finally:
-            self._group = None
+            await self.parts.stop()
             timeout = _HASTY_SECONDS if self.is_silent else _POLITE_SECONDS
             await asyncio.gather(
                 self._enqueuer.close(timeout=timeout), self.pool.close(timeout=timeout), self.notifier.close_link(timeout=timeout)
             )
+
+    async def _wait_closing(self) -> None:
+        try:
+            await self._closing.wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)  # who entered the runners is cancelled as well, and stops them now
+            for runner in tuple(self.runners):
+                await runner.see_stopped()
+            raise
 
     async def _flush(self) -> None:
         try:
@@ -125,16 +141,6 @@ class Opened:
         if left <= 0:  # no runner, or one that stopped long ago
             return FLUSH_SECONDS
         return min(FLUSH_SECONDS, max(left - _POLITE_SECONDS, _HASTY_SECONDS))
-
-    def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Run the coroutine as a task of this app, until it ends or the app closes."""
-        if self._group is None:
-            coroutine.close()
-            raise UsageError("asyncjobs was closed meanwhile.")
-        task = self._group.create_task(coroutine, name=f"asyncjobs {name}", context=contextvars.Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def close(self) -> None:
         """Close. Waits for the owner task even when the caller is cancelled meanwhile."""

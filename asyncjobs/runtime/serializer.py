@@ -95,19 +95,21 @@ class Partition:
         self._wakes = wakes
         self._events = events
         self._keys: asyncio.Queue[_Wanted] = asyncio.Queue()
+        self._batch: dict[str, _Wanted] = {}  # taken, and not dispatched yet
 
     def put(self, key: str, requests: Sequence[int] = ()) -> None:
         """Dispatch this key's head, if none is; drop the requests for it."""
         self._keys.put_nowait(_Wanted(key, [*requests]))
 
     async def run(self) -> None:
-        """Dispatch until cancelled. What is lost with this task is found by the next sweep."""
+        """Dispatch until cancelled. Run again it begins with what it had taken; what fails is found by the next sweep."""
         while True:
-            batch = await self._take()
+            self._batch = self._batch or await self._take()
             try:
-                await self._advance(batch)
+                await self._advance(self._batch)
             except Exception as error:  # noqa: BLE001 - one pass of a service
                 self._events.emit(DatabaseFailed(during="advance keys", error=error))
+            self._batch = {}
 
     async def _take(self) -> dict[str, _Wanted]:
         wanted = await self._keys.get()
@@ -175,13 +177,6 @@ class Serializer(Duty):
     def put(self, key: str, requests: Sequence[int] = ()) -> None:
         """Dispatch the head of this key."""
         self.partitions[crc32(key.encode()) % len(self.partitions)].put(key, requests)
-
-    async def run(self) -> None:
-        """Sweep and dispatch until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for number, partition in enumerate(self.partitions):
-                group.create_task(partition.run(), name=f"asyncjobs partition {number}")
-            await super().run()
 
     async def pass_(self) -> float | None:
         """Look at the requests, and at a page of keys if it is time for one."""

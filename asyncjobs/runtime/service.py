@@ -8,8 +8,10 @@ A service does the same small thing again and again. What may happen, in this or
    *before* the pass; a flag that is cleared after the pass would forget what came in between (P6).
 3. A pass that raises is reported as `ServicePassFailed` and tried again after 0.1 s, 0.2 s, 0.4 s … up to the smaller of 30 s
    (a service may say less) and the interval. Wake-ups do not shorten that wait (a database that is down would be asked once per
-   enqueue), they are served after it. No Exception ends the loop: a service that died would be missed only when its work is.
-4. Cancellation ends the loop at the await where it arrives, and nothing else does, unless the pass says `stop()`.
+   enqueue), they are served after it. Nothing that a pass raises ends the loop: a service that died would be missed only when
+   its work is. A cancellation that leaked out of something the pass awaited, and a SystemExit, are errors of the pass.
+4. A cancellation of the loop's own task ends it at the await where it arrives, and nothing else does, unless the pass says
+   `stop()`.
 
 Health: `turned_at` is when the loop last ended a pass, well or badly; `failures` counts the bad ones since the last good one.
 """
@@ -23,6 +25,17 @@ from typing import ClassVar
 from asyncjobs.telemetry.events import Events, ServicePassFailed
 
 _FIRST_BACKOFF_SECONDS = 0.1
+
+
+def is_meant(error: BaseException) -> bool:
+    """Whether it is to end the task in which it is caught: a cancellation of this very task, or KeyboardInterrupt.
+
+    What a user's function leaks is not: a cancellation of something that it awaited, SystemExit.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt)
 
 
 def backoff_seconds(failures: int, maximum_seconds: float, chance: float) -> float:
@@ -58,6 +71,11 @@ class Service:
         self._changed = asyncio.Event()
         self._turned: asyncio.Event | None = None  # while somebody waits for the end of a pass
         self._stopped = False
+
+    @property
+    def title(self) -> str:
+        """What it is called where it is told of."""
+        return self.name
 
     async def pass_(self) -> float | None:
         """One pass. The answer is the seconds until the next one; None means the interval."""
@@ -110,9 +128,11 @@ class Service:
         self.started_passes += 1
         try:
             answer = await self._do()
-        except Exception as error:  # noqa: BLE001 - one pass of a service must not end the service
+        except BaseException as error:
+            if is_meant(error):
+                raise
             self.failures += 1
-            self.events.emit(ServicePassFailed(service=self.name, error=error, failures=self.failures))
+            self.events.emit(ServicePassFailed(service=self.title, error=error, failures=self.failures))
             delay = backoff_seconds(self.failures, min(self.longest_backoff_seconds, self.interval_seconds), self._chance())
         else:
             self.failures = 0

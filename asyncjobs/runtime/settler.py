@@ -14,8 +14,9 @@ A runner that dies meanwhile leaves either a completed job whose key is released
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,7 @@ from asyncjobs.errors import UsageError
 from asyncjobs.model.claim import Ack
 from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.runtime.attempt import Attempt
+from asyncjobs.runtime.parts import Start
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import jobs
 from asyncjobs.store.failures import is_lock_timeout, is_unsendable
@@ -44,7 +46,7 @@ class Settler:
         written: Callable[[Ack], None],
         lost: Callable[[Ack], None],
         runner_id: Callable[[], int],
-        spawn: Callable[[Coroutine[Any, Any, None], str], object],
+        start: Start,
         max_errors: int,
     ) -> None:
         self._pool = pool
@@ -53,7 +55,7 @@ class Settler:
         self._written = written
         self._lost = lost
         self._runner_id = runner_id
-        self._spawn = spawn
+        self._start = start
         self._max_errors = max_errors
         self._open: dict[int, int] = {}
         self._idle = asyncio.Event()
@@ -71,25 +73,24 @@ class Settler:
     def settle(self, _attempt: Attempt, ack: Ack) -> None:
         """Find out, in a task."""
         try:
-            self._spawn(self._settle(ack), f"settle job {ack.id}")
+            self._start("settler", partial(self._settle, ack))
         except UsageError:
             return  # the app was closed while the handler ignored its cancellation: the rescue settles it
         self._open[ack.id] = ack.token
         self._idle.clear()
 
     async def _settle(self, ack: Ack) -> None:
-        try:
-            while True:
-                try:
-                    if await self._is_settled(ack):
-                        return
-                except Exception as error:  # noqa: BLE001 - one pass: the task group of the app must not end with it
-                    ack = self._after(error, ack)
+        is_settled = False
+        while not is_settled:
+            try:
+                is_settled = await self._is_settled(ack)
+            except Exception as error:  # noqa: BLE001 - one pass
+                ack = self._after(error, ack)
+            if not is_settled:
                 await asyncio.sleep(_PAUSE_SECONDS)  # nobody tells when a stranger's transaction ends
-        finally:
-            self._open.pop(ack.id, None)
-            if not self._open:
-                self._idle.set()
+        self._open.pop(ack.id, None)
+        if not self._open:
+            self._idle.set()
 
     def _after(self, error: Exception, ack: Ack) -> Ack:
         if is_lock_timeout(error):

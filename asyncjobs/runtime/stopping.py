@@ -57,7 +57,6 @@ class Stopping:
         heartbeat: Heartbeat,
         duties: Duties,
         runner_id: Callable[[], int],
-        revive_acker: Callable[[], None],
         end_services: Callable[[], None],
         metrics: Metrics,
         resources: Resources,
@@ -71,7 +70,6 @@ class Stopping:
         self._heartbeat = heartbeat
         self._duties = duties
         self._runner_id = runner_id
-        self._revive_acker = revive_acker  # if it was cancelled by somebody else
         self._end_services = end_services  # cancels them
         self._metrics = metrics
         self._resources = resources
@@ -148,7 +146,6 @@ class Stopping:
 
     async def _write_outcomes(self, at_least_until: float, *, grace_ends_at: float) -> None:
         """Wait until they are written. They are worth what is left of the grace: a database that is away may come back."""
-        self._revive_acker()
         await self._wait_written(at_least_until)
         if self._acker.unwritten or self._settler.ids:
             await self._wait_unless_hurried(self._wait_written(grace_ends_at))

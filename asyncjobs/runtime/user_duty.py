@@ -34,6 +34,11 @@ class UserDuty(Duty):
         self._call = call
         self._database = database
 
+    @property
+    def title(self) -> str:
+        """By the name that the application gave it."""
+        return f"duty {self.duty}"
+
     async def pass_(self) -> float | None:
         """Call it, with a context."""
         turn = self.turn

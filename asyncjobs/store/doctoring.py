@@ -89,6 +89,7 @@ async def _of_tables(link: Link, now: datetime, silent_after: float) -> dict[str
         ],
         "silent_runners": [(one.id, one.host, one.pid, (now - beat_at).total_seconds()) for one, beat_at in living],
         "live_runners": len(living),
+        "troubles": [(one.id, trouble) for one, _ in living for trouble in one.troubles],
         "deaths": sorted(
             (Death(one.id, one.host, one.pid, one.died_at) for one in everybody if one.died_at and now - one.died_at < RECENT),
             key=lambda death: death.died_at,

@@ -32,7 +32,7 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
         run_at=row["run_at"], now=row["now"], runner_id=row["runner_id"], runner_is_alive=bool(row["runner_is_alive"]),
         started_at=row["started_at"], completed_at=row["completed_at"], error_message=row["error_message"],
         runners=row["runners"], serving_queue=row["serving_queue"], serving_type=row["serving_type"], serving=row["serving"],
-        version=row["version"], newest_version=row["newest_version"],
+        losses=row["losses"], suspicion=row["suspicion"], version=row["version"], newest_version=row["newest_version"],
         is_ahead=bool(row["is_ahead"]), ahead=row["ahead"], running=row["running"],
         head_id=None if head is None else head.head_id,
         halted_at=None if head is None else head.halted_at, halt_reason=None if head is None else head.halt_reason,

@@ -129,7 +129,7 @@ async def finish(
     scans: Sequence[Scan],
     types: Sequence[str],
     *,
-    rescued: bool,
+    suspects: Sequence[bool],
     token_base: int,
     token_seq: int,
     max_errors: int,
@@ -137,12 +137,13 @@ async def finish(
 ) -> Finished:
     """Write the acks, let their keys go on, and claim, in one commit. Acks are locked in the order of their ids.
 
-    Each scan begins with what `probes` allow; their types are not among `types`.
+    Each scan begins with what `probes` allow; their types are not among `types`. `suspects`: by scan, whether it may take one; of
+    all scans one is claimed.
     """
     rows = await link.fetch_often(
         "finish", runner_id, *_ack_columns(acks), max_errors,
         [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
-        [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, rescued, token_base, token_seq,
+        [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, suspects, token_base, token_seq,
         *_probe_columns(probes),
     )  # fmt: skip
     return _finished(rows)
@@ -162,7 +163,7 @@ async def finish_one(
 
 
 async def finish_completed(
-    link: Link, runner_id: int, acks: Sequence[Ack], scan: Scan | None, types: Sequence[str], *, rescued: bool, token_base: int,
+    link: Link, runner_id: int, acks: Sequence[Ack], scan: Scan | None, types: Sequence[str], *, suspects: bool, token_base: int,
     token_seq: int,
 ) -> Finished:  # fmt: skip
     """`finish` where every ack is of an attempt that completed, and there is at most one scan, for general slots."""
@@ -173,7 +174,7 @@ async def finish_completed(
     rows = await link.fetch_often(
         "finish_completed", runner_id, _numbers([ack.id for ack in acks]), _numbers([ack.token for ack in acks]),
         _some(outcomes, _result) if has_results else None, _some(outcomes, _result_dropped) if has_results else None,
-        None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, rescued,
+        None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, suspects,
         token_base, token_seq,
     )  # fmt: skip
     return _finished(rows)
@@ -214,6 +215,11 @@ async def set_progress(link: Link, progress: Sequence[tuple[int, int, str]]) -> 
     """Write (id, token, JSON text) of running attempts."""
     ids, tokens, texts = zip(*sorted(progress), strict=True)
     await link.fetch("set_progress", ids, tokens, texts)
+
+
+async def outlive(link: Link, outlived: Sequence[tuple[int, int, int, bool]]) -> None:
+    """Write (id, token, marks, whether it is on probation no more) of running jobs that were lost before."""
+    await link.fetch("outlive", *zip(*sorted(outlived), strict=True))
 
 
 def _ack_columns(acks: Sequence[Ack]) -> list[list[Any] | None]:

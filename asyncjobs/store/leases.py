@@ -89,14 +89,21 @@ def new_token() -> int:
 
 
 async def beat(
-    link: Link, runner_id: int, said: Said, *, expiry_seconds: float, fresh_seconds: float, timeout: float | None = None
+    link: Link,
+    runner_id: int,
+    said: Said,
+    *,
+    expiry_seconds: float,
+    fresh_seconds: float,
+    troubles: Sequence[str] = (),
+    timeout: float | None = None,
 ) -> Heard | None:
     """Beat, renew, take and look, in one statement. None: the runner's row is gone, and nothing was done."""
     row = await link.fetch_row(
         "beat_with_leases", runner_id, list(said.held), list(said.held.values()), _json(said.reports),
         list(said.served), list(said.served.values()), said.may_take,
         [one.duty for one in said.tries], [one.token for one in said.tries], [one.renewals for one in said.tries],
-        [one.is_long for one in said.tries], expiry_seconds, fresh_seconds, migrate.newest(), timeout=timeout,
+        [one.is_long for one in said.tries], expiry_seconds, fresh_seconds, migrate.newest(), list(troubles), timeout=timeout,
     )  # fmt: skip
     if row is None or row["beat"] is None:
         return None

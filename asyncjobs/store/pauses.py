@@ -38,9 +38,14 @@ class Converged(msgspec.Struct, frozen=True):
 
 
 async def pause(link: Link, kind: Kind, name: str, reason: str | None, by: str | None) -> Paused:
-    """Pause a queue or a type."""
+    """Write down a pause. What is under way may still start something: `wait_for_claims`, for a key `serialized.hold_back`."""
     (row,) = await link.fetch("pause", kind, name, reason, by)
     return Paused(row["paused"], row["served"])
+
+
+async def wait_for_claims(link: Link) -> None:
+    """Wait until the claims of all runners have ended that are under way now. SQLSTATE 55P03 after two seconds."""
+    await link.fetch("wait_for_claims")
 
 
 async def resume(link: Link, kind: Kind, name: str) -> bool:

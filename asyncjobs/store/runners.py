@@ -58,6 +58,7 @@ class RunnerRow(msgspec.Struct, frozen=True):
     ended_at: datetime | None
     died_at: datetime | None  # None for one that left on its own
     versions: dict[str, int]  # by type, the newest payload that it can run, where that is not 1
+    troubles: list[str]  # what its last beat said of its parts
 
     def can_run(self) -> list[str]:
         """Its types as people read them, with the newest version of their payloads if they have any."""
@@ -92,9 +93,12 @@ async def register(
     )
 
 
-async def beat(link: Link, id: int, *, timeout: float | None = None) -> BeatAnswer | None:
-    """Count the runner's beat up. None: its row is gone, it was declared dead (or left)."""
-    row = await link.fetch_row("beat", id, migrate.newest(), timeout=timeout)
+async def beat(link: Link, id: int, *, troubles: Sequence[str] = (), timeout: float | None = None) -> BeatAnswer | None:
+    """Count the runner's beat up; `troubles`: what is to be said of its parts.
+
+    None: its row is gone, it was declared dead (or left).
+    """
+    row = await link.fetch_row("beat", id, migrate.newest(), list(troubles), timeout=timeout)
     return None if row is None else BeatAnswer(row["beat"], row["runners"], row["newer"])
 
 

@@ -199,6 +199,14 @@ class LoopStalled(Event, frozen=True, kw_only=True):
     task: str | None = None
 
 
+class PartRestarted(Event, frozen=True, kw_only=True):
+    """A part of the app ended though nobody had stopped it, and was started again."""
+
+    part: str
+    error: BaseException
+    restarts: int  # of this part so far
+
+
 class ServicePassFailed(Event, frozen=True, kw_only=True):
     service: str
     error: BaseException
@@ -377,10 +385,12 @@ class Events:
         for sink in (*self._sinks.get(type(event), ()), *self._all):
             try:
                 sink(event)
-            except Exception as error:  # noqa: BLE001 - a sink is the user's code
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a sink is the user's code: it ends nothing
                 self._report(sink, event, error)
 
-    def _report(self, sink: Sink, event: Event, error: Exception) -> None:
+    def _report(self, sink: Sink, event: Event, error: BaseException) -> None:
         if isinstance(event, SinkFailed):
             sys.stderr.write(f"asyncjobs: sink {sink!r} failed on its own failure: {error!r}\n")
             return

@@ -54,6 +54,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.NotificationsSent: ("debug", "asyncjobs.notifications.sent"),
     e.NotificationHeard: ("debug", "asyncjobs.notification.heard"),
     e.LoopStalled: ("warning", "asyncjobs.loop.stalled"),
+    e.PartRestarted: ("error", "asyncjobs.part.restarted"),
     e.ServicePassFailed: ("error", "asyncjobs.service.pass_failed"),
     e.DatabaseFailed: ("warning", "asyncjobs.database.failed"),
     e.SchedulesDeclared: ("info", "asyncjobs.schedules.declared"),

@@ -26,7 +26,7 @@ def say(event: Event) -> None:
 
 
 jobs = AsyncJobs(
-    queues=[Queue("default", concurrency=5, prefetch=int(os.environ.get("PREFETCH", "0")))],
+    queues=[Queue("default", concurrency=int(os.environ.get("CONCURRENCY", "5")), prefetch=int(os.environ.get("PREFETCH", "0")))],
     heartbeat=0.2,
     runner_timeout=1.2,
     rescue_interval=0.2,
@@ -50,6 +50,13 @@ async def quick() -> int:
 async def sleep(ctx: JobContext, seconds: float) -> int:
     """Let others run meanwhile. Later attempts are quick."""
     await asyncio.sleep(seconds if ctx.attempt == 1 else 0.05)
+    return os.getpid()
+
+
+@jobs.job("nap")
+async def nap(seconds: float) -> int:
+    """Let others run meanwhile, in each attempt."""
+    await asyncio.sleep(seconds)
     return os.getpid()
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from asyncjobs.model.claim import Claimed
+from asyncjobs.model.probation import Lost, blamed, judge
 from asyncjobs.model.request import Wanted
 from asyncjobs.model.status import FINAL, TRANSITIONS, Status
 from asyncjobs.store import due, jobs, runners, serialized
@@ -65,12 +66,20 @@ class Modelled:
     attempts: int = 0
     snoozes: int = 0
     rescues: int = 0
+    losses: int = 0
+    suspicion: int = 0
     claim: Claimed | None = None
     wanted: Wanted | None = None
 
     @property
     def state(self) -> tuple[str, int, int, int]:
         return self.status, self.attempts, self.snoozes, self.rescues
+
+    @property
+    def lost(self) -> Lost:
+        return Lost(
+            id=self.id, attempts=self.attempts, max_attempts=self.max_attempts, losses=self.losses, suspicion=self.suspicion
+        )
 
 
 @dataclass
@@ -178,8 +187,8 @@ class Lives(RuleBasedStateMachine):
         limit = chance.randint(1, 3)
         claimed = self.world.run(self.world.claims.claim(limit))
         pending = self.of("pending")
-        suspects = [job for job in claimed if job.rescues]
-        harmless = [job for job in pending if not job.rescues]
+        suspects = [job for job in claimed if job.suspicion]
+        harmless = [job for job in pending if not job.suspicion]
         assert len(suspects) == min(1, len(pending) - len(harmless))
         assert len(claimed) == min(limit, len(suspects) + len(harmless))
         for claim in claimed:
@@ -199,6 +208,8 @@ class Lives(RuleBasedStateMachine):
         )
         assert finished.lost == []
         job.claim = None
+        if kind != "interrupted":
+            job.losses = job.suspicion = 0
         if kind in {"snooze", "interrupted"}:
             job.attempts -= 1
             job.snoozes += kind == "snooze"
@@ -260,15 +271,19 @@ class Lives(RuleBasedStateMachine):
         world.claims.runner_id += 1
         world.run(insert_runner(world.connection, id=world.claims.runner_id))
 
+        killer = blamed([job.lost for job in self.of("processing")])
+
         def change(job: Modelled) -> None:
-            job.rescues += 1
+            verdict = judge(job.lost, killer)
+            job.rescues, job.losses, job.suspicion = job.rescues + 1, verdict.losses, verdict.suspicion
             wanted, job.wanted = job.wanted, None
             if wanted == "cancel":
                 self.end(job, "cancelled")
-            elif wanted == "dead" or job.attempts >= job.max_attempts:
+            elif wanted == "dead" or verdict.is_dead:
                 self.end(job, "dead")
             else:
                 job.status = "pending"
+            job.attempts = verdict.attempts if job.status == "pending" else max(job.attempts, verdict.attempts)
 
         self.lose(change)
 

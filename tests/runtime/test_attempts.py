@@ -4,7 +4,7 @@ import asyncio
 import gc
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +17,7 @@ from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.telemetry.events import HandlerStuck
 from tests.support.attempts import Runs
-from tests.support.claims import a_claimed
+from tests.support.claims import SUSPECT, a_claimed
 from tests.support.eventually import eventually
 
 GENERAL = Scan("default", None, 1, FRONT)
@@ -37,7 +37,7 @@ class Rig:
         handlers = {name: Handler(name, function, Declared(), declared_at="test") for name, function in self.functions.items()}
         self.attempts = Attempts(
             handlers, [self.coordinator], self.runs.surroundings, put=self.put.append, settle=self.settle, wake=self.wake,
-            note=lambda *_: None,
+            note=lambda *_: None, pool=cast("Any", None),
         )  # fmt: skip
 
     @property
@@ -139,14 +139,25 @@ async def test_job_that_its_handler_completed_is_settled_not_acked(rig: Rig) -> 
     assert rig.free == (1, 2)
 
 
-async def test_rescued_jobs_that_run_are_counted_and_their_end_is_a_reason_to_look(rig: Rig) -> None:
-    rig.start(1, rescues=1)
-    rig.start(2)
-    assert rig.attempts.rescued == 1
+async def test_no_suspect_may_be_claimed_while_one_is_here_and_its_end_is_a_reason_to_look(rig: Rig) -> None:
+    assert rig.attempts.may_take_suspect(GENERAL)
+    rig.start(1, **SUSPECT)
+    assert not rig.attempts.may_take_suspect(GENERAL)
     version = rig.coordinator.version
     rig.go.set()
     assert await rig.attempts.wait_ended(5)
-    assert (rig.attempts.rescued, rig.coordinator.version) == (0, version + 1)
+    assert (rig.attempts.may_take_suspect(GENERAL), rig.coordinator.version) == (True, version + 1)
+
+
+async def test_no_suspect_may_be_claimed_ahead_of_its_slot(rig: Rig) -> None:
+    rig.start(1)
+    rig.start(2)
+    assert (rig.attempts.may_take_suspect(GENERAL), rig.attempts.may_take_suspect(FAST)) == (False, True)
+    rig.start(3, **SUSPECT)
+    assert [(ack.id, ack.outcome.kind) for ack in rig.put] == [(3, "interrupted")]
+    assert rig.attempts.may_take_suspect(FAST)
+    rig.go.set()
+    assert await rig.attempts.wait_ended(5)
 
 
 async def test_jobs_beyond_the_free_slots_wait_for_one_in_the_order_of_their_claims(rig: Rig) -> None:
@@ -164,11 +175,10 @@ async def test_jobs_beyond_the_free_slots_wait_for_one_in_the_order_of_their_cla
 
 async def test_jobs_that_wait_are_given_back_and_those_that_run_go_on(rig: Rig) -> None:
     for id in (1, 2, 3):
-        rig.start(id, rescues=1 if id == 3 else 0)
-    assert rig.attempts.rescued == 1
+        rig.start(id, losses=1 if id == 3 else 0)
     rig.attempts.give_back_waiting()
     assert [(ack.id, ack.outcome.kind) for ack in rig.put] == [(3, "interrupted")]
-    assert (sorted(rig.attempts.ids), rig.attempts.rescued, rig.coordinator.waiting) == ([1, 2], 0, 0)
+    assert (sorted(rig.attempts.ids), rig.coordinator.waiting) == ([1, 2], 0)
     rig.go.set()
     assert await rig.attempts.wait_ended(5)
 

@@ -37,6 +37,7 @@ async def sending(line: Line, *, limit: int = 100, room: int = 1000) -> AsyncGen
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        batcher.end()
 
 
 async def turns(count: int = 5) -> None:

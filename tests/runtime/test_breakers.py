@@ -362,9 +362,8 @@ async def test_after_the_app_was_closed_nothing_is_reported_and_nothing_raises(w
     one = world.start()
     call = await one.enter()
 
-    def closed(coroutine: Any, name: str) -> Any:
-        coroutine.close()
+    def closed(name: str, run: Any) -> Any:
         raise UsageError("closed")
 
-    monkeypatch.setattr(one.breakers, "_spawn", closed)
+    monkeypatch.setattr(one.breakers, "_start", closed)
     await one.breakers.leave(call, "failed")

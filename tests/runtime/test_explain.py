@@ -8,6 +8,7 @@ import pytest
 
 from asyncjobs import AsyncJobs, JobNotFound
 from asyncjobs.store.database import Connection
+from tests.support.claims import SUSPECT
 from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
 
 
@@ -106,6 +107,15 @@ async def test_a_lane_that_is_full_is_told_from_slots_that_are_kept_for_others(
     found = await app.admin.explain(await insert_job(connection, queue="mail", lane=lane))
     assert (found.reason, found.ahead) == ("waiting for a slot" if "waits" in sentence else "lane full", 1)
     assert sentence in found.sentence
+
+
+async def test_a_suspect_is_told_what_it_waits_for(app: AsyncJobs, connection: Connection) -> None:
+    await insert_job(connection)
+    job_id = [await insert_job(connection, **SUSPECT) for _ in range(3)][-1]
+    found = await app.admin.explain(job_id)
+    assert (found.reason, found.ahead) == ("suspect", 2)
+    assert "its runner died while it ran, 2 times in a row, and it may be why" in found.sentence
+    assert found.sentence.endswith("watched there for 3 s at most: 2 come first.")
 
 
 @pytest.mark.parametrize("kind", ["queue", "type"])

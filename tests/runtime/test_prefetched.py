@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -40,7 +40,7 @@ class Rig:
         handlers = {name: Handler(name, self.wait, Declared(), declared_at="test") for name in ("wait", "guarded")}
         self.attempts = Attempts(
             handlers, [self.coordinator], self.runs.surroundings, put=self.put.append, settle=lambda *_: None,
-            wake=lambda: None, note=lambda *_: None, ended=lambda job: self.ended.append(job.id),
+            wake=lambda: None, note=lambda *_: None, pool=cast("Any", None), ended=lambda job: self.ended.append(job.id),
             is_held=lambda job: job.type in self.held,
         )  # fmt: skip
 
@@ -160,7 +160,7 @@ async def test_timeout_is_counted_from_the_start(rig: Rig) -> None:
 async def some_waiting(rig: Rig) -> None:
     rig.claim(1)
     rig.claim(2, type="guarded")
-    rig.claim(3, rescues=1)
+    rig.claim(3, losses=1)
 
 
 GIVERS: dict[str, tuple[Callable[[Rig], None], list[int]]] = {
@@ -179,23 +179,11 @@ async def test_what_waits_is_given_back_and_never_starts(rig: Rig, name: str) ->
     give(rig)
     assert (rig.given_back, rig.ended) == (expected, expected)
     assert rig.coordinator.waiting == 2 - len(expected)
-    assert rig.attempts.rescued == (3 not in expected)
     for event in [rig.go.setdefault(job_id, asyncio.Event()) for job_id in (1, 2, 3)]:
         event.set()
     assert await rig.attempts.wait_ended(5)
     assert [context.job.id for context in rig.runs.contexts if context.job.id in expected] == []
     assert rig.coordinator.slots.taken == 0
-
-
-async def test_rescued_job_that_is_given_back_is_a_reason_to_look(rig: Rig) -> None:
-    await some_waiting(rig)
-    version = rig.coordinator.version
-    rig.attempts.give_back_waiting(lambda job: job.type == "guarded")
-    assert rig.coordinator.version == version
-    rig.attempts.give_back_waiting()
-    assert rig.coordinator.version == version + 1
-    rig.attempts.cancel_all("shutdown")
-    assert await rig.attempts.wait_ended(5)
 
 
 async def test_job_that_a_breaker_holds_does_not_begin_to_wait(rig: Rig) -> None:

@@ -124,7 +124,7 @@ def moves(server: Server, told: Told) -> list[str]:
             if row["is_rescue"] and row["token"] == row["token_was"]:
                 found.append(f"P2: {what} by a rescue that left its token")
             is_refund = row["is_now"] == "scheduled" or (row["is_now"] in {"pending", "paused"} and counted)
-            if counted != (-1 if is_refund else 0):
+            if counted != (-1 if is_refund else 0) and not (row["is_rescue"] and counted > 0):  # it pays for the kills before
                 found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")
         elif row["was"] in FINAL and row["job_id"] not in told.retried:
             found.append(f"P2: {what}, and nobody started it over")
@@ -135,7 +135,7 @@ def moves(server: Server, told: Told) -> list[str]:
 
 def _claim(what: str, row: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
-    if row["was"] != "pending" or row["token"] in {None, row["token_was"]}:
+    if row["was"] not in {"pending", "waiting"} or row["token"] in {None, row["token_was"]}:
         found.append(f"P2: {what} with token {row['token']} after {row['token_was']}")
     if row["attempts"] - row["attempts_were"] != 1:
         found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")

@@ -103,6 +103,7 @@ CREATE TABLE asyncjobs.former_runners (
     queues text[] NOT NULL,
     types text[] NOT NULL,
     versions jsonb DEFAULT '{}'::jsonb NOT NULL,
+    blamed bigint,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT former_runners_pkey PRIMARY KEY (id)
 );
@@ -155,6 +156,9 @@ CREATE TABLE asyncjobs.jobs (
     max_attempts integer DEFAULT 3 NOT NULL,
     rescues integer DEFAULT 0 NOT NULL,
     priority smallint DEFAULT 100 NOT NULL,
+    losses smallint DEFAULT 0 NOT NULL,
+    suspicion smallint DEFAULT 0 NOT NULL,
+    outlived smallint DEFAULT 0 NOT NULL,
     claim_token bigint,
     started_at timestamp with time zone,
     runner_id bigint,
@@ -184,9 +188,10 @@ CREATE TABLE asyncjobs.jobs (
     progress jsonb,
     requeued_from bigint,
     trace_context text,
+    lost_with bigint,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, rescues, priority, place) WHERE (status = 'pending'::text);
+CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE (status = 'pending'::text);
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
@@ -244,6 +249,7 @@ CREATE TABLE asyncjobs.runners (
     queues text[] NOT NULL,
     types text[] NOT NULL,
     versions jsonb DEFAULT '{}'::jsonb NOT NULL,
+    troubles text[] DEFAULT '{}'::text[] NOT NULL,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
     slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
@@ -432,7 +438,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 99edc4e7a3c9ea9c
+-- body: fc8626062f9eb3c7
 
 CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
     RETURNS TABLE(letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -478,9 +484,9 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1d6193d8ec7ed5f5
+-- body: dc2bddec6e400340
 
-CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
+CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -488,14 +494,24 @@ CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9b6e913b82839373
+-- body: 7a9315815238af2e
+
+CREATE FUNCTION asyncjobs.blame(_runners bigint[])
+    RETURNS TABLE(runner_id bigint, job_id bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ac42d773c69928d4
 
 CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e9edb28027de3dd5
+-- body: e71013b97a3df2cd
 
 CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer)
     RETURNS boolean
@@ -509,7 +525,15 @@ CREATE FUNCTION asyncjobs.channel()
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer)
+CREATE FUNCTION asyncjobs.check_head(_key text, _id bigint)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: fc5ebea2a20166fe
+
+CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -517,7 +541,23 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 532d9d23b8163330
+-- body: 0c194ce50950fcd3
+
+CREATE FUNCTION asyncjobs.claims_under_way()
+    RETURNS text[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: deeaab09b0ee971d
+
+CREATE FUNCTION asyncjobs.clear_suspects(_blamed bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 48fde4adf1818071
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -530,7 +570,7 @@ CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text,
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 289b2f3ca88f51b9
+-- body: 13dcbacd7b1f5bf3
 
 CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean, OUT any_paused boolean)
     RETURNS record
@@ -542,7 +582,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ace314a2c5cc93bb
+-- body: f7bf474650a1dbf1
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -631,7 +671,7 @@ CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9a382566c917d398
+-- body: 3e4ee3072da77faf
 
 CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
     RETURNS boolean
@@ -643,7 +683,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b00a5434daebd702
 
-CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[])
+CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -651,7 +691,7 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 13226bff42f40c39
+-- body: 0f0962fb42275cd1
 
 CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[])
     RETURNS record
@@ -677,7 +717,7 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: fa445b76d063385e
 
-CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer)
+CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer)
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -685,7 +725,7 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _max_errors integer)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e569254907ea8a1a
+-- body: 59b20ea744ddec75
 
 CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -709,7 +749,7 @@ CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look int
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7997df370b286b64
 
-CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _rescued boolean, _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
+CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -717,15 +757,15 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 099e9d925ae35a5a
+-- body: 4b1d75481d0a9e38
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fb1bad854ad7aece
+-- body: edfb9b700483d0a9
 
-CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint, _token_seq bigint)
+CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -734,7 +774,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e0e6e93943cd7a46
+-- body: 9a052bb39bda0926
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -746,7 +786,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 44127bf0e0bbe3e3
+-- body: 201f9122ad675650
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -773,7 +813,7 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ea738e952b46e7d5
+-- body: 97c41254aa956284
 
 CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs bigint[])
     RETURNS record
@@ -790,6 +830,34 @@ CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token b
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4eb2cc35636dcb51
 
+CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7605507932ea3098
+
+CREATE FUNCTION asyncjobs.hold_back_key(_key text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 67326dc6577bc1f3
+
+CREATE FUNCTION asyncjobs.hold_heads_back(_batch integer)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e4a2ddd195340d04
+
 CREATE FUNCTION asyncjobs.hold_key(_key text)
     RETURNS void
     LANGUAGE plpgsql
@@ -797,7 +865,7 @@ CREATE FUNCTION asyncjobs.hold_key(_key text)
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '200ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 06e39e7f4acc792c
+-- body: fdc5c7e083cd8f3d
 
 CREATE FUNCTION asyncjobs.hold_lease(_duty text, _holder text, _token bigint, _idle interval)
     RETURNS boolean
@@ -818,6 +886,12 @@ CREATE FUNCTION asyncjobs.instant(_at timestamp with time zone)
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.is_completing(_id bigint)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6f59517a4ab15e8a
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -855,6 +929,16 @@ CREATE FUNCTION asyncjobs.join_line(_id bigint)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c6aaf3ab4468662b
 
+CREATE FUNCTION asyncjobs.judge(_ids bigint[], _runners bigint[], _blamed bigint[])
+    RETURNS TABLE(id bigint, attempts integer, losses integer, suspicion integer, lost_with bigint)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e36e3166c5361453
+
 CREATE FUNCTION asyncjobs.key_slots(_keys text[])
     RETURNS integer[]
     LANGUAGE sql
@@ -890,12 +974,20 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e755cfcbf19f596f
 
+CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: fed14e91ebd81b81
+
 CREATE FUNCTION asyncjobs.lock_joining()
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 17f6bb5271aad2ca
+-- body: a0dda169b6947744
 
 CREATE FUNCTION asyncjobs.lock_keys(_keys text[])
     RETURNS void
@@ -909,6 +1001,12 @@ CREATE FUNCTION asyncjobs.lock_keys_shortly(_keys text[])
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 37f8b3f80a18c66e
+
+CREATE FUNCTION asyncjobs.lock_replaced(_ids bigint[], _keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 888f4c12cd7b6c1d
 
 CREATE FUNCTION asyncjobs.look_again(_keys text[])
     RETURNS bigint[]
@@ -981,6 +1079,16 @@ CREATE FUNCTION asyncjobs.orphans(_limit integer)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c988d1a548a2764a
 
+CREATE FUNCTION asyncjobs.outlive(_ids bigint[], _tokens bigint[], _outlived integer[], _cleared boolean[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 78b6792e00ded787
+
 CREATE FUNCTION asyncjobs.pack_histogram(jsonb)
     RETURNS bigint[]
     LANGUAGE sql
@@ -994,16 +1102,6 @@ CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7411ff119aa255ea
 
-CREATE FUNCTION asyncjobs.pause_key(_key text, _reason text, _by text)
-    RETURNS boolean
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 938f0a494d1f1c46
-
 CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT reached_at timestamp with time zone, OUT scan_seconds double precision)
     RETURNS record
     LANGUAGE plpgsql
@@ -1012,7 +1110,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ff77b89d99e36315
+-- body: 7fd7235e27de653b
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[])
     RETURNS record
@@ -1126,7 +1224,7 @@ CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 255ee247cfc4e341
+-- body: 4082470a3169e342
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
@@ -1169,6 +1267,14 @@ CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 27236ebe3344cc30
 
+CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9c4a56ef6f9ce967
+
 CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
     LANGUAGE plpgsql
@@ -1177,13 +1283,13 @@ CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version intege
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 39f53311a99a8176
 
-CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _payloads text[], _versions integer[], _run_ats timestamp with time zone[], _delays double precision[], _serialization_keys text[], _which integer[], _keyed boolean, _own boolean)
+CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _types text[], _dedup_keys text[], _payloads text[], _versions integer[], _run_ats timestamp with time zone[], _delays double precision[], _serialization_keys text[], _which integer[], _own boolean, _keys text[])
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e73b83330781c0a0
+-- body: 0e3ef3d7035b1aae
 
 CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
@@ -1193,7 +1299,7 @@ CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 72609787c6b7df7c
+-- body: d4c2c38175835c16
 
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void
@@ -1229,9 +1335,9 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8e2bfa9f6ef2a95f
+-- body: 934cd25a0033e0fc
 
-CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _rescues integer, _correlation_id text, _parent_job_id bigint, _created_by text, _dedup_key text, _requeued_from bigint, _trace_context text, _progress jsonb, _last_error text)
+CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _rescues integer, _losses smallint, _suspicion smallint, _correlation_id text, _parent_job_id bigint, _created_by text, _dedup_key text, _requeued_from bigint, _trace_context text, _progress jsonb, _last_error text)
     RETURNS jsonb
     LANGUAGE sql
     STABLE PARALLEL SAFE
@@ -1257,7 +1363,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4fc0582fd114229d
+-- body: 4b809800d027a8c3
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -1340,11 +1446,25 @@ CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
 
+CREATE FUNCTION asyncjobs.wait_for_claims()
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: cdc54bfa6323e914
+
 CREATE FUNCTION asyncjobs.with_error(_errors jsonb, _entry jsonb, _most integer)
     RETURNS jsonb
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.without_paused(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2e542ee7bc93aa76
 
 CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, _max_errors integer)
     RETURNS void

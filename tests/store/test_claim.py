@@ -11,7 +11,7 @@ import pytest
 from asyncjobs.model.claim import Claimed, Probe, Scan
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
-from tests.support.claims import Claims, an_ack
+from tests.support.claims import SUSPECT, Claims, an_ack
 from tests.support.eventually import eventually
 from tests.support.factories import insert, insert_job, insert_runner
 
@@ -113,23 +113,23 @@ async def test_rows_that_another_claim_holds_are_skipped(claims: Claims, databas
     assert ids(await claims.claim()) == [first]
 
 
-async def test_job_that_was_rescued_comes_alone(claims: Claims) -> None:
-    suspects = await pending(claims, 3, rescues=1, attempts=1)
+async def test_suspect_comes_alone(claims: Claims) -> None:
+    suspects = await pending(claims, 3, attempts=1, **SUSPECT)
     harmless = await pending(claims, 2)
     claimed = await claims.claim(10)
     assert sorted(ids(claimed)) == [suspects[0], *harmless]
-    assert await claims.claim(10, rescued=False) == []
+    assert await claims.claim(10, suspects=False) == []
 
 
-async def test_job_that_was_rescued_comes_alone_whatever_the_number_of_scans(claims: Claims) -> None:
-    await pending(claims, 2, rescues=1, attempts=1, lane="fast")
-    await pending(claims, 2, rescues=1, attempts=1, queue="mail")
+async def test_suspect_comes_alone_whatever_the_number_of_scans(claims: Claims) -> None:
+    await pending(claims, 2, attempts=1, lane="fast", **SUSPECT)
+    await pending(claims, 2, attempts=1, queue="mail", **SUSPECT)
     finished = await claims.finish(scans=[Scan("default", "fast", 5), Scan("default", None, 5), Scan("mail", None, 5)])
     assert len(finished.claimed) == 1
 
 
-async def test_rescued_job_counts_towards_the_limit(claims: Claims) -> None:
-    await pending(claims, 1, rescues=1, attempts=1)
+async def test_suspect_counts_towards_the_limit(claims: Claims) -> None:
+    await pending(claims, 1, attempts=1, **SUSPECT)
     await pending(claims, 3)
     assert len(await claims.claim(2)) == 2
 
@@ -166,7 +166,7 @@ async def test_runner_cannot_be_declared_dead_while_its_claim_is_under_way(claim
             await other.fetch(
                 "SELECT kind FROM asyncjobs.finish(1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 10,"
                 " ARRAY['default'], ARRAY[NULL], ARRAY[5], ARRAY[-1], ARRAY[-1::bigint],"
-                " ARRAY['email'], true, 9, 0, NULL, NULL, NULL)"
+                " ARRAY['email'], ARRAY[true], 9, 0, NULL, NULL, NULL)"
             )
             assert await runners.bury(link, {1: 0}) == []
             leaving = asyncio.create_task(claims.connection.execute("DELETE FROM asyncjobs.runners WHERE id = 1"))
@@ -239,12 +239,12 @@ async def test_probes_come_from_the_front_wherever_the_scan_starts(claims: Claim
     await claims.end_all()
 
 
-async def test_a_rescued_job_may_be_a_probe_and_a_paused_type_is_none(claims: Claims) -> None:
-    rescued = await insert_job(claims.connection, type="letter", rescues=1)
+async def test_a_suspect_may_be_a_probe_and_a_paused_type_is_none(claims: Claims) -> None:
+    suspect = await insert_job(claims.connection, type="letter", **SUSPECT)
     await insert_job(claims.connection, type="parcel")
     await claims.connection.execute("INSERT INTO asyncjobs.pauses (kind, name) VALUES ('type', 'parcel')")
     finished = await claims.finish(scans=[Scan("default", None, 5)], probes=[Probe(("letter", "parcel"), 5)])
-    assert [job.id for job in finished.claimed] == [rescued]
+    assert [job.id for job in finished.claimed] == [suspect]
     await claims.end_all()
 
 

@@ -7,6 +7,7 @@ import pytest
 from asyncjobs.model.claim import Probe, Scan
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Database
+from tests.support.claims import SUSPECT
 from tests.support.factories import insert_job
 from tests.support.peers import TYPES, Peers, peers
 
@@ -29,20 +30,20 @@ async def end_all(world: Peers) -> None:
 
 
 async def test_scan_passes_over_what_is_too_new(world: Peers) -> None:
-    """Of general slots and of a lane's, and of what was rescued, which is claimed one by one."""
+    """Of general slots and of a lane's, and of suspects, which are claimed one by one."""
     token_seq = 1_000
-    for lane, rescues in ((None, 0), ("fast", 0), (None, 1)):
+    for lane, suspect in ((None, {}), ("fast", {}), (None, SUSPECT)):
         found: dict[int, list[int]] = {}
         for version in (4, 3, 2, 1):
-            await insert_job(world.admin, version=version, lane="fast", rescues=rescues)
+            await insert_job(world.admin, version=version, lane="fast", **suspect)
         for peer in (world.a, world.b, world.b):
             token_seq += 10
             finished = await jobs.finish(
                 peer.link, peer.runner_id, [], [Scan("default", lane, 10)], TYPES,
-                rescued=True, token_base=peer.runner_id, token_seq=token_seq, max_errors=10,
+                suspects=[True], token_base=peer.runner_id, token_seq=token_seq, max_errors=10,
             )  # fmt: skip
             found.setdefault(peer.runner_id, []).extend(job.version for job in finished.claimed)
-        assert found == {1: [1], 2: [3, 2]}, (lane, rescues)
+        assert found == {1: [1], 2: [3, 2]}, (lane, suspect)
         await end_all(world)
 
 
@@ -51,7 +52,7 @@ async def test_probe_passes_over_what_is_too_new(world: Peers) -> None:
         await insert_job(world.admin, version=version)
     finished = await jobs.finish(
         world.a.link, 1, [], [Scan("default", None, 10)], [],
-        rescued=False, token_base=1, token_seq=1, max_errors=10, probes=[Probe(("email",), 1)],
+        suspects=[False], token_base=1, token_seq=1, max_errors=10, probes=[Probe(("email",), 1)],
     )  # fmt: skip
     assert [job.version for job in finished.claimed] == [1]
 

@@ -224,9 +224,7 @@ async def test_types_have_dedup_keys_of_their_own(link: Link) -> None:
 async def ack(link: Link, job_id: int, kind: OutcomeKind) -> None:
     """End the attempt that STARTED began."""
     outcome = Outcome(kind=kind, message="m", error={"message": "m"} if kind == "dead" else None)
-    answer = await jobs.finish(
-        link, 1, [Ack(job_id, 1, outcome)], [], [], rescued=False, token_base=0, token_seq=0, max_errors=10
-    )
+    answer = await jobs.finish(link, 1, [Ack(job_id, 1, outcome)], [], [], suspects=[], token_base=0, token_seq=0, max_errors=10)
     assert answer.lost == []
 
 
@@ -337,7 +335,7 @@ async def test_a_duplicate_in_an_open_transaction_does_not_hold_up_the_end_of_th
             async with patience(2):
                 outcome = Outcome(kind="completed")
                 acks = [Ack(job_id, 1, outcome) for job_id in (first.id, head)]
-                await jobs.finish(link, 1, acks, [], [], rescued=False, token_base=0, token_seq=0, max_errors=10)
+                await jobs.finish(link, 1, acks, [], [], suspects=[], token_base=0, token_seq=0, max_errors=10)
         await connection.execute(
             "DELETE FROM asyncjobs.serialized_jobs; DELETE FROM asyncjobs.jobs; DELETE FROM asyncjobs.dedup_keys"
         )

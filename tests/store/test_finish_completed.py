@@ -57,23 +57,25 @@ async def test_scan_starts_where_it_is_told_to(world: Peers) -> None:
     assert [job.id for job in answer.claimed] == [first.id + 2]
 
 
-async def test_types_of_others_lanes_aside_and_rescued_jobs_are_left(world: Peers) -> None:
+async def test_types_of_others_lanes_aside_and_suspects_are_left(world: Peers) -> None:
     await world.a.enqueue(None, "strange")
-    rescued = await world.a.enqueue(None)
-    await world.admin.execute("UPDATE asyncjobs.jobs SET rescues = 1 WHERE id = $1", rescued)
+    suspect = await world.a.enqueue(None)
+    await world.admin.execute("UPDATE asyncjobs.jobs SET rescues = 2, suspicion = 1 WHERE id = $1", suspect)
     assert (await world.a.complete_all([], limit=5)).claimed == []
     await world.admin.execute("UPDATE asyncjobs.jobs SET type = 'email' WHERE type = 'strange'")
 
 
-async def test_of_rescued_jobs_one_comes_with_others_when_it_is_asked_for(world: Peers) -> None:
+async def test_of_suspects_one_comes_with_others_when_it_is_asked_for(world: Peers) -> None:
     last = await world.a.enqueue(None, times=4)
     for number in (1, 2):
-        await world.admin.execute("UPDATE asyncjobs.jobs SET rescues = $2 WHERE id = $1", last - 2 + number, number)
-    answer = await world.a.complete_all([], limit=4, rescued=True)
-    assert [(job.id, job.rescues) for job in answer.claimed] == [(last - 1, 1), (last - 3, 0), (last - 2, 0)]
+        await world.admin.execute(
+            "UPDATE asyncjobs.jobs SET rescues = 1, suspicion = $2 WHERE id = $1", last - 2 + number, number
+        )
+    answer = await world.a.complete_all([], limit=4, suspects=True)
+    assert [(job.id, job.suspicion) for job in answer.claimed] == [(last - 1, 1), (last - 3, 0), (last - 2, 0)]
     assert (await world.a.complete_all(answer.claimed, limit=4)).claimed == []
-    [job] = (await world.a.complete_all([], limit=4, rescued=True)).claimed
-    assert (job.id, job.rescues) == (last, 2)
+    [job] = (await world.a.complete_all([], limit=4, suspects=True)).claimed
+    assert (job.id, job.suspicion) == (last, 2)
 
 
 async def test_lost_claim_is_named_and_others_are_written(world: Peers) -> None:
@@ -95,7 +97,7 @@ async def test_results_go_to_the_attempts_they_are_of(world: Peers) -> None:
         for job, result in ((others[1], '"third"'), (lost, '"lost"'), (again, '"again"'), (others[0], None))
     ]
     answer = await jobs.finish_completed(
-        world.a.link, world.a.runner_id, acks, None, TYPES, rescued=False, token_base=1, token_seq=10
+        world.a.link, world.a.runner_id, acks, None, TYPES, suspects=False, token_base=1, token_seq=10
     )  # fmt: skip
     assert answer.lost == [lost.token]
     rows = await world.admin.fetch("SELECT result FROM asyncjobs.jobs ORDER BY id")

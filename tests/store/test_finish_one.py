@@ -7,6 +7,7 @@ import pytest
 from asyncjobs.store import serialized
 from asyncjobs.store.database import Database
 from tests.support.factories import insert, insert_job
+from tests.support.holding import pause_key
 from tests.support.peers import Peers, peers
 
 
@@ -86,13 +87,13 @@ async def test_next_job_that_is_paused_does_not_start(world: Peers, kind: str, n
 async def test_paused_key_stands_still(world: Peers) -> None:
     second = await world.a.enqueue(times=2)
     job = await world.a.claim_one()
-    await serialized.pause_key(world.a.link, "k", None, None)
+    await pause_key(world.a.link, "k", None, None)
     assert (await world.a.complete(job)).claimed == []
     assert await world.line() == [(second, "waiting")]
 
 
 async def test_next_job_that_was_delayed_before_is_pending_first(world: Peers) -> None:
-    """It may have been rescued: how many such jobs a runner may have is decided by a scan."""
+    """It may be a suspect: whether a runner may have one is decided by a scan."""
     await world.a.enqueue()
     job = await world.a.claim_one()
     delayed = await world.a.enqueue(delay_seconds=3600.0)

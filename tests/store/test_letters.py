@@ -8,6 +8,7 @@ import pytest
 from asyncjobs.model.letter import DeadLetter, LetterVerb
 from asyncjobs.store import letters, serialized
 from asyncjobs.store.database import Connection, Database
+from tests.support.holding import pause_key
 from tests.support.peers import Peers, peers, spawn
 
 
@@ -175,7 +176,7 @@ async def test_work_of_a_paused_type_or_queue_rests(world: Peers, kind: str) -> 
 
 async def test_work_of_a_paused_key_waits(world: Peers) -> None:
     letter_id = await die(world, "k")
-    await serialized.pause_key(world.a.link, "k", None, None)
+    await pause_key(world.a.link, "k", None, None)
     done = await requeue(world, letter_id)
     assert done.new_status == "waiting"
     await serialized.resume_key(world.a.link, "k")

@@ -11,6 +11,7 @@ from asyncjobs.store import pauses, runners, serialized
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.pauses import Kind, Pause, Paused
 from tests.support.factories import insert_job, insert_runner, insert_serialized
+from tests.support.holding import pause_key
 
 
 @pytest.fixture
@@ -77,11 +78,22 @@ async def test_what_another_pause_holds_back_stays_paused(link: Link, connection
     head = await insert_job(connection, status="paused", serialization_key="k")
     await insert_serialized(connection, "k", id=head, job_id=head)
     await insert_job(connection, type="sms", status="paused")
-    await serialized.pause_key(link, "k", None, None)
+    await pause_key(link, "k", None, None)
     await pauses.pause(link, "type", "sms", None, None)
     assert await converge(link) == (0, 0, [], False)
     await serialized.resume_key(link, "k")
     assert dict(await statuses(connection)) == {"email": "pending", "sms": "paused"}
+
+
+async def test_a_head_that_a_hand_made_pending_under_a_pause_of_its_key_is_held_back(link: Link, connection: Connection) -> None:
+    head = await insert_job(connection, status="paused", serialization_key="k")
+    await insert_serialized(connection, "k", id=head, job_id=head)
+    await pause_key(link, "k")
+    await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending' WHERE id = $1", head)
+    assert await converge(link) == (1, 0, [], True)
+    assert await converge(link) == (0, 0, [], False)
+    assert await statuses(connection) == [("email", "paused")]
+    await serialized.resume_key(link, "k")
 
 
 async def test_a_key_whose_lock_is_held_is_left_for_later(link: Link, connection: Connection) -> None:
@@ -140,7 +152,7 @@ async def test_what_nobody_serves_is_moved_out_of_the_way_and_comes_back_with_a_
         await insert_job(connection, type="fax", run_at=now - timedelta(minutes=minutes))
     await insert_job(connection, type="email", run_at=now - timedelta(minutes=20))
     await insert_job(connection, type="fax", queue="other", run_at=now - timedelta(minutes=20))
-    await insert_job(connection, type="fax", rescues=1, run_at=now - timedelta(minutes=20))
+    await insert_job(connection, type="fax", suspicion=1, run_at=now - timedelta(minutes=20))
     assert await converge(link) == (3, 0, [], True)
     assert await converge(link) == (0, 0, [], False)
     assert sorted(await statuses(connection)) == [

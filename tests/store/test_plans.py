@@ -55,7 +55,7 @@ def claim_from(condition: str) -> str:
 
 GENERAL = claim_from("j.status = 'pending' AND (")
 LANE = claim_from("j.lane = _lane")
-RESCUED = claim_from("j.status = 'pending' AND j.rescues > 0")
+SUSPECTS = claim_from("j.status = 'pending' AND j.suspicion > 0")
 
 
 async def test_claims_go_to_the_rows_that_were_locked_and_outcomes_by_primary_key(filled: Plans) -> None:
@@ -76,7 +76,7 @@ async def test_busy_runners_claims_and_outcomes_go_the_same_way(filled: Plans) -
     done = await mine.claim(10)
     for count in (10, 50, 500, 10):
         filled.forget()
-        finished = await mine.complete_all(done, limit=count, rescued=True)
+        finished = await mine.complete_all(done, limit=count, suspects=True)
         assert (len(finished.claimed), finished.lost) == (count, [])
         [plan] = filled.take("WITH acked AS")
         check(plan, "jobs_pkey")
@@ -95,16 +95,16 @@ async def test_scans_read_the_rows_that_they_take(filled: Plans) -> None:
         scans = [Scan("default", "fast", count), Scan("default", None, count)]
         finished = await filled.claims.finish(scans=scans)
         assert len(finished.claimed) == 2 * count
-        for beginning, index in ((GENERAL, "jobs_claim"), (LANE, "jobs_claim_lane"), (RESCUED, "jobs_claim")):
+        for beginning, index in ((GENERAL, "jobs_claim"), (LANE, "jobs_claim_lane"), (SUSPECTS, "jobs_claim")):
             for plan in filled.take(beginning):
                 check(plan, index)
 
 
 async def test_scan_from_behind_does_not_read_what_is_before(filled: Plans) -> None:
-    ahead = (await filled.claims.claim(500, rescued=False))[-1]
+    ahead = (await filled.claims.claim(500, suspects=False))[-1]
     await filled.claims.connection.execute("UPDATE asyncjobs.jobs SET status = 'pending' WHERE runner_id = 1")
     filled.forget()
-    await filled.claims.claim(10, start=(ahead.priority, ahead.place), rescued=False)
+    await filled.claims.claim(10, start=(ahead.priority, ahead.place), suspects=False)
     [plan] = filled.take(GENERAL)
     check(plan, "jobs_claim")
 
@@ -116,6 +116,6 @@ async def test_reading_back_and_giving_back_go_by_what_is_in_flight(filled: Plan
     [plan] = filled.take_textless()
     check(plan, "jobs_pkey")
     await filled.claims.give_back([claimed[0].id])
-    [plan] = filled.take("WITH stray AS MATERIALIZED")
+    [plan] = filled.take("_stray := ARRAY")
     assert "on jobs_runner" in plan or "using jobs_runner" in plan
     assert "Seq Scan" not in plan

@@ -18,11 +18,13 @@ async def world(database: Database) -> AsyncGenerator[Peers]:
 
 
 async def test_job_that_starts_over_has_no_progress_and_is_no_suspect_of_killing_its_runner(world: Peers) -> None:
-    job_id = await insert_job(world.admin, status="dead", attempts=3, rescues=2, progress='{"done": 0.5}')
+    job_id = await insert_job(world.admin, status="dead", attempts=3, rescues=2, losses=2, suspicion=1, progress='{"done": 0.5}')
     await insert(world.admin, "dead_letter_jobs", job_id=job_id, original_job="{}")
     await serialized.retry(world.a.link, job_id, "me")
-    row = await world.admin.fetchrow("SELECT attempts, rescues, progress FROM asyncjobs.jobs WHERE id = $1", job_id)
-    assert tuple(row or ()) == (0, 0, None)
+    row = await world.admin.fetchrow(
+        "SELECT attempts, rescues, losses, suspicion, progress FROM asyncjobs.jobs WHERE id = $1", job_id
+    )
+    assert tuple(row or ()) == (0, 0, 0, 0, None)
     assert await world.drain() == [job_id]
 
 

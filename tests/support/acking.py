@@ -36,8 +36,8 @@ class Host:
     def running_ids(self) -> Collection[int]:
         return {*self.running, *self.settling}
 
-    def may_take_rescued(self) -> bool:
-        return not any(job.rescues for job, _ in self.running.values())
+    def may_take_suspect(self, _scan: Scan) -> bool:
+        return not any(job.suspicion for job, _ in self.running.values())
 
     def start_attempt(self, job: Claimed, scan: Scan) -> None:
         assert job.id not in self.running, f"job {job.id} was started twice"

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from asyncjobs.errors import CircuitOpen
 from asyncjobs.model.breaker import Circuit, Policy
 from asyncjobs.runtime import breakers
 from asyncjobs.runtime.breakers import Breakers, Call, How
+from asyncjobs.runtime.parts import Parts
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import breakers as store
 from asyncjobs.store.database import Database, in_schema
@@ -37,18 +38,12 @@ class Process:
         self.events = Events()
         self.seen: list[Event] = []
         self.events.subscribe(self.seen.append)
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.parts = Parts(self.events)
         self.breakers = Breakers(
-            self.pool, self.wakes, [policy], events=self.events, spawn=self.spawn, monotonic=world.monotonic,
+            self.pool, self.wakes, [policy], events=self.events, start=self.parts.start, monotonic=world.monotonic,
             **({"look_seconds": 10.0} | options),
         )  # fmt: skip
-        self.spawn(self.breakers.run(), "breakers")
-
-    def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(coroutine, name=name)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-        return task
+        self.parts.start("breakers", self.breakers.run)
 
     async def looked(self) -> None:
         """Look, and wait until that is done."""
@@ -86,9 +81,7 @@ class Process:
 
     async def close(self) -> None:
         await self.breakers.flush()
-        for task in tuple(self.tasks):
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.parts.stop()
         await self.pool.close()
 
 

@@ -21,6 +21,10 @@ _DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+#: What a job has that was lost twice: it may have killed its runner.
+SUSPECT: dict[str, Any] = {"rescues": 2, "losses": 2, "suspicion": 1}
+
+
 def a_claimed(**fields: Any) -> Claimed:
     """A claimed job, with what the test does not care about filled in."""
     return Claimed(**(_DEFAULTS | fields))
@@ -48,12 +52,12 @@ class Claims:
         return self
 
     async def finish(
-        self, acks: Sequence[Ack] = (), scans: Sequence[Scan] = (), *, types: Sequence[str] = ("email",), rescued: bool = True,
+        self, acks: Sequence[Ack] = (), scans: Sequence[Scan] = (), *, types: Sequence[str] = ("email",), suspects: bool = True,
         token_seq: int | None = None, max_errors: int = 10, probes: Sequence[Probe] = (),
     ) -> Finished:  # fmt: skip
         """One call."""
         return await jobs.finish(
-            self.link, self.runner_id, acks, scans, types, rescued=rescued, token_base=self.token_base,
+            self.link, self.runner_id, acks, scans, types, suspects=[suspects] * len(scans), token_base=self.token_base,
             token_seq=next(self._seq) if token_seq is None else token_seq, max_errors=max_errors,
             probes=probes,
         )  # fmt: skip

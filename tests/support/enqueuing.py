@@ -1,33 +1,30 @@
 """An enqueuer of the test's own, without an app around it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.runtime.enqueuer import Enqueuer
+from asyncjobs.runtime.parts import Parts
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Database
 from asyncjobs.store.pool import Pool
+from asyncjobs.telemetry.events import Events
 from tests.support.services import Woken
 
 
 class Enqueuing:
     """The enqueuer, what was woken in this process, and what the others would be notified of."""
 
-    def __init__(self, database: Database, group: asyncio.TaskGroup, *, retry_seconds: float) -> None:
+    def __init__(self, database: Database, *, retry_seconds: float) -> None:
         self.pool = Pool(database, 2)
         self.notified: list[str] = []
         self.woken = Woken()
         wakes = Wakes(self.notified.append)
         wakes.add(self.woken)
-        self.tasks: list[asyncio.Task[None]] = []
-        self._group = group
-        self.enqueuer = Enqueuer(database, self.pool, wakes, self._spawn, retry_seconds=retry_seconds)
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
-        self.tasks.append(self._group.create_task(coroutine, name=name))
+        self.parts = Parts(Events())
+        self.enqueuer = Enqueuer(database, self.pool, wakes, self.parts.start, retry_seconds=retry_seconds)
 
     async def enqueue(self, row: NewRow) -> Enqueued:
         """One row."""
@@ -39,18 +36,15 @@ class Enqueuing:
 
     async def close(self) -> None:
         """End the lines' tasks, then close the connections."""
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.parts.stop()
         await asyncio.gather(self.enqueuer.close(), self.pool.close())
 
 
 @asynccontextmanager
 async def enqueuing(database: Database, *, retry_seconds: float = 10.0) -> AsyncGenerator[Enqueuing]:
     """An open enqueuer."""
-    async with asyncio.TaskGroup() as group:
-        made = Enqueuing(database, group, retry_seconds=retry_seconds)
-        try:
-            yield made
-        finally:
-            await made.close()
+    made = Enqueuing(database, retry_seconds=retry_seconds)
+    try:
+        yield made
+    finally:
+        await made.close()

@@ -66,12 +66,14 @@ class Peer:
         answer = await callers.enqueue(await self.link.connection(), self.link.database, [row], [next(self._tokens)])
         return answer.enqueued[0].id
 
-    async def finish(self, acks: Sequence[Ack] = (), *, limit: int = 0, queue: str = "default", rescued: bool = True) -> Finished:
+    async def finish(
+        self, acks: Sequence[Ack] = (), *, limit: int = 0, queue: str = "default", suspects: bool = True
+    ) -> Finished:
         scans = [Scan(queue, None, limit)] if limit else []
         self._sequence += limit
         return await jobs.finish(
             self.link, self.runner_id, acks, scans, TYPES,
-            rescued=rescued, token_base=self.runner_id, token_seq=self._sequence - limit, max_errors=10,
+            suspects=[suspects] * len(scans), token_base=self.runner_id, token_seq=self._sequence - limit, max_errors=10,
         )  # fmt: skip
 
     async def claim(self, limit: int = 100, *, queue: str = "default") -> list[Claimed]:
@@ -100,14 +102,14 @@ class Peer:
         return Ack(job.id, job.token, Outcome(kind="completed"))
 
     async def complete_all(
-        self, done: Sequence[Claimed], *, limit: int = 0, start: tuple[int, int] = FRONT, rescued: bool = False
+        self, done: Sequence[Claimed], *, limit: int = 0, start: tuple[int, int] = FRONT, suspects: bool = False
     ) -> Finished:
         """What a busy runner does: completions, and one scan."""
         self._sequence += limit
         scan = Scan("default", None, limit, start) if limit else None
         return await jobs.finish_completed(
             self.link, self.runner_id, [*map(self.completion, done)], scan, TYPES,
-            rescued=rescued, token_base=self.runner_id, token_seq=self._sequence - limit,
+            suspects=suspects, token_base=self.runner_id, token_seq=self._sequence - limit,
         )  # fmt: skip
 
 

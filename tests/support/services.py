@@ -3,14 +3,19 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
-from asyncjobs.runtime.service import Service
+
+class Runs(Protocol):
+    """What is run until it is cancelled: a service, a part."""
+
+    async def run(self) -> None: ...
 
 
 @asynccontextmanager
-async def running(*services: Service) -> AsyncGenerator[None]:
+async def running(*services: Runs) -> AsyncGenerator[None]:
     """Run the services while the context is open. One that ended with an error fails the test."""
-    tasks = [asyncio.create_task(service.run(), name=service.name) for service in services]
+    tasks = [asyncio.create_task(service.run()) for service in services]
     try:
         yield
     finally:

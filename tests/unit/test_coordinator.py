@@ -35,10 +35,10 @@ class Harness:
         return self.coordinator.scans(self.now)
 
     def answer(
-        self, scan: Scan, count: int = 0, *, version: int | None = None, place: int = 1, rescues: int = 0
+        self, scan: Scan, count: int = 0, *, version: int | None = None, place: int = 1, suspicion: int = 0
     ) -> list[Claimed]:
         """Answer the scan with so many jobs, which take their slots."""
-        claimed = [a_claimed(id=place + n, place=place + n, rescues=rescues) for n in range(count)]
+        claimed = [a_claimed(id=place + n, place=place + n, suspicion=suspicion) for n in range(count)]
         self.coordinator.answered(
             scan, claimed, version=self.coordinator.version if version is None else version,
             at=self.now, seconds=0.001, others=self.others,
@@ -182,10 +182,10 @@ def test_start_of_a_scan_moves_behind_its_last_job() -> None:
     assert [scan.start for scan in harness.scans()] == [(100, 42)]
 
 
-def test_rescued_job_does_not_move_the_start() -> None:
+def test_suspect_does_not_move_the_start() -> None:
     harness = Harness(Queue(concurrency=1))
     [scan] = harness.scans()
-    harness.answer(scan, 1, place=41, rescues=1)
+    harness.answer(scan, 1, place=41, suspicion=1)
     harness.coordinator.slots.give_back(None)
     assert [scan.start for scan in harness.scans()] == [FRONT]
 

@@ -28,7 +28,7 @@ def test_scan_that_came_back_short_lets_the_next_start_at_the_front() -> None:
     assert start.next(0.02) == FRONT
 
 
-def test_full_scan_of_nothing_but_rescued_jobs_moves_no_start() -> None:
+def test_full_scan_of_nothing_but_suspects_moves_no_start() -> None:
     start = ahead()
     start.made(start.next(0.01), full=True, last=None, at=0.01, seconds=0.001)
     assert start.next(0.02) == FRONT

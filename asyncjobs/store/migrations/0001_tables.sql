@@ -52,6 +52,9 @@ CREATE TABLE asyncjobs.jobs (
     max_attempts        integer NOT NULL DEFAULT 3,
     rescues             integer NOT NULL DEFAULT 0,
     priority            smallint NOT NULL DEFAULT 100,
+    losses              smallint NOT NULL DEFAULT 0,  -- these three: see 0007_rescue.sql. They lie where there would be padding.
+    suspicion           smallint NOT NULL DEFAULT 0,
+    outlived            smallint NOT NULL DEFAULT 0,
     claim_token         bigint,
     started_at          timestamptz,
     runner_id           bigint,
@@ -80,7 +83,8 @@ CREATE TABLE asyncjobs.jobs (
     result_dropped      text,
     progress            jsonb,
     requeued_from       bigint,
-    trace_context       text
+    trace_context       text,
+    lost_with           bigint
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
@@ -110,9 +114,9 @@ WHERE status = ANY ('{waiting,paused}'::text[]) OR NOT (
 -- A vacuum is due after 2,000 and 2 % dead rows, analyze after 5 %, and neither pauses: a claim from the front walks what is dead
 -- there (2,000: 0.2 ms and 58 pages; 12,000: 1 ms and 336; 100,000: 9 to 27 ms and 2,770; none: 0.02 ms and 3). With 500,000
 -- finished rows that is 12,000; with the server's own 20 % it would be 100,000.
--- What a claim reads: the general scan, one of jobs that were rescued (at most one at a time in a runner), which are not in the former's
--- way, and one scan per lane. Acks never use them: they go by primary key.
-CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, rescues, priority, place) WHERE status = 'pending';
+-- What a claim reads: the general scan, one of suspects (at most one at a time in a runner), which are not in the former's way, and one
+-- scan per lane. Acks never use them: they go by primary key.
+CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, suspicion, priority, place) WHERE status = 'pending';
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs (queue, lane, priority, place) WHERE status = 'pending' AND lane IS NOT NULL;
 CREATE INDEX jobs_due ON asyncjobs.jobs (run_at) WHERE status IN ('scheduled', 'failed');
 -- Acks clear runner_id, so this index holds what is in flight, and nothing else. A look for what was asked of a runner's jobs reads only
@@ -213,7 +217,8 @@ CREATE TABLE asyncjobs.runners (
     version    text NOT NULL,
     queues     text[] NOT NULL,
     types      text[] NOT NULL,
-    versions   jsonb NOT NULL DEFAULT '{}'  -- type -> the newest payload it can run; a type that is not named: 1
+    versions   jsonb NOT NULL DEFAULT '{}',  -- type -> the newest payload it can run; a type that is not named: 1
+    troubles   text[] NOT NULL DEFAULT '{}'  -- as of the last beat: parts that were started again of late, in words
 );
 
 CREATE TABLE asyncjobs.former_runners (
@@ -226,7 +231,8 @@ CREATE TABLE asyncjobs.former_runners (
     version    text NOT NULL,
     queues     text[] NOT NULL,
     types      text[] NOT NULL,
-    versions   jsonb NOT NULL DEFAULT '{}'
+    versions   jsonb NOT NULL DEFAULT '{}',
+    blamed     bigint  -- the job that killed it; 0: nobody knows; null: not asked yet
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners (ended_at);
 

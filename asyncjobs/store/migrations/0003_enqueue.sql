@@ -13,7 +13,7 @@ CREATE FUNCTION asyncjobs.enqueue(
     _priorities integer[], _max_attempts integer[], _timeouts float8[], _run_ats timestamptz[], _delays float8[],
     _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors float8[],
     _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean,
-    _reserve integer, _lock_timeout text,
+    _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false,
     OUT ids bigint[],         -- the id of each row: its own, or that of the job that has its dedup key
     OUT existing integer[],   -- ordinals of rows whose dedup key another job has
     OUT refused integer[],    -- ordinals of rows that asked to be refused then, or to replace a job with another serialization key:
@@ -41,6 +41,20 @@ DECLARE
 BEGIN
     IF _lock_timeout IS NOT NULL THEN
         PERFORM set_config('lock_timeout', _lock_timeout, true);  -- the transaction is this call
+    END IF;
+    IF 'replace' = ANY (_on_duplicates) AND NOT _is_try THEN
+        LOOP  -- until no job ends between the look at its dedup key and the lock of its row
+            BEGIN
+                SELECT e.ids, e.existing, e.refused, e.statuses, e.taken, e.reserved
+                INTO ids, existing, refused, statuses, taken, reserved
+                FROM asyncjobs.enqueue(_ids, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts,
+                    _run_ats, _delays, _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _dedup_fors, _on_duplicates,
+                    _serialization_keys, _on_deads, _trace_contexts, _own, _again, _reserve, NULL, true) AS e;
+                RETURN;
+            EXCEPTION WHEN SQLSTATE 'AJ001' THEN
+                NULL;
+            END;
+        END LOOP;
     END IF;
     ids := _ids;
     IF _ids IS NULL THEN
@@ -97,7 +111,7 @@ BEGIN
                 IF _versions IS NOT NULL THEN _versions[_taker_at] := _versions[_row.at]; END IF;
                 IF _run_ats IS NOT NULL THEN _run_ats[_taker_at] := _run_ats[_row.at]; END IF;
                 IF _delays IS NOT NULL THEN _delays[_taker_at] := _delays[_row.at]; END IF;
-            ELSE
+            ELSIF _other_status IN ('waiting', 'scheduled', 'pending', 'paused') THEN
                 _replacing := _replacing || _row.at;
             END IF;
         END LOOP;
@@ -105,17 +119,16 @@ BEGIN
             PERFORM asyncjobs.drop_dedup_keys(_new, _types, _dedup_keys);
             RETURN;
         END IF;
-        IF _replacing IS NOT NULL THEN
-            PERFORM asyncjobs.replace_jobs(ids, _payloads, _versions, _run_ats, _delays, _serialization_keys, _replacing, false, _own);
-        END IF;
     END IF;
 
     IF _serialization_keys IS NOT NULL AND _own THEN
         SELECT array_agg(DISTINCT k.key) INTO _keys FROM unnest(_serialization_keys) AS k(key) WHERE k.key IS NOT NULL;
-        PERFORM asyncjobs.lock_keys(_keys);
     END IF;
-    IF _serialization_keys IS NOT NULL AND _replacing IS NOT NULL THEN
-        PERFORM asyncjobs.replace_jobs(ids, _payloads, _versions, _run_ats, _delays, _serialization_keys, _replacing, true, _own);
+    IF _replacing IS NOT NULL THEN
+        PERFORM asyncjobs.replace_jobs(ids, _types, _dedup_keys, _payloads, _versions, _run_ats, _delays, _serialization_keys, _replacing,
+            _own, _keys);
+    ELSIF _keys IS NOT NULL THEN
+        PERFORM asyncjobs.lock_keys(_keys);
     END IF;
 
     INSERT INTO asyncjobs.jobs (id, enqueue_token, type, queue, lane, version, payload, priority, max_attempts, timeout,

@@ -19,7 +19,6 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
-    _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
     _asked bigint[];
     _dead bigint[];
     _ended_keyed bigint[];
@@ -27,13 +26,15 @@ DECLARE
 BEGIN
     WITH acked AS (
         UPDATE asyncjobs.jobs AS j
-        SET status = CASE WHEN o.status = 'pending' AND _any_paused AND asyncjobs.is_paused(j.type, j.serialization_key)
-                          THEN 'paused' ELSE o.status END,
+        SET status = o.status,
             run_at = CASE WHEN o.status IN ('failed', 'scheduled') THEN _now + make_interval(secs => coalesce(o.delay, 0))
                           ELSE j.run_at END,
             place = CASE WHEN o.status = 'pending' THEN nextval('asyncjobs.place_seq') ELSE j.place END,
             attempts = CASE WHEN o.refund THEN greatest(j.attempts - 1, 0) ELSE j.attempts END,
             snoozes = CASE WHEN o.snooze THEN j.snoozes + 1 ELSE j.snoozes END,
+            -- (an attempt that ended clears its job of what was lost; not one that was given back)
+            losses = CASE WHEN o.refund AND o.snooze IS NOT TRUE THEN j.losses ELSE 0 END,
+            suspicion = CASE WHEN o.refund AND o.snooze IS NOT TRUE THEN j.suspicion ELSE 0 END,
             completed_at = CASE WHEN o.status IN ('completed', 'dead', 'cancelled') THEN _now END,
             result = o.result::jsonb, result_dropped = o.dropped, error_message = o.message,
             last_error = coalesce(o.error::jsonb ->> 'message', j.last_error),
@@ -57,6 +58,9 @@ BEGIN
         INTO _dead, _ended_keyed, _ended_dedup FROM asyncjobs.obey_requests(_asked, _max_errors) AS o;
     END IF;
 
+    IF pending IS NOT NULL THEN
+        pending := asyncjobs.without_paused(pending);
+    END IF;
     IF _dead IS NOT NULL THEN
         PERFORM asyncjobs.bury(_dead);
     END IF;
@@ -68,12 +72,31 @@ BEGIN
     END IF;
 END $$;
 
+-- Jobs that this transaction has just made pending: those of a paused type or key become paused, the others are returned. It is a
+-- statement of its own since the one that made them pending may have waited for their rows (0002: look under the lock).
+CREATE FUNCTION asyncjobs.without_paused(_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _paused bigint[];
+BEGIN
+    IF NOT EXISTS (SELECT FROM asyncjobs.pauses) THEN
+        RETURN _ids;
+    END IF;
+    WITH held AS (
+        UPDATE asyncjobs.jobs AS j SET status = 'paused'
+        WHERE j.id = ANY (_ids) AND j.status = 'pending' AND asyncjobs.is_paused(j.type, j.serialization_key) RETURNING j.id)
+    SELECT array_agg(h.id) INTO _paused FROM held AS h;
+    RETURN ARRAY(SELECT u.id FROM unnest(_ids) AS u(id) WHERE _paused IS NULL OR u.id <> ALL (_paused));
+END $$;
+
 -- Write the dead letters of jobs that just died. How often their work was requeued, or started over, goes on from letter to letter.
 CREATE FUNCTION asyncjobs.bury(_ids bigint[]) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, error_details, died_at, requeue_count)
-    SELECT j.id, to_jsonb(j) - 'errors' - 'claim_token' - 'enqueue_token' - 'runner_id', j.error_message,
+    SELECT j.id,
+        to_jsonb(j) - ARRAY['errors', 'claim_token', 'enqueue_token', 'runner_id', 'losses', 'suspicion', 'outlived', 'lost_with'],
+        j.error_message,
         jsonb_build_object('errors', j.errors, 'attempts', j.attempts), j.completed_at,
         coalesce((SELECT max(d.requeue_count) FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = ANY (ARRAY[j.id, j.requeued_from])), 0)
     FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' ORDER BY j.id;
@@ -146,11 +169,11 @@ CREATE TYPE asyncjobs.answer AS (
     created_at timestamptz, serialization_key text, rest jsonb);
 
 -- Claim at most `_limit` pending jobs of a queue: of one lane, or of any when `_lane` is null; from the front, or from behind
--- (`_priority`, `_place`). `_rescued` asks for jobs that were taken back from a dead runner, else only others are taken.
+-- (`_priority`, `_place`). `_suspects` asks for suspects (0007_rescue.sql), else only others are taken.
 -- It locks exactly the rows it takes. `_versions`: the newest payload of each type that the runner can run.
 CREATE FUNCTION asyncjobs.claim(
     _runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[],
-    _rescued boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}', _scan integer DEFAULT NULL)
+    _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}', _scan integer DEFAULT NULL)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -158,20 +181,20 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _picked tid[];  -- locked, so they stay where they are
 BEGIN
-    IF _rescued THEN
+    IF _suspects THEN
         _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.status = 'pending' AND j.rescues > 0 AND j.type = ANY (_types)
+            WHERE j.queue = _queue AND j.status = 'pending' AND j.suspicion > 0 AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version) AND (_lane IS NULL OR j.lane = _lane)
-            ORDER BY j.rescues, j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+            ORDER BY j.suspicion, j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSIF _lane IS NULL THEN
         _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
-              AND j.rescues = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
+              AND j.suspicion = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSE
         _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending'
-              AND (j.priority, j.place) > (_from_priority, _from_place) AND j.rescues = 0 AND j.type = ANY (_types)
+              AND (j.priority, j.place) > (_from_priority, _from_place) AND j.suspicion = 0 AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     END IF;
@@ -188,17 +211,18 @@ BEGIN
     WHERE j.ctid = p.ctid
     RETURNING 'job', _scan, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
         j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
-        j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
+        j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.losses, j.suspicion, j.correlation_id, j.parent_job_id, j.created_by,
             j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
 END $$;
 
--- One call of a runner: outcomes in, lost claims and new claims out. Of each group of `_probe_types` (none of them is in `_types`) no
+-- One call of a runner: outcomes in, lost claims and new claims out. `_suspects`: by scan, whether it may take one; over all scans one
+-- is claimed. Of each group of `_probe_types` (none of them is in `_types`) no
 -- more jobs are claimed than its limit, over all scans, and each scan begins with them.
 CREATE FUNCTION asyncjobs.finish(
     _runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays float8[], _refunds boolean[], _snoozes boolean[],
     _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer,
     _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[],
-    _types text[], _rescued boolean, _token_base bigint, _token_seq bigint,
+    _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint,
     _probe_types text[], _probe_groups integer[], _probe_limits integer[])
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -256,9 +280,8 @@ BEGIN
                             THEN ARRAY(SELECT p.type FROM unnest(_probe_types, _probe_groups) AS p(type, number) WHERE p.number = _group)
                             ELSE _types END;
                 FOREACH _again IN ARRAY ARRAY[true, false] LOOP
-                    -- Of rescued jobs one at a time in a runner: such a job may have killed the last one.
                     _most := CASE WHEN _is_probe THEN least(_limit, _probe_limits[_group]) ELSE _limit END;
-                    CONTINUE WHEN _most = 0 OR (_again AND NOT _rescued);
+                    CONTINUE WHEN _most = 0 OR (_again AND _suspects[_scan] IS NOT TRUE);
                     RETURN QUERY SELECT c.kind, c.scan, c.queue, c.id, c.token, c.type, c.version, c.payload, c.priority, c.place, c.attempts,
                         c.max_attempts, c.scheduled_at, c.run_at, c.started_at, c.created_at, c.serialization_key, c.rest
                     FROM asyncjobs.claim(_runner, _scan_queues[_scan], _scan_lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
@@ -268,7 +291,9 @@ BEGIN
                     GET DIAGNOSTICS _count = ROW_COUNT;
                     _seq := _seq + _count;
                     _limit := _limit - _count;
-                    _rescued := _rescued AND NOT (_again AND _count > 0);
+                    IF _again AND _count > 0 THEN
+                        _suspects := NULL;
+                    END IF;
                     IF _is_probe THEN
                         _probe_limits[_group] := _probe_limits[_group] - _count;
                     END IF;
@@ -304,18 +329,22 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+    _stray bigint[];
 BEGIN
-    RETURN QUERY
-    WITH stray AS MATERIALIZED (
+    _stray := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
         WHERE j.runner_id = _runner AND j.status = 'processing' AND j.id <> ALL (_running)
           AND ((_last_token - coalesce(j.claim_token, _last_token)) & 4294967295) < 2147483648  -- tokens are numbered modulo 2^32
-        ORDER BY j.id + 0 FOR UPDATE)  -- a plan made for an empty table would read all jobs in the order of their ids
+        ORDER BY j.id + 0 FOR UPDATE);  -- a plan made for an empty table would read all jobs in the order of their ids
+    RETURN QUERY
     UPDATE asyncjobs.jobs AS j
     SET status = CASE WHEN asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END,
         attempts = greatest(j.attempts - 1, 0), claim_token = NULL, runner_id = NULL, started_at = NULL,
-        place = nextval('asyncjobs.place_seq'), updated_at = asyncjobs.clock()
-    FROM stray WHERE j.id = ANY (ARRAY[stray.id])
+        place = p.place, updated_at = asyncjobs.clock()
+    FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
+          FROM (SELECT u.id FROM unnest(_stray) WITH ORDINALITY AS u(id, number) ORDER BY u.number) AS o) AS p
+    WHERE j.id = ANY (ARRAY[p.id])
     RETURNING j.id, j.queue;
 END $$;
 
@@ -324,10 +353,21 @@ END $$;
 CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM pg_advisory_xact_lock_shared(hashtext('asyncjobs.completing') & 2147483647, (_id & 2147483647)::integer);  -- is_completing
     UPDATE asyncjobs.jobs AS j
     SET status = 'completed', completed_at = asyncjobs.clock(), result = _result::jsonb, result_dropped = _dropped, updated_at = asyncjobs.clock()
     WHERE j.id = _id AND j.claim_token = _token AND j.status = 'processing';
     RETURN FOUND;
+END $$;
+
+-- Whether a transaction is open that has completed this job, or is about to. It holds the job's row for as long as its owner likes.
+CREATE FUNCTION asyncjobs.is_completing(_id bigint) RETURNS boolean LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM pg_catalog.pg_locks AS l
+        WHERE l.locktype = 'advisory' AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database())
+          AND l.classid = (hashtext('asyncjobs.completing') & 2147483647)::oid AND l.objid = (_id & 2147483647)::oid AND l.objsubid = 2);
 END $$;
 
 -- After the handler of such a job ended: whether its completion was committed. If so the job is settled; `queues`: where a next
@@ -356,7 +396,7 @@ RETURNS TABLE (kind text, id bigint, queue text) LANGUAGE plpgsql SET search_pat
 BEGIN
     PERFORM set_config('lock_timeout', '500ms', true);
     RETURN QUERY SELECT f.kind, f.id, f.queue FROM asyncjobs.finish(_runner, _ids, _tokens, _statuses, _delays, _refunds, _snoozes,
-        _results, _dropped, _messages, _errors, _max_errors, NULL, NULL, NULL, NULL, NULL, NULL, false, 0, 0, NULL, NULL, NULL) AS f;
+        _results, _dropped, _messages, _errors, _max_errors, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL) AS f;
 END $$;
 
 -- How far running handlers are.

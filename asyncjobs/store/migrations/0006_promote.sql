@@ -22,7 +22,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _began timestamptz := clock_timestamp();
     _now timestamptz := asyncjobs.clock();
-    _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
+    _any_paused boolean;
     _ids bigint[];
 BEGIN
     _from := coalesce(_from, '-infinity');
@@ -42,6 +42,7 @@ BEGIN
             ORDER BY j.run_at LIMIT _batch) AS d);
     scan_seconds := extract(epoch FROM clock_timestamp() - _began);
     IF cardinality(_ids) > 0 THEN
+        _any_paused := EXISTS (SELECT FROM asyncjobs.pauses);  -- under the locks of the rows
         WITH due AS (
             UPDATE asyncjobs.jobs AS j
             SET status = CASE WHEN _any_paused AND asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused'

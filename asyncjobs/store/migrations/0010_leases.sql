@@ -33,6 +33,7 @@ CREATE FUNCTION asyncjobs.beat_with_leases(
     _may_take boolean,
     _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[],
     _expiry interval, _fresh interval,
+    _troubles text[],               -- what is to be said of its parts
     OUT beat bigint, OUT runners integer,
     OUT rank integer,               -- how many living runners have a lower id, holders of a lease apart
     OUT renewed text[], OUT lost text[], OUT acquired text[],
@@ -47,7 +48,7 @@ DECLARE
     _free text[];
     _takes text[];
 BEGIN
-    UPDATE asyncjobs.runners AS r SET beat = r.beat + 1, beat_at = _now WHERE r.id = _runner RETURNING r.beat INTO beat;
+    UPDATE asyncjobs.runners AS r SET beat = r.beat + 1, beat_at = _now, troubles = _troubles WHERE r.id = _runner RETURNING r.beat INTO beat;
     IF NOT FOUND THEN
         RETURN;
     END IF;

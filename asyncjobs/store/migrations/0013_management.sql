@@ -248,9 +248,10 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status <> 'waiting' ORDER BY j.id FOR UPDATE;
-    PERFORM asyncjobs.lock_keys(ARRAY(
-        SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids)));
+    PERFORM asyncjobs.lock_in_order(_ids, '{scheduled,pending,processing,failed,completed,dead,cancelled,paused}', ARRAY(
+        SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids)
+        UNION SELECT j.serialization_key FROM asyncjobs.jobs AS j
+        WHERE j.id = ANY (_ids) AND j.serialization_key IS NOT NULL AND j.status NOT IN ('completed', 'dead', 'cancelled')));
     FOR id IN SELECT u.id FROM unnest(_ids) AS u(id) ORDER BY u.id DESC LOOP
         SELECT e.outcome, e.was, e.queues INTO outcome, was, queues FROM asyncjobs.end_job(id, _request, _message, _max_errors) AS e;
         RETURN NEXT;

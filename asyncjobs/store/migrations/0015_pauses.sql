@@ -1,11 +1,57 @@
 -- Pauses of queues and types: the claim reads `pauses` and takes nothing of them; this keeps what it would pass over out of its way.
 
--- Write down a pause. False: it was there. (Keys: pause_key.)
+-- Write down a pause. False: it was there. From its commit on no claim that begins takes anything of it; then `wait_for_claims`, or for a
+-- key `hold_back_key`.
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text) RETURNS boolean LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO asyncjobs.pauses (kind, name, reason, paused_by) VALUES (_kind, _name, _reason, _by) ON CONFLICT (kind, name) DO NOTHING;
     RETURN FOUND;
+END $$;
+
+-- Wait until all claims have ended that are under way now. Each has looked up its runner's row, FOR KEY SHARE, and keeps the table
+-- locked in that mode until its end. It takes that lock before its snapshot: one that has not got it yet sees all that is committed by
+-- now. So claims pay nothing for this. Error 55P03 after a while.
+CREATE FUNCTION asyncjobs.wait_for_claims() RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _ends_at timestamptz := clock_timestamp() + interval '2 seconds';
+    _claims text[] := asyncjobs.claims_under_way();
+BEGIN
+    WHILE _claims && asyncjobs.claims_under_way() LOOP
+        IF clock_timestamp() > _ends_at THEN
+            RAISE EXCEPTION 'claims that began before are still under way' USING ERRCODE = 'lock_not_available';
+        END IF;
+        PERFORM pg_sleep(0.001);
+    END LOOP;
+END $$;
+
+-- The transactions, by their virtual ids, that have the table of runners in the mode that claims have it in.
+CREATE FUNCTION asyncjobs.claims_under_way() RETURNS text[] LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT l.virtualtransaction FROM pg_catalog.pg_locks AS l
+        WHERE l.locktype = 'relation' AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database())
+          AND l.relation = 'asyncjobs.runners'::regclass AND l.mode = 'RowShareLock' AND l.granted);
+END $$;
+
+-- Heads of paused keys that are pending all the same, by somebody's hand, become paused.
+CREATE FUNCTION asyncjobs.hold_heads_back(_batch integer) RETURNS integer LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _heads bigint[] := ARRAY(
+        SELECT j.id FROM asyncjobs.pauses AS p
+        JOIN asyncjobs.serialized_jobs AS s ON s.serialization_key = p.name AND s.job_id IS NOT NULL
+        JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[s.id])
+        WHERE p.kind = 'key' AND j.status = 'pending' LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
+    _count integer;
+BEGIN
+    UPDATE asyncjobs.jobs AS j SET status = 'paused', updated_at = asyncjobs.clock()
+    WHERE j.id = ANY (_heads) AND asyncjobs.is_paused(NULL, j.serialization_key);
+    GET DIAGNOSTICS _count = ROW_COUNT;
+    RETURN _count;
 END $$;
 
 -- Make the rows say what `pauses` and the runners say, a batch of them: pending jobs of a paused type become paused, paused ones whose
@@ -52,15 +98,16 @@ BEGIN
             SELECT w.id FROM (SELECT DISTINCT q.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS q(queue)) AS q
             CROSS JOIN LATERAL (
                 (SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j
-                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.rescues = 0 ORDER BY j.priority, j.place LIMIT _window)
+                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.suspicion = 0 ORDER BY j.priority, j.place LIMIT _window)
                 UNION ALL
                 (SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j
-                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.rescues > 0
-                 ORDER BY j.rescues, j.priority, j.place LIMIT _window)) AS w
+                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.suspicion > 0
+                 ORDER BY j.suspicion, j.priority, j.place LIMIT _window)) AS w
             WHERE (w.type <> ALL (_served) OR NOT asyncjobs.can_run(_versions, w.type, w.version)) AND w.run_at < _now - _grace LIMIT _batch))
         AND j.status = 'pending' AND j.id <> ALL (_ids) FOR UPDATE SKIP LOCKED);
     UPDATE asyncjobs.jobs AS j SET status = 'paused', updated_at = _now WHERE j.id = ANY (_ids);
     GET DIAGNOSTICS held = ROW_COUNT;
+    held := held + asyncjobs.hold_heads_back(_batch);
 
     -- Types and versions that have paused jobs, each found by a step of its own in the index: those that stay paused are not read.
     WITH RECURSIVE found AS (

@@ -3,11 +3,11 @@
 -- that is called sets and resets its settings.
 
 -- finish for outcomes that are all completions, and at most one scan: for general slots (`_limit` of them; 0: no scan), without
--- probes. The rows of the answer are those of `finish`. With pauses, or jobs that were rescued if `_rescued` asks for these, too, the
+-- probes. The rows of the answer are those of `finish`. With pauses, or with suspects if `_suspects` asks for these, too, the
 -- scan is left to `finish`.
 CREATE FUNCTION asyncjobs.finish_completed(
     _runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[],
-    _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _rescued boolean, _token_base bigint,
+    _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint,
     _token_seq bigint)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -54,14 +54,14 @@ BEGIN
 
     IF _limit > 0 THEN
         -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
-        SELECT EXISTS (SELECT FROM asyncjobs.pauses) OR (_rescued AND EXISTS (
-                SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.rescues > 0)), r.versions
+        SELECT EXISTS (SELECT FROM asyncjobs.pauses) OR (_suspects AND EXISTS (
+                SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.suspicion > 0)), r.versions
         INTO _is_special, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF _is_special THEN
             RETURN QUERY SELECT f.kind, f.scan, f.queue, f.id, f.token, f.type, f.version, f.payload, f.priority, f.place, f.attempts,
                 f.max_attempts, f.scheduled_at, f.run_at, f.started_at, f.created_at, f.serialization_key, f.rest
             FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
-                ARRAY[_queue], ARRAY[NULL::text], ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, _rescued,
+                ARRAY[_queue], ARRAY[NULL::text], ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects],
                 _token_base, _token_seq, NULL, NULL, NULL) AS f;
         ELSIF _is_special IS NULL THEN
             _row := NULL;
@@ -70,7 +70,7 @@ BEGIN
         ELSE
             _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
                 WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
-                  AND j.rescues = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
+                  AND j.suspicion = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
                 ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
             IF cardinality(_picked) > 0 THEN
                 RETURN QUERY
@@ -82,7 +82,7 @@ BEGIN
                 WHERE j.ctid = p.ctid
                 RETURNING 'job', 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
                     j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
-                    j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
+                    j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.losses, j.suspicion, j.correlation_id, j.parent_job_id, j.created_by,
                         j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
             END IF;
         END IF;
@@ -105,6 +105,7 @@ END $$;
 -- It is one function with as few statements as can be, since they cost more than what they do: with `ack`, `release_keys`,
 -- `dispatch_keys` and two scans the same took 880 us of the server's time, of which 330 are left. The head is looked for in the
 -- snapshot of the statement that deletes the row before it, which may miss heads that have joined since; then it is looked for again.
+-- So it is while anything at all is paused.
 CREATE FUNCTION asyncjobs.finish_one(
     _runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
@@ -115,18 +116,19 @@ DECLARE
     _now timestamptz := asyncjobs.clock();
     _key text;
     _dedup_key text;
-    _any_paused boolean;
+    _is_there boolean;  -- the runner
     _heads bigint[];
     _row asyncjobs.answer;
 BEGIN
-    -- The runner's row is held until the commit: whoever declares it dead waits, and then sees the next claim.
+    -- The runner's row is held until the commit: whoever declares it dead waits, and then sees the next claim. Nothing else is looked
+    -- at here: this statement may have waited for the job's row (0002: look under the lock).
     UPDATE asyncjobs.jobs AS j
     SET status = 'completed', completed_at = _now, result = _result::jsonb, result_dropped = _dropped, error_message = NULL,
         runner_id = NULL, updated_at = _now
     WHERE j.id = _id AND j.claim_token = _token AND j.status = 'processing'
     RETURNING j.serialization_key, j.dedup_key, CASE WHEN _queue IS NOT NULL THEN
-        (SELECT EXISTS (SELECT FROM asyncjobs.pauses) FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE) END
-    INTO _key, _dedup_key, _any_paused;
+        (SELECT true FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE) END
+    INTO _key, _dedup_key, _is_there;
     IF NOT FOUND THEN
         _row.kind := 'lost'; _row.id := _id; _row.token := _token;
         RETURN NEXT _row;
@@ -138,12 +140,12 @@ BEGIN
     IF _key IS NULL THEN
         RETURN;
     END IF;
-    IF _queue IS NOT NULL AND _any_paused IS NULL THEN
+    IF _queue IS NOT NULL AND _is_there IS NULL THEN
         _row.kind := 'gone';
         RETURN NEXT _row;
     END IF;
 
-    IF _any_paused IS NOT FALSE THEN
+    IF _is_there IS NULL THEN
         _heads := asyncjobs.release_keys(ARRAY[_id]);
     ELSE
         RETURN QUERY
@@ -152,7 +154,7 @@ BEGIN
             RETURNING s.serialization_key, s.place),
         dispatched AS (
             UPDATE asyncjobs.serialized_jobs AS s SET job_id = s.id, dispatched_at = _now
-            WHERE s.job_id IS NULL AND s.id = (
+            WHERE s.job_id IS NULL AND NOT EXISTS (SELECT FROM asyncjobs.pauses) AND s.id = (
                 SELECT h.id FROM released AS r CROSS JOIN LATERAL (
                     SELECT w.id FROM asyncjobs.serialized_jobs AS w
                     WHERE w.serialization_key = r.serialization_key AND w.job_id IS NULL AND w.place > r.place
@@ -168,12 +170,12 @@ BEGIN
             CASE WHEN d.starts THEN 1 ELSE 0 END, CASE WHEN d.starts THEN greatest(_now, d.created_at) END, CASE WHEN d.starts THEN _runner END,
             CASE WHEN d.starts THEN _next_token END
         FROM dispatched AS d
-        -- It was delayed or retried: it may have been rescued, and only a scan knows how many of those a runner may have.
+        -- It was delayed or retried: it may be a suspect, and only a scan knows whether a runner may have one.
         ON CONFLICT (id) DO UPDATE SET status = 'pending', place = nextval('asyncjobs.place_seq'), updated_at = _now
             WHERE j.status = 'waiting'
         RETURNING CASE j.status WHEN 'processing' THEN 'job' ELSE 'head' END, 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
             j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
-            j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.correlation_id, j.parent_job_id, j.created_by,
+            j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.losses, j.suspicion, j.correlation_id, j.parent_job_id, j.created_by,
                 j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
         IF NOT FOUND THEN
             _heads := asyncjobs.look_again(ARRAY[_key]);

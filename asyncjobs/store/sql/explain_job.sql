@@ -1,23 +1,23 @@
 -- What stands between a job and a slot: who serves it, what is paused, how many come before it. At most $2 jobs are counted.
 SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, asyncjobs.instant(j.run_at) AS run_at, j.runner_id,
     asyncjobs.instant(j.started_at) AS started_at, asyncjobs.instant(j.completed_at) AS completed_at,
-    j.error_message, j.version, asyncjobs.clock() AS now, s.*,
+    j.error_message, j.version, j.losses, j.suspicion, asyncjobs.clock() AS now, s.*,
     (SELECT f.is_ahead FROM asyncjobs.in_flight(j.runner_id) AS f WHERE j.status = 'processing' AND f.id = $1::bigint) AS is_ahead,
     (SELECT pg_catalog.count(1) FROM (
         SELECT FROM asyncjobs.jobs AS o WHERE j.status = 'pending' AND o.queue = j.queue AND o.status = 'pending'
-            AND o.rescues = 0 AND (o.priority, o.place) < (j.priority, j.place)
+            AND o.suspicion = 0 AND j.suspicion = 0 AND (o.priority, o.place) < (j.priority, j.place)
         UNION ALL
         SELECT FROM asyncjobs.jobs AS o WHERE j.status = 'pending' AND o.queue = j.queue AND o.status = 'pending'
-            AND o.rescues > 0 AND (o.priority, o.place) < (j.priority, j.place)
+            AND o.suspicion > 0 AND (j.suspicion = 0 OR (o.suspicion, o.priority, o.place) < (j.suspicion, j.priority, j.place))
         LIMIT $2::integer) AS o) AS ahead,
     (SELECT pg_catalog.count(1) FROM asyncjobs.in_flight(NULL) AS o
         WHERE j.status = 'pending' AND o.queue = j.queue AND NOT o.is_ahead) AS running
 FROM (
     SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, j.run_at, j.runner_id, j.started_at, j.completed_at,
-        j.error_message, j.version, j.priority, j.place::bigint AS place
+        j.error_message, j.version, j.losses, j.suspicion, j.priority, j.place::bigint AS place
     FROM asyncjobs.jobs AS j WHERE j.id = $1::bigint
     UNION ALL
-    SELECT 'waiting', w.queue, w.type, w.lane, w.serialization_key, w.scheduled_at, NULL, NULL, NULL, NULL, w.version, w.priority, w.place
+    SELECT 'waiting', w.queue, w.type, w.lane, w.serialization_key, w.scheduled_at, NULL, NULL, NULL, NULL, w.version, 0, 0, w.priority, w.place
     FROM asyncjobs.serialized_jobs AS w WHERE w.id = $1::bigint AND w.job_id IS NULL
         AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = $1::bigint)) AS j
 CROSS JOIN LATERAL (

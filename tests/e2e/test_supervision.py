@@ -1,0 +1,179 @@
+"""Every part of an app and its runner that ends by itself is back within seconds, counted and told of, and jobs go on."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+
+from asyncjobs import AsyncJobs, JobContext, Queue, Retry
+from asyncjobs.runtime.parts import Part, Parts
+from asyncjobs.store.database import Connection
+from asyncjobs.telemetry.events import PartRestarted, ServicePassFailed
+from asyncjobs.testing import Recorder
+from tests.support.eventually import Stopwatch, eventually
+
+BACK_SECONDS = 5.0
+
+
+class Shop:
+    """An app with jobs of every kind, and a runner with every part."""
+
+    def __init__(self, dsn: str) -> None:
+        self.jobs = AsyncJobs(
+            dsn,
+            queues=[Queue(concurrency=4, prefetch=4)],
+            heartbeat=0.2,
+            promote_interval=0.2,
+            sweep_interval=0.3,
+            rescue_interval=0.3,
+        )
+        self.jobs.circuit_breaker("mail")
+        self.enqueued: list[int] = []
+        self.passes = 0
+
+        @self.jobs.job("plain")
+        async def plain(ctx: JobContext) -> Retry | None:
+            ctx.progress(0.5)
+            await asyncio.sleep(0.01)
+            return Retry(0.05) if ctx.attempt == 1 and ctx.job.id % 5 == 0 else None
+
+        @self.jobs.job("keyed", serialize_by="key {key}")
+        async def keyed(key: int) -> None:
+            await asyncio.sleep(0.005)
+
+        @self.jobs.duty("own", every=0.1)
+        async def own() -> None:
+            self.passes += 1
+
+        self.jobs.schedule("tick", plain.new(), every=0.2)
+        self.plain, self.keyed = plain, keyed
+
+    async def load(self) -> None:
+        """Enqueue, one at a time and in each way, until cancelled."""
+        number = 0
+        while True:
+            number += 1
+            if number % 3 == 0:
+                handle = await self.keyed.enqueue(number % 4)
+            elif number % 7 == 0:
+                handle = await self.plain.using(dedup_key=f"d {number}").enqueue()
+            else:
+                handle = await self.plain.enqueue()
+            self.enqueued.append(handle.id)
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def shop(dsn: str, recorder: Recorder, auditor: Any) -> AsyncGenerator[Shop]:
+    made = Shop(dsn)
+    async with made.jobs.runner(grace=5):
+        loading = asyncio.create_task(made.load())
+        await eventually(lambda: len(made.enqueued) > 20, description="it is busy")
+        yield made
+        if loading.done():
+            await loading
+        loading.cancel()
+        await asyncio.wait({loading})
+
+
+def registries(jobs: AsyncJobs) -> list[Parts]:
+    opened = jobs.lifecycle.opened
+    assert opened is not None
+    thread = jobs.runners[0].heartbeat._thread
+    assert thread is not None
+    return [opened.parts, thread._parts]
+
+
+def lasting(jobs: AsyncJobs) -> list[tuple[Parts, str]]:
+    """All parts that are there for as long as the runner."""
+    return [(parts, part.name) for parts in registries(jobs) for part in parts.all if part.name not in {"settler", "register"}]
+
+
+def named(parts: Parts, name: str) -> Part:
+    return next(part for part in parts.all if part.name == name)
+
+
+def cancelled(part: Part) -> None:
+    part.task.get_loop().call_soon_threadsafe(part.task.cancel)
+
+
+def exits(part: Part) -> None:
+    """Its next step raises SystemExit, as if something that it called had."""
+    real = part._run
+
+    async def run() -> None:
+        part._run = real
+        raise SystemExit(3)
+
+    part._run = run
+    cancelled(part)
+
+
+@pytest.mark.parametrize("strike", [cancelled, exits])
+async def test_every_part_is_back_counted_and_told_of_and_all_jobs_end(
+    shop: Shop, recorder: Recorder, connection: Connection, strike: Callable[[Part], None]
+) -> None:
+    victims = lasting(shop.jobs)
+    assert {"acker", "listening", "notifier", "heartbeat", "watch", "partition 0", "duty promote", "duty own", "duty cron"} <= {
+        name for _, name in victims
+    }
+    for parts, name in victims:
+        await strike_one(shop.jobs, recorder, named(parts, name), strike)
+    symptoms = await shop.jobs.admin.doctor()
+    told = [one.evidence for one in symptoms if one.what == "a part of a runner was started again"]
+    assert any("acker" in evidence for evidence in told)
+    await eventually(lambda: shop.jobs.health().is_ready, description="all is well")
+    async with asyncio.timeout(30):
+        for job_id in shop.enqueued[:]:
+            assert (await shop.jobs.handle(job_id).wait()).status == "completed"
+
+
+async def strike_one(jobs: AsyncJobs, recorder: Recorder, part: Part, strike: Callable[[Part], None]) -> None:
+    watch, before = Stopwatch(), part.restarts
+    strike(part)
+    await recorder.wait_for(PartRestarted, lambda event: event.part == part.name)
+    assert any(part.name in problem for problem in jobs.health().problems), part.name
+    assert not jobs.health().is_ready
+    back = lambda: part.restarts > before and not part.task.done()  # noqa: E731 - a question, asked once more and again
+    await eventually(back, description=f"{part.name} is back", timeout=BACK_SECONDS)
+    assert watch.stop() < BACK_SECONDS
+
+
+async def test_duty_that_leaks_a_cancellation_or_exits_has_failed_once_and_goes_on(dsn: str, recorder: Recorder) -> None:
+    jobs = AsyncJobs(dsn, heartbeat=0.2)
+    ends: list[BaseException] = [asyncio.CancelledError(), SystemExit(3), ValueError("x")]
+    passed = asyncio.Event()
+
+    @jobs.duty("nightly", every=0.05)
+    async def nightly() -> None:
+        if ends:
+            raise ends.pop(0)
+        passed.set()
+
+    async with jobs.runner(grace=1), asyncio.timeout(20):
+        await passed.wait()
+        await eventually(lambda: errors_of(jobs, "nightly", 3), description="its lease tells of them")
+    failed = [event for event in recorder.of(ServicePassFailed) if event.service == "duty nightly"]
+    assert [type(event.error) for event in failed] == [asyncio.CancelledError, SystemExit, ValueError]
+    assert recorder.of(PartRestarted) == []
+
+
+async def errors_of(jobs: AsyncJobs, duty: str, count: int) -> bool:
+    return any(one.duty == duty and one.errors == count for one in await jobs.admin.leases())
+
+
+async def test_sink_that_exits_ends_nothing(dsn: str) -> None:
+    jobs = AsyncJobs(dsn)
+
+    def exits(event: Any) -> None:
+        raise SystemExit(3)
+
+    jobs.events.subscribe(exits)
+
+    @jobs.job("works")
+    async def works() -> str:
+        return "done"
+
+    async with jobs.runner(grace=1):
+        assert await (await works.enqueue()).result(timeout=10) == "done"
