@@ -199,7 +199,7 @@ def unqualified(code: str) -> list[str]:
     named = re.findall(
         r"\b(?:(?<!DISTINCT )FROM|JOIN|INSERT INTO|TABLE|USING"
         r"|(?<!FOR )(?<!DO )(?<!KEY )(?<!OR )(?<!BEFORE )(?<!AFTER )UPDATE)\s+(?:ONLY\s+)?"
-        r"(?!LATERAL|SELECT|SET|OF\b|SKIP|NOWAIT|IF\b|ERRCODE|btree)([\w.]+)\b(?!\s*\()(?!\.)",
+        r"(?!LATERAL|SELECT|SET|PUBLIC;|OF\b|SKIP|NOWAIT|IF\b|ERRCODE|btree)([\w.]+)\b(?!\s*\()(?!\.)",
         code,
     )
     return sorted({name for name in named if "." not in name and name not in introduced and not name.startswith("_")})

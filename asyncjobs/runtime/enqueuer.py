@@ -49,7 +49,7 @@ class _Line:
     def __init__(self, database: Database, kind: str, *, events: Events, lock_timeout: str | None, retry_seconds: float) -> None:
         link = database.link(f"enqueue {kind}")
         self.sender = Sender(link, events=events, retry_seconds=retry_seconds, lock_timeout=lock_timeout)
-        send_one = self.sender.send_one if kind == "plain" else None
+        send_one = self.sender.send_one if kind == "plain" and not database.by_door else None
         self.batcher: Batcher[NewRow, Enqueued] = Batcher(
             self.sender.send, send_one=send_one, limit=_BATCH, weigh=_weight, heaviest=_BATCH_BYTES
         )

@@ -13,15 +13,14 @@ import msgspec
 from asyncjobs.connections import Connection, ConnectionKind, check_connection, refusal_of
 from asyncjobs.errors import UnsupportedConnection
 from asyncjobs.model.new_row import NewRow
+from asyncjobs.store import door
 from asyncjobs.store.database import Database
 from asyncjobs.store.jobs import EnqueueAnswer, enqueue_answer
 
 
 async def enqueue(connection: Connection, database: Database, rows: Sequence[NewRow], tokens: Sequence[int]) -> EnqueueAnswer:
     """Write the rows in the connection's transaction: visible, and notified, with its commit. Raises UnsupportedConnection."""
-    document = [{**msgspec.to_builtins(row), "enqueue_token": token} for row, token in zip(rows, tokens, strict=True)]
-    text = msgspec.json.encode(document).decode()
-    answer = await call(connection, database.sql("enqueue_here"), text, database.channel)
+    answer = await call(connection, database.sql("enqueue_here"), door.as_json(rows, tokens), database.channel)
     return enqueue_answer({"taken": None, "reserved": None, "later": None, **msgspec.json.decode(answer, type=dict[str, Any])})
 
 

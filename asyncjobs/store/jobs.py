@@ -13,8 +13,9 @@ from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.outcome import COMPLETED
-from asyncjobs.store import plain
+from asyncjobs.store import door, plain
 from asyncjobs.store.database import Link, Record
+from asyncjobs.store.reading import readable
 
 #: What is written of a row besides its type and queue, and what it usually is: a column that is so in every row is left out.
 _DEFAULTS: Final = {
@@ -48,6 +49,8 @@ class EnqueueAnswer(msgspec.Struct, frozen=True):
 
 async def reserve_ids(link: Link, count: int) -> list[int]:
     """Fresh ids, for the rows of an enqueue that can be made again."""
+    if link.database.by_door:
+        return await door.give_ids(link, count)
     (row,) = await link.fetch("reserve_ids", count)
     ids: list[int] = row["ids"]
     return ids
@@ -76,6 +79,10 @@ async def enqueue(
     timeout: float | None = None,
 ) -> EnqueueAnswer:
     """Write the rows in one transaction; `tokens` identify them if the call has to be made `again` with the same ids."""
+    if link.database.by_door:
+        return enqueue_answer(
+            await door.enqueue(link, rows, ids, tokens, again=again, lock_timeout=lock_timeout, timeout=timeout)
+        )
     if len(rows) == 1 and not again and _is_plain(rows[0]):
         next_id, is_due = await plain.enqueue_one(link, rows[0], ids[0], tokens[0], timeout=timeout)
         return EnqueueAnswer([Enqueued(ids[0], True, is_due)], [], [], [next_id])
@@ -299,8 +306,4 @@ async def get(link: Link, job_id: int) -> Job | None:
 
 def to_job(row: Record) -> Job:
     """A Job from a row with the columns of `job.sql`."""
-    values = dict(row)
-    for name in ("payload", "errors", "result", "progress"):
-        if values[name] is not None:
-            values[name] = msgspec.json.decode(values[name])
-    return Job(**values)
+    return Job(**readable(dict(row)))

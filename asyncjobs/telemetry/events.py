@@ -209,7 +209,9 @@ class NotificationsSent(Event, frozen=True, kw_only=True):
 
 
 class NotificationHeard(Event, frozen=True, kw_only=True):
-    """Another process notified something; what this process notified itself is not heard again."""
+    """Another process notified something; what this process notified itself is not heard again. `kind`: "other" for what no
+    asyncjobs sends, since anybody who may connect can NOTIFY.
+    """
 
     kind: str
 

@@ -125,6 +125,13 @@ CREATE TABLE asyncjobs.holds (
     CONSTRAINT holds_pkey PRIMARY KEY (kind, name, version)
 );
 
+CREATE TABLE asyncjobs.ids_secret (
+    is_only boolean DEFAULT true NOT NULL,
+    secret text NOT NULL,
+    CONSTRAINT ids_secret_is_only_check CHECK (is_only),
+    CONSTRAINT ids_secret_pkey PRIMARY KEY (is_only)
+);
+
 CREATE TABLE asyncjobs.job_depths (
     kind text NOT NULL,
     queue text NOT NULL,
@@ -206,12 +213,16 @@ CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, cre
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, asyncjobs.refuse_unless(((status = ANY ('{waiting,paused}'::text[])) AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[]))), 'jobs_check'::text, id)) WHERE ((status = ANY ('{waiting,paused}'::text[])) OR (NOT (
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, asyncjobs.refuse_unless(((status = ANY ('{waiting,paused}'::text[])) AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL)),
+CASE
+    WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
+    ELSE 'jobs_check'::text
+END, id)) WHERE ((status = ANY ('{waiting,paused}'::text[])) OR (NOT (
 CASE
     WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
     WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
     ELSE (status = ANY ('{pending,scheduled,failed}'::text[]))
-END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])))));
+END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL))));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
 
 CREATE TABLE asyncjobs.migrations (
@@ -332,11 +343,15 @@ CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (i
 CASE
     WHEN (job_id IS NULL) THEN ((dispatched_at IS NULL) AND (halted_at IS NULL))
     ELSE ((job_id = id) AND (dispatched_at IS NOT NULL))
-END AND (serialization_key <> ''::text)), 'serialized_jobs_check'::text, id)) WHERE ((place IS NULL) OR (NOT (
+END AND (serialization_key <> ''::text) AND (enqueue_token IS NOT NULL)),
+CASE
+    WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
+    ELSE 'serialized_jobs_check'::text
+END, id)) WHERE ((place IS NULL) OR (NOT (
 CASE
     WHEN (job_id IS NULL) THEN ((dispatched_at IS NULL) AND (halted_at IS NULL))
     ELSE ((job_id = id) AND (dispatched_at IS NOT NULL))
-END AND (serialization_key <> ''::text))));
+END AND (serialization_key <> ''::text) AND (enqueue_token IS NOT NULL))));
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
 CREATE INDEX serialized_jobs_parent ON asyncjobs.serialized_jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (job_id IS NOT NULL);
@@ -489,6 +504,7 @@ CREATE FUNCTION asyncjobs.answer_kind(_on_dead text)
 CREATE FUNCTION asyncjobs.apply_replacements()
     RETURNS trigger
     LANGUAGE plpgsql
+    SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: dc2bddec6e400340
@@ -719,11 +735,12 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[]
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 96301cd8fcc7a402
 
-CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[])
+CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
+    SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7366cb137bde68d2
+-- body: 15e43dbb389e8f14
 
 CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean)
     RETURNS integer
@@ -740,7 +757,7 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fbd317596d524e5b
+-- body: 22d5b4a319597694
 
 CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer)
     RETURNS bigint[]
@@ -834,6 +851,11 @@ CREATE FUNCTION asyncjobs.fold_oldest(_from interval, _to interval, _before time
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: dee998d1fbc58cd7
 
+CREATE FUNCTION asyncjobs.fresh_token()
+    RETURNS bigint
+    LANGUAGE sql
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_token bigint)
     RETURNS TABLE(id bigint, queue text)
     LANGUAGE plpgsql
@@ -843,6 +865,13 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 97c41254aa956284
+
+CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs bigint[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 47f9f6d604f776e0
 
 CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS TABLE(formerly text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
@@ -907,7 +936,7 @@ CREATE FUNCTION asyncjobs.instant(_at timestamp with time zone)
     RETURNS timestamp with time zone
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
--- body: f70772369231e389
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.is_completing(_id bigint)
     RETURNS boolean
@@ -937,6 +966,7 @@ CREATE FUNCTION asyncjobs.join_key(_id bigint, _ctid tid, _key text)
 CREATE FUNCTION asyncjobs.join_keys()
     RETURNS trigger
     LANGUAGE plpgsql
+    SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1167,6 +1197,13 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f53825e4992cc5d7
 
+CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 55337c75adf33a3d
+
 CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean, OUT failures text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -1226,6 +1263,20 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 59279b75bac214ad
 
+CREATE FUNCTION asyncjobs.read_instant(_text text)
+    RETURNS timestamp with time zone
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 900260da899ed472
+
+CREATE FUNCTION asyncjobs.read_number(_text text)
+    RETURNS double precision
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 48ea11e3a8d3cda6
+
 CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void
     LANGUAGE plpgsql
@@ -1237,7 +1288,7 @@ CREATE FUNCTION asyncjobs.refuse_unless(_is_well boolean, _check text, _id bigin
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1ef8a7df0d2489c0
+-- body: ddb84d8779ffe115
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -1347,7 +1398,7 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 85f1a34d63e5e22f
+-- body: 0dd02b125b20ab42
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
@@ -1364,7 +1415,7 @@ CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _
     RETURNS jsonb
     LANGUAGE sql
     STABLE PARALLEL SAFE
--- body: 4b9f7de7f4e87a96
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.resume(_kind text, _name text)
     RETURNS boolean
@@ -1453,7 +1504,7 @@ CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
--- body: 68d51bbb4cbd294f
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.status_and_key(_id bigint)
     RETURNS TABLE(status text, serialization_key text)
@@ -1506,7 +1557,7 @@ CREATE FUNCTION asyncjobs.with_error(_errors jsonb, _entry jsonb, _most integer)
     RETURNS jsonb
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
--- body: f572b66bcdd82f8e
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.without_paused(_ids bigint[])
     RETURNS bigint[]

@@ -30,6 +30,7 @@ class Told:
 
     def __init__(self) -> None:
         self.sent: list[str] = []
+        self.database = Database("postgresql://nowhere")
 
     async def fetch_often(self, name: str, *_args: object, timeout: float | None) -> list[dict[str, list[int]]]:
         del timeout

@@ -170,7 +170,7 @@ async def test_who_had_still_seen_a_pause_when_it_ended_leaves_nothing_paused(
         await by_hand(connection, "DELETE FROM pauses")
         assert await converge(link) == (0, 0, [], False)
         await late.execute(
-            "INSERT INTO asyncjobs.jobs (type, status) SELECT 'email', 'paused' WHERE asyncjobs.is_paused('email', NULL)"
+            "INSERT INTO asyncjobs.jobs (type, status, enqueue_token) SELECT 'email', 'paused', 1 WHERE asyncjobs.is_paused('email', NULL)"
         )
     await late.close()
     assert await converge(link) == (0, 1, ["default"], False)
@@ -256,8 +256,8 @@ async def test_what_was_served_a_moment_ago_is_left_alone(link: Link, connection
 
 async def many(connection: Connection, count: int, status: str) -> None:
     await connection.execute(
-        "INSERT INTO asyncjobs.jobs (queue, type, payload, status, place) "
-        "SELECT 'default', 'email', '{}', $2, n - 1000000000 FROM generate_series(1, $1) AS n",
+        "INSERT INTO asyncjobs.jobs (enqueue_token, queue, type, payload, status, place) "
+        "SELECT 0, 'default', 'email', '{}', $2, n - 1000000000 FROM generate_series(1, $1) AS n",
         count,
         status,
     )

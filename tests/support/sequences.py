@@ -14,7 +14,7 @@ async def reset_sequences(connection: Connection) -> None:
 async def fill(connection: Connection, count: int) -> None:
     """So many rows that have ended, with the first ids."""
     await connection.execute(
-        "INSERT INTO asyncjobs.jobs (id, type, status, completed_at) "
-        "SELECT n, 'email', 'completed', now() FROM generate_series(1, $1) AS n",
+        "INSERT INTO asyncjobs.jobs (id, type, status, completed_at, enqueue_token) "
+        "SELECT n, 'email', 'completed', now(), n FROM generate_series(1, $1) AS n",
         count,
     )

@@ -7,6 +7,10 @@ CREATE SEQUENCE asyncjobs.place_seq AS bigint;
 CREATE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
     RETURN pg_catalog.now();
 
+-- Whose a row is that SQL itself enqueues: a random number, as programs draw for theirs.
+CREATE FUNCTION asyncjobs.fresh_token() RETURNS bigint LANGUAGE sql VOLATILE
+    RETURN ('x' || pg_catalog.left(pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint;
+
 -- How a row is refused that cannot be: by an index on such rows (and on some that can), whose expression asks this whether all is well. It
 -- does what a CHECK does, and names itself like one, but the server reads a CHECK's text anew for each statement that writes to the
 -- table, and an index's condition once for each connection. A call that completes a job of a key and starts the next took 1.20 million
@@ -17,8 +21,20 @@ BEGIN
     IF _is_well THEN
         RETURN NULL;
     END IF;
+    IF _check = 'enqueued_check' THEN
+        RAISE EXCEPTION 'a job is not made by an INSERT of one''s own: nothing would wake a runner, take its dedup_key, or keep its key''s order'
+            USING ERRCODE = 'check_violation', CONSTRAINT = _check, HINT = 'Enqueue it with asyncjobs: `await handler.enqueue(...)` in Python.';
+    END IF;
     RAISE EXCEPTION 'the row with id % violates %: none can be so', _id, _check USING ERRCODE = 'check_violation', CONSTRAINT = _check;
 END $$;
+
+-- What proves that this database gave an id: see `enqueue_here`. No role needs to read it but the schema's owner.
+CREATE TABLE asyncjobs.ids_secret (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    secret  text NOT NULL
+);
+INSERT INTO asyncjobs.ids_secret (secret)
+SELECT pg_catalog.gen_random_uuid()::text || pg_catalog.gen_random_uuid()::text;
 
 -- `on_dead`: what becomes of its key when the job dies. `ask` and `ask all`: it was enqueued through a stub, its handler says it when it
 -- is claimed, and with `ask all` how many attempts there are, too (`fill_in`).
@@ -78,14 +94,17 @@ ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
 -- row. So what is rare shares one: delayed or retried jobs behind others of their key, jobs that operators hold back, and what cannot
 -- be. A processing row is always someone's: without owner, token and start no rescue could ever pick it up. Lists are constants: as
 -- `IN (...)` a list is an expression, which is folded and evaluated anew.
+-- What asyncjobs enqueues has a token; a row without one is a stranger's INSERT, which would only half work, and is refused in words.
 CREATE INDEX jobs_rare ON asyncjobs.jobs (status, type, version, place, asyncjobs.refuse_unless(
     status = ANY ('{waiting,paused}'::text[]) AND priority >= 0 AND attempts >= 0 AND max_attempts > 0
-        AND on_dead = ANY ('{advance,halt,ask,ask all}'::text[]), 'jobs_check', id))
+        AND on_dead = ANY ('{advance,halt,ask,ask all}'::text[]) AND enqueue_token IS NOT NULL,
+    CASE WHEN enqueue_token IS NULL THEN 'enqueued_check' ELSE 'jobs_check' END, id))
 WHERE status = ANY ('{waiting,paused}'::text[]) OR NOT (
     CASE WHEN status = 'processing' THEN runner_id IS NOT NULL AND claim_token IS NOT NULL AND started_at IS NOT NULL
          WHEN status = ANY ('{completed,dead,cancelled}'::text[]) THEN completed_at IS NOT NULL
          ELSE status = ANY ('{pending,scheduled,failed}'::text[]) END
-    AND priority >= 0 AND attempts >= 0 AND max_attempts > 0 AND on_dead = ANY ('{advance,halt,ask,ask all}'::text[]));
+    AND priority >= 0 AND attempts >= 0 AND max_attempts > 0 AND on_dead = ANY ('{advance,halt,ask,ask all}'::text[])
+    AND enqueue_token IS NOT NULL);
 
 -- How it is stored: half of each page is left for a claim and an outcome to write their versions of a row next to it, where the room of the former is
 -- found again without a vacuum. They can never be HOT updates: `status` is in the conditions of indexes. Measured, no vacuum, with a
@@ -141,10 +160,11 @@ CREATE TABLE asyncjobs.serialized_jobs (
 -- Those that join their line at the commit, and what cannot be.
 CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs (id, asyncjobs.refuse_unless(
     CASE WHEN job_id IS NULL THEN dispatched_at IS NULL AND halted_at IS NULL ELSE job_id = id AND dispatched_at IS NOT NULL END
-    AND serialization_key <> '', 'serialized_jobs_check', id))
+    AND serialization_key <> '' AND enqueue_token IS NOT NULL,
+    CASE WHEN enqueue_token IS NULL THEN 'enqueued_check' ELSE 'serialized_jobs_check' END, id))
 WHERE place IS NULL OR NOT (
     CASE WHEN job_id IS NULL THEN dispatched_at IS NULL AND halted_at IS NULL ELSE job_id = id AND dispatched_at IS NOT NULL END
-    AND serialization_key <> '');
+    AND serialization_key <> '' AND enqueue_token IS NOT NULL);
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs (serialization_key, place);
 -- One dispatched job per key, whatever a process believes.
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs (serialization_key) WHERE job_id IS NOT NULL;

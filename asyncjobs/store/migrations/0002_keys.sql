@@ -203,7 +203,7 @@ BEGIN
 END $$;
 
 -- At the commit of a caller's transaction: its keyed rows join their lines, in commit order. An open transaction thus blocks nobody.
-CREATE FUNCTION asyncjobs.join_keys() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.join_keys() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _keys text[];
@@ -230,6 +230,7 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
+REVOKE EXECUTE ON FUNCTION asyncjobs.join_keys() FROM PUBLIC;
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.place IS NULL) EXECUTE FUNCTION asyncjobs.join_keys();
 

@@ -271,12 +271,46 @@ BEGIN
     RETURN _written;
 END $$;
 
--- The same for a connection of the caller's, whatever its driver: one JSON text in, one row out. It notifies inside the transaction.
-CREATE FUNCTION asyncjobs.enqueue_here(
-    _rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[])
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- What the database gives along with these ids. Who can show it was given them.
+CREATE FUNCTION asyncjobs.proofs(_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _secret text;
 BEGIN
-    SELECT e.ids, e.existing, e.refused, e.statuses INTO ids, existing, refused, statuses
+    SELECT s.secret INTO STRICT _secret FROM asyncjobs.ids_secret AS s;  -- without a secret nothing is proven
+    RETURN ARRAY(
+        SELECT ('x' || left(encode(sha256(convert_to(_secret || ':' || i.id || ':' || _secret, 'UTF8')), 'hex'), 16))::bit(64)::bigint
+        FROM unnest(_ids) WITH ORDINALITY AS i(id, at) ORDER BY i.at);
+END $$;
+
+-- Ids for the door, with their proofs.
+CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs bigint[]) LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    ids := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM generate_series(1, least(_count, 10000)));
+    proofs := asyncjobs.proofs(ids);
+END $$;
+REVOKE EXECUTE ON FUNCTION asyncjobs.give_ids FROM PUBLIC;
+
+-- The door: the same with one JSON text in and one row out, for a connection of the caller's, whatever its driver, and for roles that
+-- may enqueue and nothing else. It notifies inside the transaction if a channel is given.
+--
+-- 1. It runs with the rights of the schema's owner. So do the triggers at the commit. A role that enqueues needs a right to this and
+--    to `give_ids`, and none to write to any table: of a row it says what an enqueue says; status, place and key's line are decided here.
+-- 2. Ids of the caller's (on connections of asyncjobs' own, where a call is made again after its answer was lost) come with the proof
+--    that the database gave them: with an id of its choice a role could put its own row in front of another's job of a key.
+-- 3. Rows are replaced where on_duplicate and the dedup key say so, and only if they have not started: the rules of 0005.
+-- 4. A process that dies in between has lost some ids, which nobody else gets.
+CREATE FUNCTION asyncjobs.enqueue_here(
+    _rows text, _channel text, _ids bigint[] DEFAULT NULL, _proofs bigint[] DEFAULT NULL, _own boolean DEFAULT false,
+    _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL,
+    OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF _ids IS NOT NULL AND asyncjobs.proofs(_ids) IS DISTINCT FROM _proofs THEN
+        RAISE EXCEPTION 'these ids were not given by give_ids' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    SELECT e.ids, e.existing, e.refused, e.statuses, e.taken, e.later INTO ids, existing, refused, statuses, taken, later
     FROM (SELECT array_agg(r.enqueue_token ORDER BY o) AS tokens, array_agg(r.type ORDER BY o) AS types,
             array_agg(r.queue ORDER BY o) AS queues, array_agg(r.lane ORDER BY o) AS lanes, array_agg(r.version ORDER BY o) AS versions,
             array_agg(r.payload ORDER BY o) AS payloads, array_agg(r.priority ORDER BY o) AS priorities,
@@ -292,14 +326,15 @@ BEGIN
             payload text, priority integer, max_attempts integer, timeout_seconds float8, run_at timestamptz, delay_seconds float8,
             correlation_id text, parent_job_id bigint, created_by text, dedup_key text, dedup_for_seconds float8, on_duplicate text,
             serialization_key text, on_dead text, trace_context text)) AS a
-    CROSS JOIN LATERAL asyncjobs.enqueue(NULL, a.tokens, a.types, a.queues, a.lanes, a.versions, a.payloads, a.priorities,
+    CROSS JOIN LATERAL asyncjobs.enqueue(_ids, a.tokens, a.types, a.queues, a.lanes, a.versions, a.payloads, a.priorities,
         a.max_attempts, a.timeouts, a.run_ats, a.delays, a.correlation_ids, a.parent_job_ids, a.creators,
         CASE WHEN a.dedup THEN a.dedup_keys END, a.dedup_fors, a.on_duplicates, CASE WHEN a.keyed THEN a.keys END, a.on_deads,
-        a.trace_contexts, false, false, 0, NULL) AS e;
+        a.trace_contexts, _own, _again, 0, _lock_timeout) AS e;
     IF _channel IS NOT NULL AND refused IS NULL THEN
         PERFORM asyncjobs.announce(_rows::jsonb, existing, _channel);
     END IF;
 END $$;
+REVOKE EXECUTE ON FUNCTION asyncjobs.enqueue_here FROM PUBLIC;
 
 -- Notify, with the commit of this transaction, what was just enqueued in it: the queues of jobs that are due, and the promoters when
 -- something is due soon. Later ones are found by the promoters' interval. A job that was replaced and is due became pending here, or, if

@@ -3,9 +3,9 @@
 -- A job's history with one more entry, and without its oldest when it is full. What is no history (a stranger's hand) begins anew: a row
 -- that no outcome could be written to would keep those beside it from being written, too. Inlined, so it carries no SET.
 CREATE FUNCTION asyncjobs.with_error(_errors jsonb, _entry jsonb, _most integer) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT CASE WHEN pg_catalog.jsonb_typeof(_errors) <> 'array' THEN '[]'::jsonb || _entry
+RETURN CASE WHEN pg_catalog.jsonb_typeof(_errors) <> 'array' THEN '[]'::jsonb || _entry
                   WHEN pg_catalog.jsonb_array_length(_errors) >= _most THEN (_errors - 0) || _entry
-                  ELSE _errors || _entry END $$;
+                  ELSE _errors || _entry END;
 
 -- Write outcomes. Each names its job and the token of its claim: an attempt whose claim is lost touches no row. Arrays are sorted
 -- by id, so that rows are locked in that order. Returns the tokens that were written (two attempts of one job may end together, and

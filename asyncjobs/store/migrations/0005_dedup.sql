@@ -181,7 +181,7 @@ CREATE TABLE asyncjobs.replacements (
     due_at            timestamptz NOT NULL
 );
 
-CREATE FUNCTION asyncjobs.apply_replacements() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.apply_replacements() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _row record;
@@ -199,6 +199,7 @@ BEGIN
     END LOOP;
     RETURN NULL;
 END $$;
+REVOKE EXECUTE ON FUNCTION asyncjobs.apply_replacements() FROM PUBLIC;
 CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replacements
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION asyncjobs.apply_replacements();
 

@@ -173,6 +173,7 @@ DECLARE
     _letters bigint[];
     _new bigint[];
     _keys text[];
+    _token bigint := asyncjobs.fresh_token();
 BEGIN
     _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
     _letters := ARRAY(
@@ -189,9 +190,10 @@ BEGIN
     PERFORM asyncjobs.check_places(_keys);
 
     INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
-        timeout, correlation_id, parent_job_id, created_by, on_dead, requeued_from, trace_context)
+        timeout, correlation_id, parent_job_id, created_by, on_dead, requeued_from, trace_context, enqueue_token)
     SELECT l.id, nextval('asyncjobs.place_seq'), o.serialization_key, o.queue, o.lane, o.type, o.version, o.payload, o.priority,
-        o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id, _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context
+        o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id, _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
+        _token
     FROM (SELECT u.id, d.job_id, d.original_job
           FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
           JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.letter]) ORDER BY u.number) AS l
@@ -200,9 +202,9 @@ BEGIN
     PERFORM asyncjobs.dispatch_keys(_keys);
 
     INSERT INTO asyncjobs.jobs (id, queue, lane, type, version, payload, priority, max_attempts, timeout, correlation_id, parent_job_id,
-        created_by, on_dead, requeued_from, trace_context, status)
+        created_by, on_dead, requeued_from, trace_context, enqueue_token, status)
     SELECT l.id, o.queue, o.lane, o.type, o.version, o.payload, o.priority, o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id,
-        _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
+        _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context, _token,
         CASE WHEN asyncjobs.is_paused(o.type, NULL) THEN 'paused' ELSE 'pending' END
     FROM (SELECT u.id, d.job_id, d.original_job
           FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)

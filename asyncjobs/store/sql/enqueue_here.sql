@@ -1,3 +1,5 @@
 -- Enqueue inside the caller's transaction. The answer is one text: what the caller's connection makes of numbers, arrays and JSON is its.
-SELECT pg_catalog.row_to_json(e)::text AS answer
-FROM (SELECT h.ids, h.existing, h.refused, h.statuses FROM asyncjobs.enqueue_here($1::text, $2::text) AS h) AS e;
+-- Nothing here is looked up by the search_path of the caller's connection.
+SELECT pg_catalog.row_to_json(e)::pg_catalog.text AS answer
+FROM (SELECT h.ids, h.existing, h.refused, h.statuses
+    FROM asyncjobs.enqueue_here($1::pg_catalog.text, $2::pg_catalog.text) AS h) AS e;

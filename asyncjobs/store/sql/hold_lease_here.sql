@@ -1,2 +1,3 @@
--- `hold_lease` inside the caller's transaction. Texts only: the connection is the caller's.
-SELECT asyncjobs.hold_lease($1::text, $2::text, $3::text::bigint, pg_catalog.make_interval(secs => $4::text::float8))::text AS held;
+-- `hold_lease` inside the caller's transaction. Texts only: the connection is the caller's. Nothing here is looked up by its search_path.
+SELECT asyncjobs.hold_lease($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text::pg_catalog.int8,
+    pg_catalog.make_interval(secs => $4::pg_catalog.text::pg_catalog.float8))::pg_catalog.text AS held;
