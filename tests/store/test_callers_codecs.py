@@ -4,6 +4,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.adapt import Loader
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from asyncjobs.store import callers, leases
@@ -44,6 +45,6 @@ async def _set_codecs(connection: Any) -> None:
         await connection.set_type_codec(name, schema="pg_catalog", **codec)
 
 
-class _Quoting(psycopg.adapt.Loader):
+class _Quoting(Loader):
     def load(self, data: Any) -> str:
         return f"<{bytes(data).decode()}>"
