@@ -164,6 +164,7 @@ class Runner:
             report_progress=self.progress.report,
             complete=self._complete_here,
             share=self.resources.use,
+            loop_ends=lambda: self._opened.is_ending,
             hooks=hooks,
         )
 

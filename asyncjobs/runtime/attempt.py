@@ -5,7 +5,10 @@
 
 Whatever the handler does (raise anything at all, leak a CancelledError, return what cannot be stored, ignore its cancellation)
 ends this attempt and nothing else. Whoever wants the attempt to end calls `cancel(reason)`; the reason decides what a
-CancelledError that comes out of the handler means. One without a reason is the handler's own, and a failed attempt.
+CancelledError that comes out of the handler means. So it is when somebody else cancels the attempt's task, as `asyncio.run` does
+with all tasks at its end: the attempt is interrupted. Any other error that comes out afterwards is taken for the clean-up's, and
+told, not charged. A CancelledError of something that the handler awaited is the handler's own, and a failed attempt; so is a
+SystemExit, whoever was cancelled by it.
 
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
 the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a
@@ -28,7 +31,7 @@ from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
 from asyncjobs.context import Resource
-from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand
+from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, UndecodablePayload
 from asyncjobs.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.claim import Ack, Claimed, to_job
@@ -51,6 +54,9 @@ _REASONS: Final[dict[Wanted, CancelReason]] = {
     "dead": "kill requested",
     "fail": "failure requested",
 }
+
+#: Of an attempt whose task alone was cancelled: a handler may have done that itself, and would at once do so again.
+_AGAIN_SECONDS: Final = 1.0
 
 #: The attempt for which the current task works: the handler's own, or one that it started.
 _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
@@ -93,6 +99,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     report_progress: Callable[["Attempt", float, str], None]
     complete: Callable[["Attempt", Any, str | None, str | None], Any]
     share: Callable[[Resource[Any]], Awaitable[Any]]
+    loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
     hooks: Sequence[Hook] = ()
 
 
@@ -303,8 +310,22 @@ class Attempt:
 
     def _meaning_of(self, error: BaseException) -> object:
         # isinstance() may ask for __class__, which is the application's: where that raised, slot and job were lost.
-        was_told = issubclass(type(error), asyncio.CancelledError) and self.cancel_reason is not None
-        return Interrupted() if was_told else error
+        kind = type(error)
+        is_cancelled = issubclass(kind, asyncio.CancelledError)
+        if self.cancel_reason in _REASONS.values():
+            return Interrupted() if is_cancelled else error  # `_as_requested` goes on
+        if self.cancel_reason is None and not self._is_cancelled_from_outside(is_cancelled=is_cancelled):
+            return error
+        if is_cancelled:
+            return Interrupted(delay_seconds=0.0 if self.cancel_reason or self._surroundings.loop_ends() else _AGAIN_SECONDS)
+        if issubclass(kind, (AttemptTimeout, UndecodablePayload)) or not issubclass(kind, Exception):
+            return error
+        return Interrupted(cause=error)
+
+    def _is_cancelled_from_outside(self, *, is_cancelled: bool) -> bool:
+        """Whether somebody else ends the task. An error beside it is the handler's own, unless all tasks end."""
+        task = self._task
+        return task is not None and task.cancelling() > 0 and (is_cancelled or self._surroundings.loop_ends())
 
     def _decide(self, ending: object) -> Outcome:
         return decide(

@@ -12,6 +12,13 @@
    jobs are not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
 
 Handlers that ignored their cancellation are abandoned: neither `asyncio.run` nor the interpreter's exit waits for them.
+
+What an end of a program leaves behind:
+
+- An end of the loop, whoever causes it (`sys.exit` in another task, a second Ctrl-C under `asyncio.run`): a stop, whose handlers
+  `asyncio.run` has cancelled already. They are given back with their attempts. The task that stops is not cancelled with them.
+- The handler that ends the program with a SystemExit of its own, or of a task group's, has failed.
+- What a handler raises after it was told to end is its cleaning up: told in `AttemptEnded`, and not charged.
 """
 
 import asyncio
@@ -20,6 +27,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from asyncjobs.runtime.abandoned import hide
 from asyncjobs.runtime.acker import Acker
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.coordinator import Coordinator
@@ -90,6 +98,7 @@ class Stopping:
         """
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._stop(grace), name="asyncjobs stop")
+            hide(self._task)  # a second Ctrl-C has `asyncio.run` cancel every task; the app's owner waits for this one
         else:
             self._hurry.set()
         if not any(attempt.is_current for attempt in self._attempts.all):
@@ -181,6 +190,7 @@ class Stopping:
         at_least = max(at_least_until - now, _LEAVE_SECONDS)
         of_grace = 0.0 if self._opened.is_silent else min(grace_ends_at - now, _LEAVE_WITHIN_GRACE_SECONDS)
         leaving = asyncio.create_task(self._left(max(at_least, of_grace), stays=stays), name="asyncjobs leave")
+        hide(leaving)
         try:
             await asyncio.wait({leaving}, timeout=at_least)
             if not leaving.done():
