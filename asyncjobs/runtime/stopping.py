@@ -97,7 +97,7 @@ class Stopping:
         Called by a handler of this runner it only asks: waiting would wait for that handler.
         """
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._stop(grace), name="asyncjobs stop")
+            self._task = asyncio.get_running_loop().create_task(self._stop_for_sure(grace), name="asyncjobs stop")
             hide(self._task)  # a second Ctrl-C has `asyncio.run` cancel every task; the app's owner waits for this one
         else:
             self._hurry.set()
@@ -113,32 +113,38 @@ class Stopping:
         """Wait until the runner has stopped."""
         await self._stopped.wait()
 
+    async def _stop_for_sure(self, grace: float) -> None:
+        try:
+            await self._stop(grace)
+        except KeyboardInterrupt:  # Python raises it in whichever task just runs
+            await self._stop(0)
+            raise
+        finally:
+            self._attempts.abandon()
+            self._let_go()
+            self._stopped.set()
+
     async def _stop(self, grace: float) -> None:
         began = time.monotonic()
         for coordinator in self._coordinators:
             coordinator.stop()
         self._attempts.give_back_waiting()
         self._duties.drain()
-        try:
-            all_ended = await self._wait_grace(grace)
-            grace_ended_at = time.monotonic()
-            self._opened.stop_ends_at = grace_ended_at + _WITHIN_SECONDS
-            ends_at = grace_ended_at + _AFTER_GRACE_SECONDS
-            at_least_until = ends_at - _LEAVE_SECONDS
-            if not all_ended:
-                self._attempts.cancel_all("shutdown")
-                await self._attempts.wait_ended(_CANCEL_SECONDS)
-            await asyncio.gather(
-                self._write_outcomes(at_least_until, grace_ends_at=began + grace),
-                self._close_resources(at_least_until, grace_ends_at=began + grace),
-            )
-            abandoned = sorted({*self._attempts.ids, *self._settler.ids, *self._acker.unwritten_ids})
-            stays = bool(abandoned) or not self._acker.is_idle
-            await self._leave(stays=stays, at_least_until=ends_at, grace_ends_at=began + grace)
-        finally:
-            self._attempts.abandon()
-            self._let_go()
-            self._stopped.set()
+        all_ended = await self._wait_grace(grace)
+        grace_ended_at = time.monotonic()
+        self._opened.stop_ends_at = grace_ended_at + _WITHIN_SECONDS
+        ends_at = grace_ended_at + _AFTER_GRACE_SECONDS
+        at_least_until = ends_at - _LEAVE_SECONDS
+        if not all_ended:
+            self._attempts.cancel_all("shutdown")
+            await self._attempts.wait_ended(_CANCEL_SECONDS)
+        await asyncio.gather(
+            self._write_outcomes(at_least_until, grace_ends_at=began + grace),
+            self._close_resources(at_least_until, grace_ends_at=began + grace),
+        )
+        abandoned = sorted({*self._attempts.ids, *self._settler.ids, *self._acker.unwritten_ids})
+        stays = bool(abandoned) or not self._acker.is_idle
+        await self._leave(stays=stays, at_least_until=ends_at, grace_ends_at=began + grace)
         seconds = time.monotonic() - began
         self._opened.events.emit(RunnerStopped(runner_id=self._runner_id(), abandoned_job_ids=abandoned, seconds=seconds))
 

@@ -78,6 +78,6 @@ async def test_two_interrupts_of_a_program_with_a_loop_of_its_own_give_its_jobs_
         program.interrupt()
         await program.line("leaving")
         program.interrupt()
-        assert await program.wait(timeout=5) in (1, 130, -signal.SIGINT)
+        assert await program.wait(timeout=5) in (1, 130, -signal.SIGINT), program.said[-3000:]
     assert await ends.rest() == {"neighbour": ("pending", 0)}
     assert await ends.runners() == 0

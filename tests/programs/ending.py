@@ -75,7 +75,7 @@ async def program(*, exits: bool) -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            say("leaving")
+            asyncio.get_running_loop().call_later(0.2, say, "leaving")  # the stop is under way, and waits
             del exiting
 
 
