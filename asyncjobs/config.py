@@ -119,6 +119,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     listen_dsn: str | None = None  # around a pooler
     pool_size: int = 2
     grace: float | None = None  # 10, in `run` 25
+    cleanup: float | None = None  # of the grace, for handlers that are told to end: a fifth, at most 5
     connect_timeout: float | None = 10.0  # of opening; None: waits for as long as it takes
     poll_interval: float | None = None  # 5, when polling 1
     heartbeat: float = 5.0
@@ -181,7 +182,7 @@ _POSITIVE = (
 )  # fmt: skip
 #: name -> whether 0 is refused
 _OPTIONAL = {
-    "grace": False, "connect_timeout": True, "poll_interval": True, "lease_expiry": True, "lease_renew": True,
+    "grace": False, "cleanup": False, "connect_timeout": True, "poll_interval": True, "lease_expiry": True, "lease_renew": True,
     "lease_trust": True, "lease_observe": True, "lease_rotation": True,
 }  # fmt: skip
 _COUNTS = {

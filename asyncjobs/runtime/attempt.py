@@ -12,7 +12,7 @@ SystemExit, whoever was cancelled by it.
 
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
 the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a
-plain function that was asked to end: it cannot be interrupted, it may have looked at `ctx.cancelled` and left.
+plain function that was asked to end and saw it in `ctx.cancelled`: it may have left. The answer of one that never looked counts.
 
 When an operator asked for the end (`obey`), that is how the attempt ends, whatever the handler says after it was told.
 """
@@ -112,6 +112,7 @@ class Attempt:
     cancelled_at: float | None = None  # since when it should have ended
     completed_here = False  # perhaps: the transaction's end decides
     is_completed = False
+    _has_seen_its_end = False  # in `cancelled`
     _request: Request | None = None
     _task: "asyncio.Task[None] | None" = None
     _context: Context | None = None
@@ -158,7 +159,13 @@ class Attempt:
     @property
     def cancelled(self) -> bool:
         """Whether the handler should end: it was asked to, or its time is over."""
-        return self.cancel_reason is not None or (self.deadline_at is not None and self._loop.time() >= self.deadline_at)
+        if self.cancel_reason is not None or self._is_late:
+            self._has_seen_its_end = True
+        return self._has_seen_its_end
+
+    @property
+    def _is_late(self) -> bool:
+        return self.deadline_at is not None and self._loop.time() >= self.deadline_at
 
     @property
     def overdue_seconds(self) -> float:
@@ -303,7 +310,9 @@ class Attempt:
             except BaseException as error:  # noqa: BLE001 - SystemExit in a task of its own would end the event loop
                 return None, error
 
-        answer, error = await _to_the_end(self._surroundings.threads.run(call))
+        (answer, error), cancelled = await _to_the_end(self._surroundings.threads.run(call))
+        if cancelled is not None and (error is not None or self._has_seen_its_end or self._is_late):
+            raise cancelled
         if error is not None:
             raise error
         return answer
@@ -391,7 +400,7 @@ def _ending_of(request: Request, ending: Any) -> object:
     return failure
 
 
-async def _to_the_end(thread: "asyncio.Future[tuple[Any, BaseException | None]]") -> tuple[Any, BaseException | None]:
+async def _to_the_end(thread: "asyncio.Future[T]") -> tuple[T, asyncio.CancelledError | None]:
     """Wait for a thread's function however often this task is cancelled: the slot is not free while the function runs."""
     cancelled: asyncio.CancelledError | None = None
     while True:
@@ -402,9 +411,7 @@ async def _to_the_end(thread: "asyncio.Future[tuple[Any, BaseException | None]]"
                 raise
             cancelled = error
             continue
-        if cancelled is not None:
-            raise cancelled
-        return answer
+        return answer, cancelled
 
 
 def too_large(result: str | None, limit: int) -> str | None:

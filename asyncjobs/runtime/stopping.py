@@ -3,7 +3,7 @@
 1. Claim nothing more, and give back what waits for a slot.
 2. Grace: handlers and passes of the application's duties may end by themselves, and may still enqueue. A second stop cuts it
    short.
-3. Cancel the handlers that still run, and wait a moment for them.
+3. Cancel the handlers that still run. The end of the grace (`cleanup`) is theirs to clean up in, and a moment more.
 4. Write the outcomes; what was cancelled goes back to pending at once, with its attempt. A database that is away is given what
    is left of the grace to come back.
 5. End the duties and give up their leases; one successor is woken. Roll up what was counted.
@@ -18,6 +18,8 @@ What an end of a program leaves behind:
 - An end of the loop, whoever causes it (`sys.exit` in another task, a second Ctrl-C under `asyncio.run`): a stop, whose handlers
   `asyncio.run` has cancelled already. They are given back with their attempts. The task that stops is not cancelled with them.
 - The handler that ends the program with a SystemExit of its own, or of a task group's, has failed.
+- A handler that was told to end has `cleanup` seconds, unless a second stop comes; what it then answers counts. So does the answer
+  of a plain function that never looked at `ctx.cancelled`.
 - What a handler raises after it was told to end is its cleaning up: told in `AttemptEnded`, and not charged.
 """
 
@@ -46,6 +48,9 @@ _WITHIN_SECONDS: Final = 0.8
 _AFTER_GRACE_SECONDS: Final = 0.75
 _CANCEL_SECONDS: Final = 0.3
 _LEAVE_SECONDS: Final = 0.2
+#: Of the grace, unless `cleanup` says otherwise.
+_CLEANUP_SHARE: Final = 0.2
+_CLEANUP_SECONDS: Final = 5.0
 #: For leaving, of a grace that nobody needs any more. Where a statement took longer than a fifth of a second, row and leases
 #: were left to expire: the next runner did the duties ten seconds later, and the row was there for `runner_timeout`.
 _LEAVE_WITHIN_GRACE_SECONDS: Final = 5.0
@@ -130,13 +135,14 @@ class Stopping:
             coordinator.stop()
         self._attempts.give_back_waiting()
         self._duties.drain()
-        all_ended = await self._wait_grace(grace)
+        if not await self._wait_grace(grace - self._cleanup_seconds(grace)):
+            self._attempts.cancel_all("shutdown")
+        all_ended = await self._wait_grace(began + grace - time.monotonic())
         grace_ended_at = time.monotonic()
         self._opened.stop_ends_at = grace_ended_at + _WITHIN_SECONDS
         ends_at = grace_ended_at + _AFTER_GRACE_SECONDS
         at_least_until = ends_at - _LEAVE_SECONDS
         if not all_ended:
-            self._attempts.cancel_all("shutdown")
             await self._attempts.wait_ended(_CANCEL_SECONDS)
         await asyncio.gather(
             self._write_outcomes(at_least_until, grace_ends_at=began + grace),
@@ -148,6 +154,10 @@ class Stopping:
         seconds = time.monotonic() - began
         self._opened.events.emit(RunnerStopped(runner_id=self._runner_id(), abandoned_job_ids=abandoned, seconds=seconds))
 
+    def _cleanup_seconds(self, grace: float) -> float:
+        given = self._opened.settings.cleanup
+        return min(grace * _CLEANUP_SHARE, _CLEANUP_SECONDS) if given is None else min(given, grace)
+
     async def _wait_grace(self, seconds: float) -> bool:
         """Whether every handler ended by itself, within the grace or until somebody is in a hurry."""
         await self._wait_unless_hurried(self._wait_ended(seconds))
@@ -155,7 +165,7 @@ class Stopping:
 
     async def _wait_ended(self, seconds: float) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(max(seconds, 0)):
                 await self._attempts.wait_ended(seconds)
                 await self._duties.wait_drained()
 

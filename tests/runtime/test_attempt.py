@@ -384,6 +384,24 @@ async def test_plain_function_that_was_asked_to_end_is_interrupted_when_it_has_e
     assert [ack.outcome.kind for ack in runs.acks] == ["interrupted"]
 
 
+async def test_answer_of_a_plain_function_that_never_saw_that_it_was_asked_to_end_counts(runs: Runs) -> None:
+    started, go = threading.Event(), threading.Event()
+
+    def function() -> str:
+        started.set()
+        go.wait()
+        return "done"
+
+    attempt = runs.make(function, max_attempts=1)
+    task = runs.start(attempt)
+    await asyncio.to_thread(started.wait)
+    attempt.cancel("shutdown")
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.wait([task])
+    assert [(ack.outcome.kind, ack.outcome.result) for ack in runs.acks] == [("completed", '"done"')]
+
+
 async def test_attempt_that_is_cancelled_before_its_first_step_still_ends(runs: Runs) -> None:
     async def handler() -> None: ...
 
