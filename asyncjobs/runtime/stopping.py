@@ -18,8 +18,8 @@ What an end of a program leaves behind:
 - An end of the loop, whoever causes it (`sys.exit` in another task, a second Ctrl-C under `asyncio.run`): a stop, whose handlers
   `asyncio.run` has cancelled already. They are given back with their attempts. The task that stops is not cancelled with them.
 - The handler that ends the program with a SystemExit of its own, or of a task group's, has failed.
-- A handler that was told to end has `cleanup` seconds, unless a second stop comes; what it then answers counts. So does the answer
-  of a plain function that never looked at `ctx.cancelled`.
+- A handler that was told to end has `cleanup` seconds, unless a second stop comes; what it then answers counts. So does the
+  answer of a plain function that never looked at `ctx.cancelled`.
 - What a handler raises after it was told to end is its cleaning up: told in `AttemptEnded`, and not charged.
 """
 

@@ -81,3 +81,16 @@ async def test_two_interrupts_of_a_program_with_a_loop_of_its_own_give_its_jobs_
         assert await program.wait(timeout=5) in (1, 130, -signal.SIGINT), program.said[-3000:]
     assert await ends.rest() == {"neighbour": ("pending", 0)}
     assert await ends.runners() == 0
+
+
+@pytest.mark.parametrize("way", ["run", "uvicorn"])
+async def test_handler_that_terminates_a_forked_child_ends_the_child_and_not_the_runner(ends: Ends, way: str) -> None:
+    uvicorn = ("-m", "uvicorn", "--factory", "tests.programs.ending:web", "--port", "0")
+    async with Program.python(*((*PROGRAM, "run") if way == "run" else uvicorn), env=ends.env | {"TEST_GRACE": "0.3"}) as program:
+        await ends.enqueue("forking")
+        assert await program.line("child ended with") == f"child ended with {-signal.SIGTERM}"
+        await ends.enqueue("neighbour")
+        await program.line("neighbour works")
+        program.interrupt()
+        await program.wait()
+    assert (await ends.rest())["forking"] == ("completed", 1)
