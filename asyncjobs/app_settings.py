@@ -26,6 +26,7 @@ class MoreSettings(TypedDict, total=False):
     strategies: Mapping[str, Strategy]
     lease_expiry: Duration | None
     cleanup: Duration | None
+    hook_timeout: Duration
     lease_renew: Duration | None
     lease_trust: Duration | None
     lease_observe: Duration | None

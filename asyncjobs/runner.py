@@ -166,6 +166,7 @@ class Runner:
             share=self.resources.use,
             loop_ends=lambda: self._opened.is_ending,
             hooks=hooks,
+            hook_seconds=settings.hook_timeout,
         )
 
     # What the acker asks of its host.

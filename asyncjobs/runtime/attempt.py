@@ -101,6 +101,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     share: Callable[[Resource[Any]], Awaitable[Any]]
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
     hooks: Sequence[Hook] = ()
+    hook_seconds: float = 30.0  # for each call of a hook
 
 
 class Attempt:
@@ -232,19 +233,24 @@ class Attempt:
         """What the attempt ended in after this hook was left. A cancellation that was asked for is told from the hook's own."""
         context: Any = self._context
         try:
-            async with asyncio.timeout(self.claimed.timeout_seconds), AsyncExitStack() as context.resources:
+            async with asyncio.timeout(self._hook_seconds), AsyncExitStack() as context.resources:
                 await hook.after_attempt(context, self._outcome_of(ending))
         except BaseException as error:  # noqa: BLE001 - a hook is the application's code
             meaning = self._meaning_of(error)
-            if meaning is not error:
+            if isinstance(meaning, Interrupted) and meaning.cause is None:
                 return meaning
             if type(ending) is Interrupted:
                 self._surroundings.events.emit(
                     HookRaised(hook=type(hook).__name__, method="after_attempt", type=self.claimed.type, error=error)
                 )
                 return ending
-            return after_failed(hook, error)
+            return after_failed(hook, error) if meaning is error else meaning
         return ending
+
+    @property
+    def _hook_seconds(self) -> float:
+        given, most = self.claimed.timeout_seconds, self._surroundings.hook_seconds
+        return most if given is None else min(given, most)
 
     async def _call_in_time(self, timeout: float) -> object:
         """The handler's answer; AttemptTimeout when its time was over first."""
@@ -272,7 +278,7 @@ class Attempt:
         try:
             if hooks:
                 self._entered = entered = list[Hook]()
-                await enter_attempt(hooks, context, entered)
+                await enter_attempt(hooks, context, entered, seconds=self._surroundings.hook_seconds)
             function = handler.function if handler.is_async else self._call_in_thread
             answer = await (function(context, **arguments) if handler.takes_context else function(**arguments))
         except BaseException as error:
