@@ -13,6 +13,7 @@ from asyncjobs.app_settings import MoreSettings, make_settings
 from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.config import Queue, check_queues
 from asyncjobs.connections import Connection
+from asyncjobs.context import current
 from asyncjobs.dsn import parse_dsn
 from asyncjobs.enqueueing import check_job_id, check_jobs, in_slices, named, one_connection, only
 from asyncjobs.errors import ConfigurationError
@@ -37,6 +38,7 @@ from asyncjobs.schedules import made_schedules
 from asyncjobs.served import check_guarded
 from asyncjobs.store.migrate import Status as Migrations
 from asyncjobs.telemetry.events import Events
+from asyncjobs.waiting import check_wait
 from asyncjobs.which_app import check_loop, not_open, running_loop
 
 N = TypeVar("N")
@@ -298,6 +300,9 @@ class AsyncJobs(JobRouter):
         """The job's final row; JobNotFound, WaitTimeout. What handles wait with."""
         refuse_in_memory(self, f"job {job_id} was waited for")
         opened = self._here(f"job {job_id} was waited for")
+        context = current.get()
+        if timeout is None and context is not None and context.jobs is self:
+            await check_wait(opened, context, job_id)
         if timeout == 0:  # a time-out of nothing would end before the first look
             return ended(job_id, await opened.get(job_id))
         return await opened.wait_final(job_id, timeout)

@@ -98,6 +98,11 @@ class JobContext:
         self._log: FilteringBoundLogger | None = None
 
     @property
+    def claimed(self) -> Claimed:
+        """What was claimed: less than `job`, and there at no cost."""
+        return self._attempt.claimed
+
+    @property
     def job(self) -> Job:
         """The job as it was when it was claimed."""
         if self._job is None:

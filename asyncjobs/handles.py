@@ -67,6 +67,8 @@ class JobHandle(Generic[R_co]):
             raise ResultUnavailable(
                 f'job {job.id} "{job.type}" completed, its result was dropped: {job.result_dropped}', job_id=job.id
             )
+        if "result" in job.unreadable:
+            raise ResultUnavailable(f'job {job.id} "{job.type}" completed, its result cannot be read', job_id=job.id)
         text = None if job.result is None else msgspec.json.encode(job.result).decode()
         try:
             return cast("R_co", self._decode(text))

@@ -3,7 +3,7 @@
 from asyncjobs.admin.desk import BATCH
 from asyncjobs.admin.jobs import Jobs
 from asyncjobs.errors import KeyNotFound, StateError
-from asyncjobs.store import serialized
+from asyncjobs.store import pauses, serialized
 from asyncjobs.store.serialized import KeyState, Place
 
 
@@ -43,9 +43,12 @@ class Keys(Jobs):
     async def pause_key(self, key: str, /, *, reason: str | None = None, by: str | None = None) -> bool:
         """Run nothing more of this key until it is resumed, also after restarts; what runs goes on. False: it was paused.
 
-        A key without jobs can be paused, too.
+        A key without jobs can be paused, too. It waits for an ack that is under way: nothing of the key is claimed after the
+        answer. StateError when that takes longer than some seconds; the key is paused all the same.
         """
-        return await self._do("pause_key", lambda link: serialized.pause_key(link, key, reason, by))
+        paused = await self._do("pause_key", lambda link: pauses.pause(link, "key", key, reason, by))
+        await self._do("pause_key", lambda link: serialized.hold_back(link, key))
+        return paused.is_new
 
     async def resume_key(self, key: str, /) -> bool:
         """Let a paused key go on. False: it was not paused."""

@@ -47,8 +47,7 @@ class Letters(Desk):
 
         async def read(link: Link) -> DeadLetterDetail | None:
             found = await letters.by_ids(link, [letter_id])
-            job = await letters.job(link, letter_id)
-            return DeadLetterDetail(found[0], job) if found and job is not None else None
+            return DeadLetterDetail(found[0], await letters.job(link, found[0])) if found else None
 
         detail = await self._do("dead_letter", read)
         if detail is None:

@@ -35,17 +35,19 @@ class Pauses(Desk):
         by: str | None = None,
     ) -> Paused:
         """Claim no more of it, in any process, also after restarts, until it is resumed. What runs goes on; what was claimed
-        ahead (`Queue(prefetch=)`) and has not started is given back.
+        ahead (`Queue(prefetch=)`) and has not started is given back. It waits for the claims that are under way: none takes
+        anything of it after the answer. StateError when that takes longer than some seconds; the pause stands all the same.
 
         Pending jobs of a type or key become `paused`; those of a queue stay as they are. Jobs of a key that wait behind one whose
         type is paused wait with it. What does not exist yet can be paused, too: `served` False may mean a slip of the pen.
         """
         kind, name = _one("pause", queue, type, key)
-        if kind == "key":
-            is_new = await self._do("pause", lambda link: serialized.pause_key(link, name, reason, by))
-            self._opened("admin.pause was called").wakes.pauses()
-            return Paused(is_new, served=True)
         paused = await self._do("pause", lambda link: pauses.pause(link, kind, name, reason, by))
+        if kind == "key":
+            await self._do("pause", lambda link: serialized.hold_back(link, name))
+            self._opened("admin.pause was called").wakes.pauses()
+            return Paused(paused.is_new, served=True)
+        await self._do("pause", pauses.wait_for_claims)
         await self._converge()
         return paused
 

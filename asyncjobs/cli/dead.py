@@ -134,4 +134,6 @@ def _table(letters: Sequence[DeadLetter]) -> str:
 
 def _shown(detail: DeadLetterDetail) -> str:
     fields = msgspec.structs.asdict(detail.letter) | {"payload": detail.job.payload}
+    if detail.job.unreadable:
+        fields["unreadable"] = detail.job.unreadable
     return "\n\n".join([screen.record(fields), *map(screen.record, detail.job.errors)])

@@ -172,5 +172,5 @@ def _unpacked(trace_context: str | None) -> Mapping[str, str]:
         return {} if trace_context is None else {"traceparent": trace_context}
     try:
         return msgspec.json.decode(trace_context, type=dict[str, str])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}

@@ -7,12 +7,13 @@
    the database. Its term over, they are gone from there; a sample that fails leaves the last one, and `sampled_at_seconds` tells.
 
 Names end in what they count, in `_seconds` or in `_total`. Labels are queues, lanes, types, duties and services: what was
-declared, never what was enqueued.
+declared, by this app or by a runner that lives. Whatever else a row or a notification names is `other`: anybody who may enqueue,
+or NOTIFY, would else make as many metrics as they like.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
@@ -31,10 +32,14 @@ from asyncjobs.telemetry import events as e
 #: The duty that samples the database.
 DUTY: Final = "sample"
 
+#: The label of what nobody declared.
+OTHER: Final = "other"
+
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _STATES: Final = ("closed", "open", "half-open")
 
 Amount = Callable[[Any], float]
+_Depths: TypeAlias = dict[tuple[str, str, str], tuple[int, float]]  # queue, type and status: how many, the age of the oldest
 
 
 class _Count(msgspec.Struct, frozen=True):
@@ -143,12 +148,15 @@ class _Held(Collector):
     def __init__(self, jobs: AsyncJobs, namespace: str) -> None:
         self._jobs = jobs
         self._namespace = namespace
-        self._sampled: tuple[float, Sample, list[BreakerState]] | None = None
+        self._sampled: tuple[float, Sample, _Depths, list[BreakerState]] | None = None
 
     async def sample(self) -> int:
         """One pass of the duty."""
-        sample, breakers = await self._jobs.admin.sample(), await self._jobs.admin.breakers()
-        self._sampled = time.time(), sample, breakers
+        admin = self._jobs.admin
+        sample, breakers, runners = await admin.sample(), await admin.breakers(), await admin.runners(former=0)
+        types = set(self._jobs.handlers).union(*(runner.types for runner in runners))
+        queues = set(self._jobs.queues).union(*(runner.queues for runner in runners))
+        self._sampled = time.time(), sample, _declared(sample, queues, types), breakers
         return len(sample.depths)
 
     def term_ended(self, event: e.LeaseEnded) -> None:
@@ -193,20 +201,39 @@ class _Held(Collector):
         oldest = self._gauge("oldest_age_seconds", "Age of the oldest of them, sampled", "queue", "type", "status")
         letters = self._gauge("dead_letters", "Dead letters that nobody has acknowledged, sampled")
         keys = self._gauge("keys_halted", "Keys that a dead job has halted, sampled")
-        states = self._gauge("breaker_state", "1 for the state that the breaker is in, sampled", "service", "state")
+        states = self._gauge(
+            "breaker_state",
+            "1 for the state that the breaker is in, sampled; service is other for those of other apps, which are counted",
+            "service",
+            "state",
+        )
         at = self._gauge("sampled_at_seconds", "When that was, in seconds since 1970")
         if self._sampled is not None:
-            moment, sample, breakers = self._sampled
-            for depth in sample.depths:
-                jobs.add_metric((depth.queue, depth.type, depth.status), depth.count)
-                oldest.add_metric((depth.queue, depth.type, depth.status), depth.oldest_age_seconds)
+            moment, sample, depths, breakers = self._sampled
+            for labels, (count, age) in depths.items():
+                jobs.add_metric(labels, count)
+                oldest.add_metric(labels, age)
             letters.add_metric((), sample.dead_letters)
             keys.add_metric((), sample.halted_keys)
-            for breaker in breakers:
+            for service in {_named(one): None for one in breakers}:
                 for state in _STATES:
-                    states.add_metric((breaker.service, state), breaker.state == state)
+                    states.add_metric((service, state), sum(_named(one) == service and one.state == state for one in breakers))
             at.add_metric((), moment)
         yield from (jobs, oldest, letters, keys, states, at)
+
+
+def _declared(sample: Sample, queues: Container[str], types: Container[str]) -> _Depths:
+    """The depths by their labels: number and age of the oldest."""
+    sums: _Depths = {}
+    for depth in sample.depths:
+        labels = depth.queue if depth.queue in queues else OTHER, depth.type if depth.type in types else OTHER, depth.status
+        count, age = sums.get(labels, (0, 0.0))
+        sums[labels] = count + depth.count, max(age, depth.oldest_age_seconds)
+    return sums
+
+
+def _named(breaker: BreakerState) -> str:
+    return breaker.service if breaker.declared else OTHER
 
 
 def _slots(runners: Sequence[Runner]) -> dict[tuple[str, str], tuple[int, int]]:

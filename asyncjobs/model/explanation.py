@@ -157,7 +157,10 @@ def _later(facts: Facts) -> Explanation:
 
 def _held(facts: Facts) -> Explanation:
     if not facts.pauses:
-        return _unserved(facts) or _told(facts, "moving", "it was paused, and is being made pending.")
+        sentence = (
+            "it is paused by hand, until that or a resume of its type or key lets it go (or was, and is being made pending)."
+        )
+        return _unserved(facts) or _told(facts, "paused", sentence)
     kind, name, reason, by, since = facts.pauses[0]
     sentence = f'its {kind} "{name}" is paused{f" by {by}" if by else ""}{f": {reason}" if reason else ""}.'
     return _told(facts, "paused", sentence, since=since)

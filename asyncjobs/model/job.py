@@ -45,6 +45,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     trace_context: str | None = None
     created_at: datetime
     updated_at: datetime
+    unreadable: list[str] = []  # columns that hold what no program here can read (a number of 5,000 digits): shown as if empty
 
     @property
     def is_final(self) -> bool:

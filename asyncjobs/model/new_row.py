@@ -52,3 +52,5 @@ class Enqueued(msgspec.Struct, frozen=True, gc=False):
 
     id: int
     created: bool
+    #: Whether its time has come, by the server's clock. None: not known, since an earlier try may have written it before that.
+    is_due: bool | None = True

@@ -112,6 +112,9 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     live_runners: int = 0
     troubles: Sequence[tuple[int, str]] = ()  # runner, what its last beat said of a part of it
     unserved: Sequence[tuple[str, str, int]] = ()  # queue, type, jobs
+    waits: Sequence[tuple[str, int, int]] = ()  # queue, jobs that wait for children of theirs there, slots
+    held_by_hand: Sequence[tuple[str, int]] = ()  # type, jobs: `paused`, and nothing that asyncjobs knows of is
+    sequences: Sequence[tuple[str, int, int]] = ()  # that are behind: name, last value, what their rows have reached
     blocked_keys: Sequence[BlockedKeys] = ()
     deaths: Sequence[Death] = ()  # lately, the last first
     skew_seconds: float = 0.0
@@ -125,7 +128,7 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
 def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
     """The findings, the worst first; empty when nothing is wrong."""
     rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (
-        _schema, _vacuum, _transactions, _leases, _waiting, _keys, _deaths, _parts, _server,
+        _schema, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _deaths, _parts, _server,
     )  # fmt: skip
     found = [symptom for rule in rules for symptom in rule(signs)]
     found += _silent(signs, silent_after)
@@ -161,6 +164,10 @@ def _schema(signs: Signs) -> Iterator[Symptom]:
         yield Symptom("critical", "an index is missing", name, f"make it anew, as in `asyncjobs migrate --sql`: {name}")
     for name in signs.invalid_indexes:
         yield Symptom("critical", "an index is invalid", name, f"REINDEX INDEX CONCURRENTLY {name}")
+    for name, last, reached in signs.sequences:
+        evidence = f"{name} is at {last}, its rows at {reached}: as after a switch-over, which copies no sequences"
+        remedy = "move it on: SELECT * FROM asyncjobs.move_sequences()"
+        yield Symptom("critical", "a sequence is behind its rows", evidence, remedy)
 
 
 def _number(migrations: Sequence[str]) -> int:
@@ -214,6 +221,21 @@ def _waiting(signs: Signs) -> Iterator[Symptom]:
                 "start a runner that serves this queue and has a handler for this type and its payloads' version, or cancel them"
             )
             yield Symptom("warning", "jobs that nobody would run wait", f"{count:,} of {type} in {queue}", remedy)
+
+
+def _own_children(signs: Signs) -> Iterator[Symptom]:
+    for queue, parents, slots in signs.waits:
+        evidence = f"{queue}: {parents} jobs hold its {slots} slots, and children of theirs wait for one"
+        remedy = (
+            "if their handlers wait for these, none goes on: cancel some, and give the children a queue or a lane of their own"
+        )
+        yield Symptom("critical", "a queue waits for itself", evidence, remedy)
+
+
+def _held_by_hand(signs: Signs) -> Iterator[Symptom]:
+    for type, count in signs.held_by_hand:
+        remedy = f"is it still meant? asyncjobs resume --type {type}, or an UPDATE to pending, lets them go"
+        yield Symptom("info", "jobs are paused by hand", f"{count:,} of {type}", remedy)
 
 
 _BLOCKED: Final[Mapping[BlockedBy, tuple[str, str]]] = {

@@ -23,7 +23,8 @@ gathers (no timers, no added latency). One connection, one call at a time. What 
    time: it is given back with its attempt, due in 5 s. So are, due at once, jobs whose claim answers after the queue was
    stopped, under an id that this runner does not have any more, or so late
    that others may have taken them (the process was frozen).
-7. Which statement a call is depends on what it carries (`runtime/calls.py`): the lean ones do less, and keep all of the above.
+7. What scans that came back short may have skipped is looked for in a statement of its own, when a coordinator says so.
+8. Which statement a call is depends on what it carries (`runtime/calls.py`): the lean ones do less, and keep all of the above.
    With one attempt that has completed, and no coordinator hungry, the key's next job starts in the slot that is free, if the
    coordinator may start heads; else the coordinator is made hungry before the call, which makes the next head pending and
    scans for it.
@@ -183,7 +184,7 @@ class Acker:
                 self._poll_at = now + self._poll_seconds()
                 for coordinator in self._coordinators.values():
                     coordinator.wake(front=True)
-            if self._acks or self._in_doubt or now >= self._reconcile_at or self._may_claim():
+            if self._acks or self._in_doubt or now >= self._reconcile_at or self._may_claim() or self._may_look():
                 return
             if not has_yielded:  # what was just started may end without waiting for anything, and needs no timer then
                 has_yielded = True
@@ -202,6 +203,12 @@ class Acker:
                     return self._host.is_confirmed
         return False
 
+    def _may_look(self) -> bool:
+        for coordinator in self._coordinators.values():
+            if coordinator.is_look_due:
+                return self._host.is_confirmed
+        return False
+
     async def _back_off(self, error: Exception) -> None:
         self.failures += 1
         self.error = error
@@ -211,6 +218,8 @@ class Acker:
     async def _turn(self) -> None:
         if self._in_doubt or time.monotonic() >= self._reconcile_at:
             await self._reconcile()
+        if self._may_look():
+            await self._calls.look_for_skipped(self._coordinators.values())
         if self._ahead:
             await gather(self._acks, _BATCH, self._ahead)
         acks = list(islice(self._acks.values(), _BATCH))

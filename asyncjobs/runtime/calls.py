@@ -51,10 +51,11 @@ in two processes 18,800 instead of 23,300; with `prefetch` as many as without it
 jobs a call cost more each, where the cores are busy. Not tried: heads that are put into `jobs` before their turn.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 from asyncjobs.model.claim import FRONT, Ack, Finished, Probe, Scan
+from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.host import Host, Tokens
 from asyncjobs.store import jobs
@@ -101,6 +102,15 @@ class Calls:
         """One completion, and the next job of its key."""
         token = self._tokens.next()
         return await jobs.finish_one(self._link, self._host.runner_id, ack, ack.key_queue, self._gate.types(), next_token=token)
+
+    async def look_for_skipped(self, coordinators: Iterable[Coordinator]) -> None:
+        """Look whether anything is there that scans which came back short would have taken."""
+        due = [coordinator for coordinator in coordinators if coordinator.is_look_due]
+        scans = [scan for coordinator in due for scan in coordinator.looks()]
+        suspects = any(self._host.may_take_suspect(Scan(queue, lane, 1)) for queue, lane in scans)
+        found = await jobs.skipped(self._link, self._host.runner_id, scans, self._gate.types(), suspects=suspects)
+        for coordinator in due:
+            coordinator.looked(found)
 
     def _may_take_suspect(self, scan: Scan) -> bool:
         # (Most scans of a busy runner start behind the last.)

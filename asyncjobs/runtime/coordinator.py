@@ -11,8 +11,10 @@ its scans whenever a call goes out, so that freed slots, acks and claims of all 
    answer arrives would forget exactly that.
 3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But a hungry scan is asked again at
    once when a slot becomes free, so a slot never stays empty while work is known to wait (P4).
-4. Rows that another runner's claim has locked for a moment are skipped, not absent, and nobody notifies when they are let go. So
-   a scan that came back short on a reason, while other runners live, looks once more after 20 ms.
+4. Rows that somebody has locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
+   notifies when they are let go. So a scan that came back short is followed by a look whether anything is there that it would
+   have taken: after 20 ms while other runners live, else after 0.2 s; one look for all scans of that time, since it costs less
+   than a scan. If something is there the scan is made again; as long as it comes back short the pauses double, up to a second.
 5. A call that failed leaves its scans hungry, and they start at the front.
 6. The next head of a key may start in the slot of the job before it, without a scan, as long as nothing else waits for that slot:
    the last scan came back short, it is no older than 0.1 s, and nothing has woken the coordinator since. Else the head becomes
@@ -32,6 +34,9 @@ from asyncjobs.model.slots import Slots
 
 #: How long another claim may hold rows locked that it will not keep.
 SECOND_LOOK_SECONDS: Final = 0.02
+#: Without other runners only verbs and strangers lock rows.
+LONELY_LOOK_SECONDS: Final = 0.2
+LONGEST_LOOK_SECONDS: Final = 1.0
 
 #: For how long a scan that came back short vouches for it that nothing waits.
 HEADS_SECONDS: Final = 0.1
@@ -61,7 +66,10 @@ class Coordinator:
         self._ask = ask
         self._later = later
         self._lanes = {lane: _Lane() for lane in self.slots.lanes}
-        self._second_look_version = -1  # its version, or that of the claim that it is planned for
+        self.is_look_due = False
+        self._short: set[str | None] = set()  # lanes whose scan came back short since the last look
+        self._look_seconds: float | None = None  # the pause before the look that is planned, or was made last; None: the first
+        self._is_look_planned = False
         self._short_at = float("-inf")  # when the last scan for general slots was made that came back short
         self._stopped = False
 
@@ -135,14 +143,30 @@ class Coordinator:
             lane.seen = version
             if scan.lane is None:
                 self._short_at = at
-            if others and version == self.version != self._second_look_version:
-                self._second_look_version = version  # one for all lanes
-                self._later(SECOND_LOOK_SECONDS, self._look_again)
+            self._short.add(scan.lane)
+            if not self._is_look_planned:
+                self._is_look_planned = True
+                first = SECOND_LOOK_SECONDS if others else LONELY_LOOK_SECONDS
+                self._later(self._look_seconds or first, self._look)
 
-    def _look_again(self) -> None:
-        self.version += 1
-        self._second_look_version = self.version
+    def _look(self) -> None:
+        self.is_look_due = not self._stopped
         self._ask()
+
+    def looks(self) -> list[tuple[str, str | None]]:
+        """The scans that may have skipped something. (Whatever slots are free: the next that is freed asks nobody.)"""
+        return [(self.queue, lane) for lane in self._short]
+
+    def looked(self, found: Collection[tuple[str, str | None]]) -> None:
+        """What of that is there all the same."""
+        was_skipped = any(look in found for look in self.looks())
+        self._short.clear()
+        self.is_look_due = self._is_look_planned = False
+        if was_skipped:
+            self._look_seconds = min(2 * (self._look_seconds or SECOND_LOOK_SECONDS), LONGEST_LOOK_SECONDS)
+            self.wake()
+        else:
+            self._look_seconds = None
 
 
 def _last(claimed: Sequence[Claimed]) -> tuple[int, int] | None:

@@ -10,7 +10,8 @@ key for whoever is about to take it. How a line sends its batches is in `sender`
    being noticed when theirs is.
 3. `enqueue_many` is a transaction of its own. It waits for held keys on such a connection, too, so that it does not keep one of
    the pool meanwhile.
-4. After the commit the runners of this process are woken in memory, those of other processes by one NOTIFY per queue.
+4. After the commit the runners of this process are woken in memory, those of other processes by one NOTIFY per queue. What the
+   INSERT found due became pending with it, whatever time it was given; only what is to run later is left to the promoters.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import is_lock_timeout, is_unsendable
 from asyncjobs.store.pool import Pool
+from asyncjobs.telemetry.events import Events
 
 T = TypeVar("T")
 
@@ -44,9 +46,10 @@ _SOON_SECONDS: Final = 10.0
 class _Line:
     """One line of rows, its batcher and its connection."""
 
-    def __init__(self, database: Database, kind: str, *, lock_timeout: str | None, retry_seconds: float) -> None:
-        self.sender = Sender(database.link(f"enqueue {kind}"), retry_seconds=retry_seconds, lock_timeout=lock_timeout)
-        send_one = self.sender.send_one if kind == "plain" else None
+    def __init__(self, database: Database, kind: str, *, events: Events, lock_timeout: str | None, retry_seconds: float) -> None:
+        link = database.link(f"enqueue {kind}")
+        self.sender = Sender(link, events=events, retry_seconds=retry_seconds, lock_timeout=lock_timeout)
+        send_one = self.sender.send_one if kind == "plain" and not database.by_door else None
         self.batcher: Batcher[NewRow, Enqueued] = Batcher(
             self.sender.send, send_one=send_one, limit=_BATCH, weigh=_weight, heaviest=_BATCH_BYTES
         )
@@ -55,11 +58,14 @@ class _Line:
 class Enqueuer:
     """The three lines, and bulk enqueues."""
 
-    def __init__(self, database: Database, pool: Pool, wakes: Wakes, start: Start, *, retry_seconds: float) -> None:
+    def __init__(
+        self, database: Database, pool: Pool, wakes: Wakes, start: Start, *, events: Events, retry_seconds: float
+    ) -> None:
         self._database = database
         self._pool = pool
         self._wakes = wakes
         self._start = start
+        self._events = events
         self._retry_seconds = retry_seconds
         self._lines: dict[str, _Line] = {}
         self._plain: _Line | None = None  # one of them, until it is closed
@@ -78,7 +84,7 @@ class Enqueuer:
                 enqueued = await self._enqueue(row)
         except Exception as error:
             raise _told(error) from error
-        if row.delay_seconds is None and row.run_at is None and enqueued.created:
+        if enqueued.is_due and enqueued.created:
             self._wakes.pending(row.queue, front=row.priority < _ORDINARY, here_only=not row.notify)
         else:
             self._announce([row], [enqueued])
@@ -131,8 +137,11 @@ class Enqueuer:
         """The pool's links are few and stay, and so do the ids that were reserved on one."""
         sender = self._many.get(link)
         if sender is None:
-            sender = self._many[link] = Sender(link, retry_seconds=self._retry_seconds, lock_timeout=_LOCK_TIMEOUT)
+            sender = self._many[link] = self._sender(link, _LOCK_TIMEOUT)
         return sender
+
+    def _sender(self, link: Link, lock_timeout: str) -> Sender:
+        return Sender(link, events=self._events, retry_seconds=self._retry_seconds, lock_timeout=lock_timeout)
 
     async def _alone(self, call: Callable[[Sender], Awaitable[T]]) -> T:
         """Call until no lock is in the way, with a connection for this call."""
@@ -141,7 +150,7 @@ class Enqueuer:
                 if self._closed:
                     raise BatcherEnded(was_sent=False)
                 link = self._database.link("enqueue alone")
-                sender = Sender(link, retry_seconds=self._retry_seconds, lock_timeout=_LONELY_LOCK_TIMEOUT)
+                sender = self._sender(link, _LONELY_LOCK_TIMEOUT)
                 self._lonely_senders.add(sender)
                 try:
                     return await call(sender)
@@ -158,12 +167,13 @@ class Enqueuer:
         soonest = _SOON_SECONDS
         here_only = not any(row.notify for row in rows)
         for row, one in zip(rows, enqueued, strict=True):
-            if row.delay_seconds is not None or row.run_at is not None:
-                soonest = min(soonest, _due_in(row))
-            elif one.created:
+            if not one.created and row.on_duplicate != "replace":
+                continue
+            if one.is_due is not False:
                 queues[row.queue] = queues.get(row.queue, False) or row.priority < _ORDINARY
-            elif row.on_duplicate == "replace":  # it may have been scheduled
-                queues.setdefault(row.queue, False)
+            if not one.is_due:
+                soonest = min(soonest, _due_in(row))
+            elif not one.created:  # it was replaced: one that was delayed and has a key is left to the promoters
                 soonest = 0.0
         for queue, front in queues.items():
             self._wakes.pending(queue, front=front, here_only=here_only)
@@ -177,7 +187,9 @@ class Enqueuer:
         line = self._lines.get(kind)
         if line is None:
             lock_timeout = None if kind == "plain" else _LOCK_TIMEOUT
-            line = self._lines[kind] = _Line(self._database, kind, lock_timeout=lock_timeout, retry_seconds=self._retry_seconds)
+            line = self._lines[kind] = _Line(
+                self._database, kind, events=self._events, lock_timeout=lock_timeout, retry_seconds=self._retry_seconds
+            )
             self._start(f"enqueue {kind}", line.batcher.run)
             if kind == "plain":
                 self._plain = line

@@ -27,7 +27,7 @@ from typing import ClassVar, Literal
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.runtime.notifier import Notifier
 from asyncjobs.runtime.service import Service, backoff_seconds
-from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.runtime.wakes import KINDS, Wakes
 from asyncjobs.store.database import Database
 from asyncjobs.store.listener import Listener
 from asyncjobs.telemetry.events import Events, ListenerConnected, ListenerFellBack, ListenerLost, NotificationHeard
@@ -160,7 +160,8 @@ class Listening(Service):
             self._token_heard.set()
         elif pid != self._notifier.backend_pid:
             if self.events.wants(NotificationHeard):
-                self.events.emit(NotificationHeard(kind=payload.partition(":")[0]))
+                kind = payload.partition(":")[0]
+                self.events.emit(NotificationHeard(kind=kind if kind in KINDS else "other"))
             self._wakes.heard(payload)
 
     def _ended(self) -> None:

@@ -68,6 +68,7 @@ class Opened:
         self.events = events
         self.loop = asyncio.get_running_loop()
         self.pid = os.getpid()
+        self.waits_told: set[tuple[str, str]] = set()  # types of handlers that wait, and for which
         self.is_silent = False  # a runner that stopped could not get through to the database: nothing waits for it any more
         self.stop_ends_at = 0.0  # time.monotonic() by which the latest stop of a runner is to be over, closing included
         self.parts = Parts(events)
@@ -77,7 +78,9 @@ class Opened:
         self.breakers = Breakers(
             self.pool, self.wakes, breakers, events=events, start=self.parts.start, look_seconds=settings.poll_interval
         )
-        self._enqueuer = Enqueuer(database, self.pool, self.wakes, self.parts.start, retry_seconds=settings.reach_seconds)
+        self._enqueuer = Enqueuer(
+            database, self.pool, self.wakes, self.parts.start, events=events, retry_seconds=settings.reach_seconds
+        )
         self.runners: list[Stoppable] = []  # that have started, and have not stopped
         self._closing = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None

@@ -60,7 +60,7 @@ class Part:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is None or self._is_stopped:
+        if error is None or self._is_stopped or isinstance(error, KeyboardInterrupt):
             self._done.set()
             for callback in self._when_done:
                 callback()

@@ -1,18 +1,23 @@
 """Keeps the rows in step with what operators paused, and what nobody serves out of the claim's way.
 
-A pause takes effect by its row in `pauses`: from its commit on no claim of any process takes a job of that queue, type or key.
-What was claimed before goes on. All else is housekeeping, so that claims do not walk over what they may not take:
+A pause takes effect by its row in `pauses`: no claim that begins after its commit takes a job of that queue, type or key. Those
+that are under way then have ended when the verb answers (`wait_for_claims`, migration 0015; for a key `hold_back_key`, 0009); for
+a row that is written by hand nobody waits. What was claimed before goes on. All else is housekeeping, so that claims do not walk
+over what they may not take:
 
 1. Enqueue, promote, dispatch, retry and rescue write `paused` for a job whose type or key is paused. One that read `pauses`
    before the pause committed writes `pending`; one that read it before a resume committed writes `paused`. The duty mends both.
-2. Each change wakes the duty (in memory here, by NOTIFY elsewhere). It moves a batch at a time, and goes on at once as long as
-   there was something to move; else it comes back after its interval, or two of them while nothing at all is paused. So a
-   notification that got lost costs that.
-3. Of a paused queue nothing is moved: no claim looks into it.
+2. Each change, also one by hand, wakes the duty (in memory here, by NOTIFY elsewhere). It moves a batch at a time, and goes on at
+   once as long as there was something to move; else it comes back after its interval. So a notification that got lost costs that.
+3. Of a paused queue nothing is moved: no claim looks into it. Claims do not look at keys: the verb holds the head of a paused one
+   back, under the locks of its row and its key, and the duty one that somebody's hand made pending.
 4. Jobs of a type or a version that no live runner serves are moved out of the way, too, when they are among the first of a queue
    and have been due for five minutes. A runner that registers wakes the duty, and does one pass itself, whoever's turn it is:
    what it serves comes back.
-5. Rows that come back keep their order among those of the same type and version, and get new places, behind what is pending.
+5. Only rows that asyncjobs had made `paused` come back by themselves: `holds` has the types and keys that were paused, until ten
+   minutes after that was seen to have ended, and what nobody served. What an operator's UPDATE has set to `paused` stays so until
+   an UPDATE, or the verb that resumes its type or key, lets it go.
+6. Rows that come back keep their order among those of the same type and version, and get new places, behind what is pending.
 
 Looking for pending jobs of paused types reads the queue's pending entries when there are none: a pass is followed by a pause of
 at least twenty times what it took.
@@ -54,8 +59,7 @@ class Pauser(Duty):
         converged = await self._converge()
         if converged.more:
             return 0.0
-        pause = self.interval_seconds if converged.any_paused else 2 * self.interval_seconds
-        return max(pause, _COST_RATIO * (self._monotonic() - began))
+        return max(self.interval_seconds, _COST_RATIO * (self._monotonic() - began))
 
     async def aside(self) -> None:
         """At the start: what nobody served until now comes back."""

@@ -18,6 +18,10 @@ only when twenty times the cost of the last such scan have passed: it then costs
 jobs that committed after they were due. A pass that started elsewhere is followed by one from the front as soon as that is
 allowed.
 
+What somebody holds locked is skipped, and nobody tells when it is let go. So while anything due was skipped passes follow each
+other, after 50 ms and then twice as long each time, up to a second. So they do for a keyed job that is held; its key is left
+alone for the rest of the pass.
+
 A pass that promoted a full batch is followed by another at once. With nothing due a pass is one statement.
 """
 
@@ -34,6 +38,10 @@ from asyncjobs.telemetry.events import Events, JobsPromoted
 
 #: So many times longer than the scan took no scan starts at the front.
 _FRONT_COST_RATIO = 20.0
+
+#: After a pass that skipped what others hold.
+_FIRST_LOOK_SECONDS = 0.05
+_LONGEST_LOOK_SECONDS = 1.0
 
 #: A timer that fires a moment early would find nothing and cost a second statement.
 _MARGIN_SECONDS = 0.001
@@ -61,6 +69,7 @@ class Promoter(Duty):
         self._wakes = wakes
         self._batch = batch
         self._reached_at: datetime | None = None
+        self._skips = 0  # passes in a row that skipped something
         self._front_at = 0.0  # from when on the next pass may start at the front of the index
 
     def hint(self, seconds: float) -> None:
@@ -75,8 +84,8 @@ class Promoter(Duty):
             self._front_at = self._monotonic() + _FRONT_COST_RATIO * reached.scan_seconds
         self._reached_at = reached.at
         self._tell(promoted)
-        if promoted.keys:
-            await self._promote_keyed(promoted.keys, since)
+        left = await self._promote_keyed(promoted.keys, since)
+        self._skips = self._skips + 1 if promoted.skipped or left else 0
         if promoted.count >= self._batch:
             return 0.0
         return self._delay(promoted.next_due_seconds, looked_at_the_front=since is None)
@@ -84,11 +93,14 @@ class Promoter(Duty):
     def _delay(self, next_due_seconds: float | None, *, looked_at_the_front: bool) -> float | None:
         due = math.inf if next_due_seconds is None else next_due_seconds + _MARGIN_SECONDS
         delay = min(due, self._poll_seconds())
+        if self._skips:
+            delay = min(delay, _FIRST_LOOK_SECONDS * 2.0 ** min(self._skips - 1, 16), _LONGEST_LOOK_SECONDS)
         if not looked_at_the_front:
             delay = min(delay, max(self._front_at - self._monotonic(), 0.0))
         return None if delay >= self.interval_seconds else delay
 
-    async def _promote_keyed(self, keys: list[str], since: datetime | None) -> None:
+    async def _promote_keyed(self, keys: list[str], since: datetime | None) -> bool:
+        """Whether the jobs of a key were left, since somebody holds it or them."""
         blocked: list[str] = []
         while keys:
             joined = await due.promote_keyed(self.turn.guard(self._link), keys, self._batch)
@@ -96,9 +108,11 @@ class Promoter(Duty):
                 blocked += await self._one_by_one(keys)
             else:
                 self._tell(joined)
+                blocked += [] if joined.count else keys
             more, _ = await due.promote(self.turn.guard(self._link), self._batch, since=since, blocked=blocked)
             self._tell(more)
             keys = more.keys
+        return bool(blocked)
 
     async def _one_by_one(self, keys: list[str]) -> list[str]:
         """The keys whose lock could not be had."""

@@ -4,7 +4,8 @@
    is gone, are dropped: after a fail-over the sequence may hand them out again.
 2. If the answer never comes, the *same* ids and tokens are sent again, for at most `retry_seconds`: a row that is there with its
    token was written by the first try. Sending with new ids would write rows twice; looking whether they are there says "no" while
-   the first try is still committing. A row that is there with another token is somebody else's: ours is sent with a new id.
+   the first try is still committing. A row that is there with another token is somebody else's: the sequence is looked at, moved
+   on if it is behind its rows (`store/sequences.py`), and ours is sent with a new id.
 3. If the server refuses a batch, it is cut in halves until the bad row is alone: only that one is answered with the error.
 4. A batch that waits for a lock longer than `lock_timeout` gives up and its rows are tried one by one; those that have to wait
    are answered with the time-out. A row whose key another row of the batch has just waited for in vain is not tried.
@@ -28,9 +29,10 @@ from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.runtime import points
 from asyncjobs.runtime.batcher import BatcherEnded
 from asyncjobs.runtime.service import backoff_seconds
-from asyncjobs.store import jobs, plain
+from asyncjobs.store import jobs, plain, sequences
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_ambiguous, is_lock_timeout, is_passing, is_unsendable
+from asyncjobs.telemetry.events import Events, SequenceMoved
 
 T = TypeVar("T")
 Answer = Enqueued | Exception
@@ -38,6 +40,7 @@ Answer = Enqueued | Exception
 _FRESH_SECONDS: Final = 1.0
 _LEAST_RESERVE: Final = 16
 _MOST_RESERVE: Final = 1000
+_MOST_TAKEN: Final = 5  # times that a row finds its id taken, although the sequence was moved on
 #: What an insert may take beyond the link's own time-out: 100,000 rows took 4 s, and 100 MB 9 s, on a busy 2-core machine.
 _ROWS_PER_SECOND: Final = 5_000
 _BYTES_PER_SECOND: Final = 2_000_000
@@ -46,11 +49,13 @@ _BYTES_PER_SECOND: Final = 2_000_000
 class Ids:
     """Reserved ids of one link, the oldest first."""
 
-    def __init__(self, link: Link, *, monotonic: Callable[[], float] | None = None) -> None:
+    def __init__(self, link: Link, *, events: Events | None = None, monotonic: Callable[[], float] | None = None) -> None:
         self._link = link
+        self._events = events or Events()
         self._monotonic = monotonic or time.monotonic
         self._ids: deque[tuple[float, int]] = deque()
         self._opened = -1
+        self._looked = -1
         self._taken_at = -inf
         self._is_busy = False
 
@@ -67,10 +72,21 @@ class Ids:
         return self._ids.popleft()[1] if self._ids else None
 
     async def reserve(self, count: int) -> list[int]:
-        """So many ids, of which those that are missing are reserved now."""
+        """So many ids, of which those that are missing are reserved now. On a new connection, after a look at the sequences."""
+        if self._looked != self._link.opened or not self._link.is_open:
+            await self.move_on(surely=False)
+            self._looked = self._link.opened
         while len(self._ids) < count:  # those that were there may become stale meanwhile
             self.put(await jobs.reserve_ids(self._link, count - len(self._ids)))
         return self._first(count)
+
+    async def move_on(self, *, surely: bool) -> None:
+        """Move sequences on that are behind. Ids that were reserved before may belong to others: they are dropped."""
+        moved = await sequences.move_on(self._link, surely=surely)
+        for one in moved:
+            self._events.emit(SequenceMoved(name=one.name, was=one.was, is_now=one.is_now))
+        if moved or surely:
+            self._ids.clear()
 
     def _first(self, count: int) -> list[int]:
         return [self._ids.popleft()[1] for _ in range(count)]
@@ -103,9 +119,9 @@ class Ids:
 class Sender:
     """Sends rows on its link. One call at a time."""
 
-    def __init__(self, link: Link, *, retry_seconds: float, lock_timeout: str | None = None) -> None:
+    def __init__(self, link: Link, *, events: Events, retry_seconds: float, lock_timeout: str | None = None) -> None:
         self.link = link
-        self._ids = Ids(link)
+        self._ids = Ids(link, events=events)
         self._retry_seconds = retry_seconds
         self._lock_timeout = lock_timeout
         self._was_sent = False
@@ -126,17 +142,38 @@ class Sender:
         token = jobs.fresh_token()
         self._was_sent = True
         try:
-            reserved = await plain.enqueue_one(self.link, row, job_id, token, timeout=self._seconds_for(1, len(row.payload)))
+            timeout = self._seconds_for(1, len(row.payload))
+            reserved, is_due = await plain.enqueue_one(self.link, row, job_id, token, timeout=timeout)
         except Exception as error:  # noqa: BLE001 - raised again unless it passes
             later = await self._write_as([row], [job_id], [token], failed=error)
-            return await self.send_one(row) if later.taken else later.enqueued[0]
+            if not later.taken:
+                return later.enqueued[0]
+            (answer,) = await self._send_again([row], 0)
+            if isinstance(answer, Exception):
+                raise answer from None
+            return answer
         finally:
             self._was_sent = False
         self._ids.put_one(reserved)
-        return Enqueued(job_id, created=True)
+        return Enqueued(job_id, True, is_due)
 
-    async def send(self, rows: Sequence[NewRow]) -> list[Answer]:
-        """The answer to each row. Rows may be written while others are not."""
+    async def _send_again(self, rows: Sequence[NewRow], times: int) -> list[Answer]:
+        """Send rows with new ids, since those that were reserved belong to other jobs."""
+        try:
+            await self._move_on(times)
+        except Exception as error:  # noqa: BLE001 - to the callers
+            return [error] * len(rows)
+        return await self.send(rows, times=times + 1)
+
+    async def _move_on(self, times: int) -> None:
+        if times >= _MOST_TAKEN:
+            raise EnqueueError(
+                f"the sequence jobs_id_seq hands out ids that other jobs have, again and again: {sequences.REMEDY} moves it on."
+            )
+        await self._retried(lambda: self._ids.move_on(surely=True))
+
+    async def send(self, rows: Sequence[NewRow], *, times: int = 0) -> list[Answer]:
+        """The answer to each row. Rows may be written while others are not. `times`: how often their ids were others' before."""
         try:
             answer = await self._write(rows)
         except Exception as error:  # noqa: BLE001 - to the caller of the row that is at fault
@@ -147,22 +184,23 @@ class Sender:
             if not is_unsendable(error):
                 return [error] * len(rows)
             half = len(rows) // 2
-            return [*await self.send(rows[:half]), *await self.send(rows[half:])]
+            return [*await self.send(rows[:half], times=times), *await self.send(rows[half:], times=times)]
         if answer.refused:
             return await self._send_others(rows, answer)
         answers: list[Answer] = list(answer.enqueued)
         if answer.taken:
-            again = await self.send([rows[at] for at in answer.taken])
+            again = await self._send_again([rows[at] for at in answer.taken], times)
             for at, one in zip(answer.taken, again, strict=True):
                 answers[at] = one
         return answers
 
-    async def send_all(self, rows: Sequence[NewRow]) -> list[Enqueued]:
+    async def send_all(self, rows: Sequence[NewRow], *, times: int = 0) -> list[Enqueued]:
         """Write all rows in one transaction, or none: then what is wrong with the first that was refused is raised."""
         answer = await self._write(rows)
         if answer.taken:
             # Either the earlier call was committed, and all of its rows are there, or none is: these are all rows.
-            return await self.send_all([rows[at] for at in answer.taken])
+            await self._move_on(times)
+            return await self.send_all([rows[at] for at in answer.taken], times=times + 1)
         if answer.refused:
             raise refusal(rows, answer.enqueued, answer.refused[0])
         return answer.enqueued

@@ -63,11 +63,11 @@ import msgspec
 from asyncjobs.runtime import points
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.wakes import Wakes
-from asyncjobs.store import serialized
+from asyncjobs.store import sequences, serialized
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_lock_timeout
 from asyncjobs.store.pool import Pool
-from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced
+from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced, SequenceMoved
 
 PARTITIONS: Final = 16
 _BATCH: Final = 500
@@ -194,6 +194,8 @@ class Serializer(Duty):
         now = self._monotonic()
         page = self._page if sweeps and now >= self._sweep_at else 0
         async with self._pool.take() as link:
+            if page and not self._after:
+                await self._move_sequences(link)
             found = await serialized.sweep(link, self._after, page, after_waiting=self._after_waiting)
             if page:
                 self._plan(found.last, self._monotonic() - now)
@@ -221,6 +223,11 @@ class Serializer(Duty):
         """When more requests than one look takes are there, the next look follows soon: these are being carried out meanwhile."""
         full = sum(map(len, found.requests.values())) >= serialized.MOST_REQUESTS
         return self._monotonic() + _FIRST_PAUSE_SECONDS if full else float("inf")
+
+    async def _move_sequences(self, link: Link) -> None:
+        """With each round: after a switch-over they may stand behind the rows."""
+        for one in await sequences.move_on(link, surely=False):
+            self.events.emit(SequenceMoved(name=one.name, was=one.was, is_now=one.is_now))
 
     async def _release(self, link: Link, job_id: int) -> None:
         try:

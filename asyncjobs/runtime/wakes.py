@@ -5,7 +5,12 @@ once, and the parts in this process are woken in memory, the other processes by 
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+#: What notifications begin with.
+KINDS: Final = frozenset("qfdlksbpxt")
+#: A runner's id has no more digits than this, whatever a stranger notifies.
+_DIGITS: Final = 19
 
 
 class Woken(Protocol):
@@ -78,7 +83,7 @@ class Wakes:
             self.pending(queue, front=kind == "f", here_only=True)
         elif kind == "d":
             self.due_in(0.0, here_only=True)
-        elif kind == "l" and queue.isdecimal():
+        elif kind == "l" and queue.isdecimal() and len(queue) <= _DIGITS:
             self.lease_free(int(queue), here_only=True)
         elif kind == "k":
             for woken in tuple(self._woken):

@@ -51,7 +51,9 @@ _NAMES: dict[type[Event], str] = {
 
 
 async def declare(link: Link, services: Sequence[str]) -> None:
-    """Make the rows that are not there yet."""
+    """Make the rows that are not there yet. A role that may only enqueue leaves that to runners."""
+    if link.database.by_door:
+        return
     await link.fetch("declare_breakers", services)
 
 

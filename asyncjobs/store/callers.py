@@ -8,22 +8,19 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from asyncjobs.connections import Connection, ConnectionKind, check_connection, refusal_of
 from asyncjobs.errors import UnsupportedConnection
 from asyncjobs.model.new_row import NewRow
+from asyncjobs.store import door
 from asyncjobs.store.database import Database
 from asyncjobs.store.jobs import EnqueueAnswer, enqueue_answer
 
-_ANSWER = ("ids", "existing", "refused", "statuses", "taken", "reserved")
+_ANSWER = ("ids", "existing", "refused", "statuses", "taken", "reserved", "later")
 
 
 async def enqueue(connection: Connection, database: Database, rows: Sequence[NewRow], tokens: Sequence[int]) -> EnqueueAnswer:
     """Write the rows in the connection's transaction: visible, and notified, with its commit. Raises UnsupportedConnection."""
-    document = [{**msgspec.to_builtins(row), "enqueue_token": token} for row, token in zip(rows, tokens, strict=True)]
-    text = msgspec.json.encode(document).decode()
-    values = await call(connection, database.sql("enqueue_here"), text, database.channel)
+    values = await call(connection, database.sql("enqueue_here"), door.as_json(rows, tokens), database.channel)
     return enqueue_answer(dict(zip(_ANSWER, values, strict=True)))
 
 

@@ -24,6 +24,7 @@ from asyncjobs.store.hosts import Hosts
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Record: TypeAlias = asyncpg.Record
 
+PINNED_PATH = {"search_path": "pg_catalog, pg_temp"}
 #: Each statement of a function looks anew: what it finds after it waited for a lock counts.
 ISOLATION: Final = "read committed"
 
@@ -63,7 +64,8 @@ class Database:
     """Where the jobs are: a server, a schema on it, and how to get a connection.
 
     `connect_kwargs` goes to `asyncpg.connect` (ssl, passfile …). Its `server_settings` are sent at every start; a pooler that
-    refuses the isolation level, which is sent otherwise, is given `{}`.
+    refuses the isolation level, which is sent otherwise, is given `{}`. With any settings the search path is sent,
+    too: a role's own may put a stranger's operators and functions before those of PostgreSQL, which every statement uses.
     """
 
     def __init__(
@@ -82,10 +84,11 @@ class Database:
         self._sql: dict[str, str] = {}
         self.connect_timeout = connect_timeout
         self.command_timeout = command_timeout
-        self._connect_kwargs: dict[str, Any] = {
-            "server_settings": {"default_transaction_isolation": ISOLATION},
-            **(connect_kwargs or {}),
-        }
+        given = dict(connect_kwargs or {})
+        settings = given.pop("server_settings", {"default_transaction_isolation": ISOLATION})
+        self._connect_kwargs: dict[str, Any] = {**given, "server_settings": {**PINNED_PATH, **settings} if settings else {}}
+        #: Whether this role may enqueue through the door of 0003_enqueue.sql alone, as the schema said when it was opened.
+        self.by_door = False
         #: Whether the way to the server leads one session's statements to one session: not through every pooler.
         self.keeps_statements = self._connect_kwargs.get("statement_cache_size") != 0
         self._hosts: Hosts[Connection] = Hosts(dsn)

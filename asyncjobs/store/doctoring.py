@@ -30,6 +30,8 @@ from asyncjobs.store.listener import Listener
 _MADE = re.compile(r"^CREATE (?:UNIQUE )?INDEX (\w+) ON|^DROP INDEX (?:IF EXISTS )?\S*?(\w+);", re.MULTILINE)
 _HEAR_SECONDS: Final = 2.0
 _PROBE: Final = "t:doctor"  # a probe's payload: runners do nothing about it
+_WAITS_SECONDS: Final = 30.0  # for which jobs that hold all slots have waited for their children
+_PAUSED: Final = 10_000  # jobs that are looked at for who paused them
 _FORMER: Final = 100  # runners that have ended: whether one died is looked for among so many
 
 
@@ -96,6 +98,9 @@ async def _of_tables(link: Link, now: datetime, silent_after: float) -> dict[str
             reverse=True,
         ),
         "unserved": [(one.queue, one.type, one.unserved) for one in (await overview.depths(link)).counts if one.unserved],
+        "waits": [tuple(row) for row in await link.fetch("doctor_waits", _WAITS_SECONDS)],
+        "held_by_hand": [tuple(row) for row in await link.fetch("doctor_paused", _PAUSED)],
+        "sequences": [tuple(row) for row in await link.fetch("doctor_sequences")],
         "blocked_keys": [BlockedKeys(*row) for row in await link.fetch("doctor_keys", LONG_BLOCKED, silent_after)],
     }
 

@@ -16,6 +16,7 @@ class Promoted(msgspec.Struct, frozen=True, kw_only=True):
     queues: dict[str, bool] = {}
     keys: list[str] = []  # with due jobs that have to join their key's line
     next_due_seconds: float | None = None  # from now on; None: nothing is scheduled
+    skipped: bool = False  # something is due that others hold
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -39,6 +40,7 @@ async def promote(
         queues={queue: queue in urgent for queue in row["queues"] or ()},
         keys=row["keys"],
         next_due_seconds=row["next_due_seconds"],
+        skipped=row["skipped"],
     )
     return promoted, Reached(row["reached_at"], row["scan_seconds"])
 

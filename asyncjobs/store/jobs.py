@@ -3,7 +3,7 @@
 import asyncio
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -13,8 +13,9 @@ from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.outcome import COMPLETED
-from asyncjobs.store import plain
+from asyncjobs.store import door, plain
 from asyncjobs.store.database import Link, Record
+from asyncjobs.store.reading import readable
 
 #: What is written of a row besides its type and queue, and what it usually is: a column that is so in every row is left out.
 _DEFAULTS: Final = {
@@ -48,6 +49,8 @@ class EnqueueAnswer(msgspec.Struct, frozen=True):
 
 async def reserve_ids(link: Link, count: int) -> list[int]:
     """Fresh ids, for the rows of an enqueue that can be made again."""
+    if link.database.by_door:
+        return await door.give_ids(link, count)
     (row,) = await link.fetch("reserve_ids", count)
     ids: list[int] = row["ids"]
     return ids
@@ -76,10 +79,16 @@ async def enqueue(
     timeout: float | None = None,
 ) -> EnqueueAnswer:
     """Write the rows in one transaction; `tokens` identify them if the call has to be made `again` with the same ids."""
+    if link.database.by_door:
+        return enqueue_answer(
+            await door.enqueue(link, rows, ids, tokens, again=again, lock_timeout=lock_timeout, timeout=timeout)
+        )
     if len(rows) == 1 and not again and _is_plain(rows[0]):
-        return _written(ids, [await plain.enqueue_one(link, rows[0], ids[0], tokens[0], timeout=timeout)])
+        next_id, is_due = await plain.enqueue_one(link, rows[0], ids[0], tokens[0], timeout=timeout)
+        return EnqueueAnswer([Enqueued(ids[0], True, is_due)], [], [], [next_id])
     if not again and await plain.are_alike(rows, tokens):
-        return _written(ids, await plain.enqueue_alike(link, rows, ids, tokens[0], reserve=reserve, timeout=timeout))
+        reserved, is_due = await plain.enqueue_alike(link, rows, ids, tokens[0], reserve=reserve, timeout=timeout)
+        return EnqueueAnswer([Enqueued(job_id, True, is_due) for job_id in ids], [], [], reserved)
     columns: list[list[Any] | None] = []
     for of, default in _COLUMNS:
         values = list(map(of, rows))
@@ -87,28 +96,36 @@ async def enqueue(
         if len(rows) > plain.MANY:
             await asyncio.sleep(0)
     if not again and columns[_DEDUP_KEY] is columns[_SERIALIZATION_KEY] is None:
-        return _written(ids, await plain.enqueue_many(link, rows, ids, tokens, columns, reserve=reserve, timeout=timeout))
+        reserved, later = await plain.enqueue_many(link, rows, ids, tokens, columns, reserve=reserve, timeout=timeout)
+        return EnqueueAnswer(_enqueued(ids, (), later), [], [], reserved)
     record = await link.fetch_row(
         "enqueue", ids, tokens, [row.type for row in rows], [row.queue for row in rows],
         *columns, again, reserve, lock_timeout, timeout=timeout,
     )  # fmt: skip
     assert record is not None  # noqa: S101 - a function with OUT parameters returns exactly one row
-    return enqueue_answer(dict(record))
+    answer = enqueue_answer(dict(record))
+    if again:  # an earlier try may have written those that have a time when it had not come
+        timed = [row.run_at is not None or row.delay_seconds is not None for row in rows]
+        enqueued = [Enqueued(one.id, one.created, None if has else True) for one, has in zip(answer.enqueued, timed, strict=True)]
+        answer = msgspec.structs.replace(answer, enqueued=enqueued)
+    return answer
 
 
 def _is_plain(row: NewRow) -> bool:
     return row.dedup_key is None and row.serialization_key is None
 
 
-def _written(ids: Sequence[int], reserved: list[int]) -> EnqueueAnswer:
-    return EnqueueAnswer([Enqueued(job_id, created=True) for job_id in ids], [], [], reserved)
+def _enqueued(ids: Sequence[int], existing: Collection[int], later: Sequence[int] | None) -> list[Enqueued]:
+    if not existing and not later:
+        return [Enqueued(job_id, True) for job_id in ids]
+    not_yet = frozenset(later or ())
+    return [Enqueued(job_id, at not in existing, at not in not_yet) for at, job_id in enumerate(ids, start=1)]
 
 
 def enqueue_answer(record: Mapping[str, Any]) -> EnqueueAnswer:
     """The answer from what the server's function returned; its ordinals begin with 1."""
-    existing: frozenset[int] = frozenset(record["existing"] or ())
     return EnqueueAnswer(
-        enqueued=[Enqueued(job_id, not existing or at not in existing) for at, job_id in enumerate(record["ids"], start=1)],
+        enqueued=_enqueued(record["ids"], frozenset(record["existing"] or ()), record["later"]),
         refused=[Refused(at - 1, status) for at, status in zip(record["refused"] or (), record["statuses"] or (), strict=True)],
         taken=[at - 1 for at in record["taken"] or ()],
         reserved=record["reserved"] or [],
@@ -171,6 +188,14 @@ async def finish_completed(
         token_base, token_seq,
     )  # fmt: skip
     return _finished(rows)
+
+
+async def skipped(
+    link: Link, runner_id: int, scans: Sequence[tuple[str, str | None]], types: Sequence[str], *, suspects: bool
+) -> set[tuple[str, str | None]]:
+    """Those of the scans (queue, lane) that would find a job if nobody held rows locked."""
+    queues, lanes = [queue for queue, _ in scans], [lane for _, lane in scans]
+    return {(row["queue"], row["lane"]) for row in await link.fetch("skipped", runner_id, queues, lanes, types, suspects)}
 
 
 def _numbers(numbers: Sequence[int]) -> str:
@@ -279,8 +304,4 @@ async def get(link: Link, job_id: int) -> Job | None:
 
 def to_job(row: Record) -> Job:
     """A Job from a row with the columns of `job.sql`."""
-    values = dict(row)
-    for name in ("payload", "errors", "result", "progress"):
-        if values[name] is not None:
-            values[name] = msgspec.json.decode(values[name])
-    return Job(**values)
+    return Job(**readable(dict(row)))

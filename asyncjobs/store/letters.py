@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
+import asyncpg
+
 from asyncjobs.model.job import Job
 from asyncjobs.model.letter import DeadLetter, FoundLetters, LetterFilter, LetterVerb
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
 
+#: What no job is without.
+_NEEDED: Final = ("id", "type", "status", "queue", "scheduled_at", "run_at", "created_at", "updated_at")
 #: Letters that one call looks at.
 LOOK: Final = 10_000
 
@@ -26,10 +30,19 @@ async def by_ids(link: Link, ids: Sequence[int]) -> list[DeadLetter]:
     return [DeadLetter(*row) for row in await link.fetch("letters_by_id", ids)]
 
 
-async def job(link: Link, letter_id: int) -> Job | None:
-    """The job of a letter as it was when it died."""
-    row = await link.fetch_row("letter_job", letter_id)
-    return None if row is None else to_job(row)
+async def job(link: Link, letter: DeadLetter) -> Job:
+    """The job of a letter as it was when it died; what the list says of it when the record cannot be read."""
+    try:
+        row = await link.fetch_row("letter_job", letter.id)
+    except asyncpg.DataError:  # a value that does not fit its column
+        row = None
+    if row is not None and all(row[name] is not None for name in _NEEDED):
+        return to_job(row)
+    return Job(
+        id=letter.job_id, type=letter.type, status="dead", queue=letter.queue, attempts=letter.attempts,
+        error_message=letter.error_message, scheduled_at=letter.died_at, run_at=letter.died_at, created_at=letter.died_at,
+        updated_at=letter.died_at, completed_at=letter.died_at, unreadable=["original_job"],
+    )  # fmt: skip
 
 
 async def acknowledge(link: Link, ids: Sequence[int], by: str) -> list[LetterVerb]:

@@ -17,12 +17,14 @@ from importlib.resources import files
 import asyncpg
 import msgspec
 
-from asyncjobs.errors import SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
+from asyncjobs.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
 from asyncjobs.store import closing, pooler
 from asyncjobs.store.database import ISOLATION, Connection, Database, Record, quote_identifier, quote_literal
 from asyncjobs.store.failures import is_passing
 
 _ATTEMPTS = 12
+#: Bodies, conditions and defaults are bound to operators and functions when they are made: by this path, whoever makes them.
+_PATH = "SET LOCAL search_path = pg_catalog, pg_temp;"
 _LEAST_SERVER = 14  # functions whose bodies are parsed when they are made
 
 
@@ -81,7 +83,7 @@ def script(database: Database) -> str:
 
     For `psql --single-transaction -v ON_ERROR_STOP=1`.
     """
-    parts = [f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(database.schema)};", database.sql("migrations_table")]
+    parts = [_PATH, f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(database.schema)};", database.sql("migrations_table")]
     for one in known():
         values = (str(one.number), quote_literal(one.name), str(one.breaking).lower())
         record = database.sql("migrations_record")
@@ -137,6 +139,14 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
         await closing.close(connection, seconds=1)
 
 
+def _check_path(database: Database, first: str | None) -> None:
+    if first != "pg_catalog":
+        raise ConfigurationError(
+            f'{database.place} looks names up in schema "{first}" before pg_catalog, whose operators and functions could then be '
+            "anybody's: ALTER ROLE … SET search_path = pg_catalog, pg_temp for the role that connects."
+        )
+
+
 def _check_version(database: Database, connection: Connection) -> None:
     major = connection.get_server_version().major
     if major < _LEAST_SERVER:
@@ -173,6 +183,8 @@ async def _first_status(database: Database, connection: Connection) -> Status:
     exists = await connection.fetchrow(database.sql("migrations_exists"), database.schema)
     if exists:
         await pooler.check(database, connection, exists["pid"])
+        _check_path(database, exists["first_schema"])
+        database.by_door = exists["inserts"] is False
     return await _status_of(database, connection, exists)
 
 
@@ -212,6 +224,7 @@ async def _apply(database: Database, connection: Connection, migration: Migratio
 
 
 async def _apply_once(database: Database, connection: Connection, migration: Migration) -> bool:
+    await connection.execute(_PATH)
     await connection.execute("SET LOCAL lock_timeout = '60s'")
     await connection.execute(database.sql("migrations_lock"))
     await connection.execute(

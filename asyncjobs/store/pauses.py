@@ -34,18 +34,23 @@ class Converged(msgspec.Struct, frozen=True):
     resumed: int
     queues: list[str]
     more: bool
-    any_paused: bool  # anything at all, after the call
 
 
 async def pause(link: Link, kind: Kind, name: str, reason: str | None, by: str | None) -> Paused:
-    """Pause a queue or a type."""
+    """Write down a pause. What is under way may still start something: `wait_for_claims`, for a key `serialized.hold_back`."""
     (row,) = await link.fetch("pause", kind, name, reason, by)
     return Paused(row["paused"], row["served"])
 
 
+async def wait_for_claims(link: Link) -> None:
+    """Wait until the claims of all runners have ended that are under way now. SQLSTATE 55P03 after two seconds."""
+    await link.fetch("wait_for_claims")
+
+
 async def resume(link: Link, kind: Kind, name: str) -> bool:
     """Take the pause of a queue or a type away; whether there was one."""
-    return bool(await link.fetch("resume", kind, name))
+    (row,) = await link.fetch("resume", kind, name)
+    return bool(row["resumed"])
 
 
 async def pauses(link: Link) -> list[Pause]:
@@ -56,7 +61,7 @@ async def pauses(link: Link) -> list[Pause]:
 async def converge(link: Link, batch: int, *, window: int, grace_seconds: float) -> Converged:
     """Make at most about `batch` rows say what is paused."""
     (row,) = await link.fetch("converge_pauses", batch, window, grace_seconds)
-    return Converged(row["held"], row["resumed"], row["queues"], row["more"], row["any_paused"])
+    return Converged(row["held"], row["resumed"], row["queues"], row["more"])
 
 
 async def processing(link: Link, kind: Kind, name: str) -> int:

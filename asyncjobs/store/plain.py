@@ -54,14 +54,13 @@ MANY: Final = 2_000
 _MANY: Final = (0, 1, 2, 3, 4, 5, 8, 9, 10, 15, 16, 6, 7)
 
 
-async def enqueue_one(link: Link, row: NewRow, job_id: int, token: int, *, timeout: float | None) -> int:
-    """Write the row; an id for the next one."""
+async def enqueue_one(link: Link, row: NewRow, job_id: int, token: int, *, timeout: float | None) -> tuple[int, bool]:
+    """Write the row; an id for the next one, and whether this one's time has come."""
     if _RARE(row) == _USUAL:
         rows = await _write(link, "enqueue_usual", job_id, token, row.type, row.queue, row.payload, timeout=timeout)
-    else:
-        rows = await _write(link, "enqueue_one", job_id, token, *_ONE(row), timeout=timeout)
-    reserved: int = rows[0][0]
-    return reserved
+        return rows[0][0], True
+    rows = await _write(link, "enqueue_one", job_id, token, *_ONE(row), timeout=timeout)
+    return rows[0]["reserved"], rows[0]["is_due"]
 
 
 async def are_alike(rows: Sequence[NewRow], tokens: Sequence[int]) -> bool:
@@ -80,8 +79,8 @@ async def are_alike(rows: Sequence[NewRow], tokens: Sequence[int]) -> bool:
 
 async def enqueue_alike(
     link: Link, rows: Sequence[NewRow], ids: Sequence[int], token: int, *, reserve: int, timeout: float | None
-) -> list[int]:
-    """Write rows that are alike; ids for the next ones."""
+) -> tuple[list[int], bool]:
+    """Write rows that are alike; ids for the next ones, and whether the time of these has come."""
     like = _LIKE(rows[0])[:-_KEYS]
     payloads = [row.payload for row in rows]
     size = min(max(_LIST_CHARACTERS // max(map(len, payloads)), 1), _LIST)
@@ -89,8 +88,7 @@ async def enqueue_alike(
     (row,) = await _write(
         link, "enqueue_alike", _first(ids), len(rows), token, *like[:2], size, lists, *like[2:], reserve, timeout=timeout
     )
-    reserved: list[int] = row["reserved"]
-    return reserved
+    return row["reserved"], row["is_due"]
 
 
 async def enqueue_many(
@@ -102,13 +100,14 @@ async def enqueue_many(
     *,
     reserve: int,
     timeout: float | None,
-) -> list[int]:
-    """Write the rows, of which these are the other columns; ids for the next ones."""
+) -> tuple[list[int], list[int] | None]:
+    """Write the rows, of which these are the other columns; ids for the next ones, and the ordinals (from 1) of those that are to
+    run later.
+    """
     alike = [_alike(tokens), _alike([row.type for row in rows]), _alike([row.queue for row in rows])]
     others = [columns[at] for at in _MANY]
     (row,) = await _write(link, "enqueue_plain", _first(ids), *alike, *others, reserve, timeout=timeout)
-    reserved: list[int] = row["reserved"]
-    return reserved
+    return row["reserved"], row["later"]
 
 
 async def _write(link: Link, name: str, *args: Any, timeout: float | None) -> list[Record]:

@@ -12,6 +12,7 @@ import msgspec
 
 from asyncjobs.store import migrate
 from asyncjobs.store.database import Link
+from asyncjobs.store.reading import decoded_or
 
 
 class BeatAnswer(msgspec.Struct, frozen=True):
@@ -116,7 +117,7 @@ async def leave(
 async def everybody(link: Link, former: int) -> list[RunnerRow]:
     """The runners that are registered, and the last of the former ones."""
     rows = await link.fetch("list_runners", former)
-    return [RunnerRow(**{**row, "versions": msgspec.json.decode(row["versions"])}) for row in rows]
+    return [RunnerRow(**{**row, "versions": decoded_or(row["versions"], {}, type=dict[str, int])}) for row in rows]
 
 
 async def look(link: Link, *, timeout: float | None = None) -> RunnersLook:

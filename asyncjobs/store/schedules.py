@@ -9,6 +9,7 @@ import msgspec
 from asyncjobs.model.discreet import discreet
 from asyncjobs.model.schedule import Due, Misfire, Overlap, Schedule, Timing
 from asyncjobs.store.database import Link
+from asyncjobs.store.reading import decoded_or
 
 Outcome = Literal["fired", "taken", "locked", "overlapped", "duplicate", "skipped", "spent"]
 
@@ -128,7 +129,7 @@ async def listed(link: Link, name: str | None = None) -> list[ScheduleState]:
 
 def _state(row: dict[str, Any]) -> ScheduleState:
     last_tick = row.pop("last_tick")
-    payload = msgspec.json.decode(row.pop("payload") or "null")
+    payload = decoded_or(row.pop("payload"), None)
     next_tick = _next(row, last_tick) if row["enabled"] else None
     return ScheduleState(**row, payload=payload, last_tick_at=last_tick, next_tick_at=next_tick)
 

@@ -169,10 +169,9 @@ async def release_key(link: Link, key: str) -> tuple[int | None, list[str]]:
     return row["halted_id"], row["queues"] or []
 
 
-async def pause_key(link: Link, key: str, reason: str | None, by: str | None) -> bool:
-    """Pause a key; False when it was paused already."""
-    (row,) = await link.fetch("pause_key", key, reason, by)
-    return bool(row["paused"])
+async def hold_back(link: Link, key: str) -> None:
+    """Hold back the head of a key whose pause is committed. When it has answered nothing of the key starts any more."""
+    await link.fetch("hold_back_key", key)
 
 
 async def resume_key(link: Link, key: str) -> tuple[bool, list[str]]:

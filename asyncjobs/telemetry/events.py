@@ -108,6 +108,24 @@ class KeysAdvanced(Event, frozen=True, kw_only=True):
     count: int
 
 
+class HandlerWaitsForItsQueue(Event, frozen=True, kw_only=True):
+    """A handler waits for a job that needs a slot of the same queue: when its like have all of them, none goes on."""
+
+    job_id: int
+    type: str
+    queue: str
+    awaited_id: int
+    awaited_type: str
+
+
+class SequenceMoved(Event, frozen=True, kw_only=True):
+    """A sequence stood behind its rows, as after a switch-over, and was moved on."""
+
+    name: str
+    was: int
+    is_now: int
+
+
 class LeaseAcquired(Event, frozen=True, kw_only=True):
     duty: str
     runner_id: int
@@ -186,7 +204,9 @@ class NotificationsSent(Event, frozen=True, kw_only=True):
 
 
 class NotificationHeard(Event, frozen=True, kw_only=True):
-    """Another process notified something; what this process notified itself is not heard again."""
+    """Another process notified something; what this process notified itself is not heard again. `kind`: "other" for what no
+    asyncjobs sends, since anybody who may connect can NOTIFY.
+    """
 
     kind: str
 

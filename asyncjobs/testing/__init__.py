@@ -17,7 +17,7 @@ from asyncjobs.testing.auditor import Auditor, PromiseBroken, install_line
 from asyncjobs.testing.captured import Captured, captured
 from asyncjobs.testing.clock import MovableClock
 from asyncjobs.testing.databases import Databases, databases
-from asyncjobs.testing.history import Applied, History, Joined, Written
+from asyncjobs.testing.history import Applied, Held, History, Joined, Written
 from asyncjobs.testing.idle import run_until_idle
 from asyncjobs.testing.overriding import override
 from asyncjobs.testing.perform import perform
@@ -31,6 +31,7 @@ __all__ = [
     "Auditor",
     "Captured",
     "Databases",
+    "Held",
     "History",
     "Joined",
     "MovableClock",

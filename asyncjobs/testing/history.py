@@ -13,13 +13,15 @@ were taken, when handlers started and ended, which writes were accepted, and wha
    not before it was released). No job starts before all stays with a lower place are settled. An operator's retry of a job that
    was settled is a new stay, with the place of its new joining; one of a job that halted its key goes on with the old.
 4. A job does not start when its cancellation is done.
+5. Nothing of a paused queue, type or key starts between the answer to the pause and the resume, but for what had been claimed
+   when the answer came: it may be on its way to its runner, or wait there for a slot.
 
 Moments are seconds of `time.monotonic`, as a recorder notes them. What an operator did took effect somewhere between `sent_at`
 and `done_at`: the checker takes the moment that accuses nobody wrongly.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -49,6 +51,20 @@ class Applied(NamedTuple):
     done_at: float
 
 
+class Held(NamedTuple):
+    """A pause, as the one saw it who paused."""
+
+    kind: Literal["queue", "type", "key"]
+    name: str
+    answered_at: float
+    claimed: Collection[int] = ()  # the tokens that its jobs' rows had when the answer had come
+    resumed_at: float = float("inf")  # when the resume was sent
+
+    def covers(self, attempt: Attempt) -> bool:
+        """Whether the attempt is of what is paused."""
+        return self.name == {"queue": attempt.queue, "type": attempt.type, "key": attempt.serialization_key}[self.kind]
+
+
 class Written(NamedTuple):
     """An attempt's write of its outcome, and whether it touched a row."""
 
@@ -73,12 +89,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     attempts: Sequence[Attempt]
     joins: Sequence[Joined] = ()
     verbs: Sequence[Applied] = ()
+    pauses: Sequence[Held] = ()
     writes: Sequence[Written] = ()
     ended: Mapping[int, float] = {}  # when jobs ended, by the table: some are ended by others than their attempts
 
     def violations(self) -> list[Violation]:
         """Every violation that was found; none: P2 and P3 held."""
-        return [*self._of_tokens(), *self._of_writes(), *self._overlaps(), *self._cancelled(), *self._order()]
+        return [*self._of_tokens(), *self._of_writes(), *self._overlaps(), *self._cancelled(), *self._held(), *self._order()]
 
     def _of_tokens(self) -> Iterator[Violation]:
         for token, attempts in _grouped(self.attempts, lambda attempt: attempt.token):
@@ -124,6 +141,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
                 late = [a for a in self.attempts if a.job_id == verb.job_id and a.started_at > verb.done_at]
                 if late and retried.get(verb.job_id, float("-inf")) < verb.sent_at:
                     yield Violation("P3", verb.job_id, "started after it was cancelled")
+
+    def _held(self) -> Iterator[Violation]:
+        for pause in self.pauses:
+            for attempt in self.attempts:
+                is_late = pause.answered_at < attempt.started_at < pause.resumed_at
+                if is_late and pause.covers(attempt) and attempt.token not in pause.claimed:
+                    yield Violation("P3", attempt.job_id, f"started after the pause of {pause.kind} {pause.name} was answered")
 
     def _order(self) -> Iterator[Violation]:
         for key, stays in _grouped(self._stays(), lambda stay: stay.joined.key):

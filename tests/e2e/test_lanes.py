@@ -107,8 +107,8 @@ async def test_a_claim_of_a_lane_costs_the_same_however_much_other_work_is_ahead
         await insert_job(connection, lane="fast")
     alone = min([await _buffers(connection) for _ in range(3)])
     await connection.execute(
-        "INSERT INTO asyncjobs.jobs (queue, type, payload, status, place) "
-        "SELECT 'default', 'email', '{}', 'pending', n - 1000000000 FROM generate_series(1, $1) AS n",
+        "INSERT INTO asyncjobs.jobs (enqueue_token, queue, type, payload, status, place) "
+        "SELECT 0, 'default', 'email', '{}', 'pending', n - 1000000000 FROM generate_series(1, $1) AS n",
         count,
     )
     assert min([await _buffers(connection) for _ in range(3)]) <= 1.3 * alone  # the tree over the ids is a level or two higher

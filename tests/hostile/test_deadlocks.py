@@ -18,6 +18,7 @@ from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_rolled_back
 from tests.support.claims import an_ack
 from tests.support.factories import a_row, insert_runner
+from tests.support.holding import pause_key
 from tests.support.peers import Peer, peers, spawn
 
 KEYS = ("a", "b", "c", None)
@@ -88,7 +89,7 @@ class Stress:
             lambda: serialized.end(link, job, "fail", "no"),
             lambda: serialized.purge_key(link, self.key(), "no", 3),
             lambda: serialized.release_key(link, self.key()),
-            lambda: serialized.pause_key(link, self.key(), None, None),
+            lambda: pause_key(link, self.key(), None, None),
             lambda: serialized.resume_key(link, self.key()),
             lambda: serialized.resume_key(link, self.key()),
             lambda: pauses.pause(link, "type", "email", None, None),

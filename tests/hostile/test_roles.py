@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -11,11 +12,14 @@ import asyncpg
 import pytest
 
 from asyncjobs import AsyncJobs, Backoff, DatabaseUnavailable, DuplicateJob, JobContext
-from asyncjobs.store.database import quote_identifier
+from asyncjobs.model.new_row import NewRow
+from asyncjobs.store import jobs, migrate
+from asyncjobs.store.database import Database, quote_identifier
+from tests.support.rights import Rights, Thing, things
 
 SECURITY = (Path(__file__).parents[2] / ".github" / "SECURITY.md").read_text(encoding="utf-8")
 ROLES = ("migrator", "runner", "enqueuer", "viewer")
-SETUP, GRANTS = re.findall(r"```sql\n(.*?)```", SECURITY, re.DOTALL)
+SETUP, GRANTS = re.findall(r"```sql\n(.*?)```", SECURITY, re.DOTALL)[:2]
 
 
 class Roles:
@@ -102,19 +106,104 @@ class Shop:
             await look()
 
 
-async def test_enqueuer_enqueues_and_reads_no_payload(roles: Roles) -> None:
+async def test_enqueuer_enqueues_in_every_way_and_reads_no_job(roles: Roles) -> None:
     shop = Shop(roles.dsn("enqueuer"))
     async with shop.jobs:
         await shop.enqueue_in_every_way()
-        with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await shop.jobs.admin.find(type="email")
+        handle = await shop.email.enqueue(3)
+        for read in (shop.jobs.admin.find(type="email"), shop.jobs.get(handle.id), handle.wait(timeout=1)):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await read
+
+
+async def test_jobs_of_an_enqueuer_run_each_once_and_keep_the_order_of_their_key(roles: Roles) -> None:
+    shop, runner = Shop(roles.dsn("enqueuer")), Shop(roles.dsn("runner"))
+    async with shop.jobs:
+        keyed = shop.email.using(serialization_key="k")
+        handles = [await keyed.enqueue(n) for n in range(1, 6)]
+        theirs = await asyncpg.connect(shop.dsn)
+        async with theirs.transaction():
+            handles.append(await keyed.using(connection=theirs).enqueue(6))
+        await theirs.close()
+        handles += await shop.jobs.enqueue_many([shop.email.new(7), keyed.new(8)])
+        async with runner.jobs.runner():
+            ended = [await runner.email.handle(handle.id).wait(timeout=10) for handle in handles]
+    assert [job.status for job in ended] == ["completed"] * 8
+    in_line = [job.started_at for job in ended if job.serialization_key]
+    assert in_line == sorted(in_line, key=lambda at: at or datetime.max.replace(tzinfo=UTC))
+
+
+async def test_enqueue_whose_answer_was_lost_is_written_once_through_the_door(roles: Roles) -> None:
+    database = Database(roles.dsn("enqueuer"))
+    await migrate.check(database)
+    link = database.link("test")
+    ids, row = await jobs.reserve_ids(link, 3), NewRow(type="email", queue="default", payload="{}")
+    for again in (False, True):
+        answer = await jobs.enqueue(link, [row, row], ids[:2], [1, 2], again=again)
+        assert ([one.id for one in answer.enqueued], answer.taken) == (ids[:2], [])
+    assert (await jobs.enqueue(link, [row], ids[:1], [3], again=True)).taken == [0]  # somebody else's
+    await link.close()
+
+
+async def test_enqueuer_cannot_choose_an_id(roles: Roles) -> None:
+    shop = Shop(roles.dsn("enqueuer"))
+    async with shop.jobs:
+        ids = [(await shop.email.using(serialization_key="k").enqueue(1)).id for _ in range(2)]
+    rows = '[{"type": "email", "queue": "default", "payload": "{}", "enqueue_token": 5}]'
     theirs = await asyncpg.connect(shop.dsn)
-    for forbidden in (
-        "SELECT payload FROM asyncjobs.jobs", "UPDATE asyncjobs.jobs SET priority = 0", "DELETE FROM asyncjobs.jobs",
-        "SELECT FROM asyncjobs.dead_letter_jobs", "CREATE TABLE asyncjobs.mine ()",
-    ):  # fmt: skip
+    for proofs in (None, [7], [], [None]):
+        for number in (ids[1], ids[1] + 1000, -1):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match="were not given"):
+                await theirs.execute(
+                    "SELECT asyncjobs.enqueue_here($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)", rows, number, proofs
+                )
+    owner = await asyncpg.connect(roles.dsn("migrator"))
+    await owner.execute("DELETE FROM asyncjobs.ids_secret")  # nothing is proven without it
+    await owner.close()
+    for proofs in ([], [None]):
+        with pytest.raises(asyncpg.NoDataFoundError):
+            await theirs.execute(
+                "SELECT asyncjobs.enqueue_here($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)", rows, ids[1], proofs
+            )
+    await theirs.close()
+
+
+#: What the enqueuer could do by plain SQL: end another's job, run it again or with other arguments, stop a service.
+ATTACKS = """
+DELETE FROM asyncjobs.serialized_jobs
+DELETE FROM asyncjobs.dedup_keys
+UPDATE asyncjobs.jobs SET status = 'pending'
+UPDATE asyncjobs.jobs SET payload = '{}'
+UPDATE asyncjobs.serialized_jobs SET payload = '{}'
+UPDATE asyncjobs.dedup_keys SET job_id = 1
+UPDATE asyncjobs.circuit_breakers SET state = 'open'
+INSERT INTO asyncjobs.replacements (job_id, serialization_key, payload, version, due_at) VALUES (1, 'k', '{}', 1, now())
+INSERT INTO asyncjobs.circuit_breakers (service_name, state) VALUES ('x', 'open')
+INSERT INTO asyncjobs.jobs (type, enqueue_token) VALUES ('email', 1)
+INSERT INTO asyncjobs.jobs (id, type) VALUES (1, 'email')
+INSERT INTO asyncjobs.dispatch_requests (serialization_key) VALUES ('k')
+SELECT payload FROM asyncjobs.jobs
+SELECT asyncjobs.end_jobs(ARRAY[1::bigint], 'cancelled', 'x', 3)
+SELECT asyncjobs.retry_job(1, 'me')
+SELECT asyncjobs.replace_job(1, '{}', 1, now())
+SELECT asyncjobs.replace_keyed_job(1, 'k', '{}', 1, now())
+SELECT asyncjobs.happen_to_breaker('x', 'force', NULL, NULL, NULL, 1, 1, 1, 1)
+SELECT asyncjobs.proofs(ARRAY[1::bigint])
+SELECT setval('asyncjobs.jobs_id_seq', 1)
+SELECT nextval('asyncjobs.jobs_id_seq')
+CREATE TABLE asyncjobs.mine ()
+CREATE TEMP TABLE t (); CREATE TRIGGER t AFTER INSERT ON t EXECUTE FUNCTION asyncjobs.join_keys()
+""".strip().splitlines()
+
+
+async def test_enqueuer_moves_takes_and_ends_no_job_by_sql_of_its_own(roles: Roles) -> None:
+    owner = Shop(roles.dsn("runner"))
+    async with owner.jobs:
+        await owner.enqueue_in_every_way()
+    theirs = await asyncpg.connect(roles.dsn("enqueuer"))
+    for attack in ATTACKS:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await theirs.execute(forbidden)
+            await theirs.execute(attack)
     await theirs.close()
 
 
@@ -176,3 +265,36 @@ async def test_missing_right_is_named(roles: Roles) -> None:
             async with AsyncJobs(roles.dsn(role)):
                 pass
     await migrator.close()
+
+
+async def test_every_role_may_what_the_table_says_and_nothing_else(roles: Roles) -> None:
+    rights = Rights(SECURITY)
+    owner = await asyncpg.connect(roles.dsn("migrator"))
+    every: list[Thing] = await things(owner)
+    await owner.close()
+    assert {thing.kind for thing in every} == {"table", "column", "sequence", "function"}
+    wrong: list[str] = []
+    for role in ("runner", "enqueuer", "viewer"):
+        theirs = await asyncpg.connect(roles.dsn(role))
+        await theirs.execute("SET default_transaction_read_only = off")
+        for thing in every:
+            for verb, attempt in thing.attempts.items():
+                if await may(theirs, attempt) != rights.allow(thing, role, verb):
+                    wrong.append(f"{role}: {verb} of {thing.kind} {thing.name}, against the table: {attempt}")
+        await theirs.close()
+    assert wrong == []
+
+
+async def may(connection: Any, attempt: str) -> bool:
+    """Whether the server lets this role do it; nothing of it stays."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        await connection.execute(attempt)
+    except asyncpg.InsufficientPrivilegeError:
+        return False
+    except asyncpg.NullValueNotAllowedError:
+        return True  # an immutable function was called by the planner
+    finally:
+        await transaction.rollback()
+    return True

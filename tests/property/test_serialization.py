@@ -17,6 +17,7 @@ from asyncjobs.model.outcome import Outcome
 from asyncjobs.store import runners, serialized
 from asyncjobs.store.database import Database
 from tests.support.factories import insert_runner
+from tests.support.holding import pause_key
 from tests.support.key_model import KeyModel, ModelJob
 from tests.support.peers import Isolation, Peer, Peers, peers
 
@@ -242,7 +243,7 @@ class KeysMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS, by=PROCESSES)
     def pause(self, key: str, by: int) -> None:
-        assert self.do(serialized.pause_key(self.processes[by].link, key, None, None)) == (key not in self.model.paused)
+        assert self.do(pause_key(self.processes[by].link, key, None, None)) == (key not in self.model.paused)
         self.model.paused.add(key)
         for job in self.model.lines.get(key, [])[:1]:
             if job.status == "pending":

@@ -97,6 +97,16 @@ async def test_an_index_that_is_missing_or_invalid_is_named(dsn: str, connection
     assert (invalid.severity, invalid.evidence) == ("critical", "half_made")
 
 
+async def test_sequences_that_are_behind_their_rows_are_named(dsn: str, connection: Connection) -> None:
+    await connection.execute("SELECT setval('asyncjobs.jobs_id_seq', 50)")
+    await insert_job(connection, status="completed")
+    await connection.execute("SELECT setval('asyncjobs.jobs_id_seq', 3)")
+    symptom = (await found(dsn))["a sequence is behind its rows"]
+    assert (symptom.severity, symptom.evidence.startswith("jobs_id_seq is at 3, its rows at 51")) == ("critical", True)
+    await connection.execute(symptom.remedy.removeprefix("move it on: "))
+    assert "a sequence is behind its rows" not in await found(dsn)
+
+
 async def test_every_index_of_the_migrations_is_known(database: Database) -> None:
     assert {"jobs_claim", "serialized_jobs_head", "jobs_ended"} <= doctoring.expected_indexes(database)
 

@@ -45,7 +45,11 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "newer version",
         "no runner can run version 3 of this payload, those that live know 1 at most: it waits for one with the newer program.",
     ),
-    "released": ({"status": "paused"}, "moving", "it was paused, and is being made pending."),
+    "by hand": (
+        {"status": "paused"},
+        "paused",
+        "it is paused by hand, until that or a resume of its type or key lets it go (or was, and is being made pending).",
+    ),
     "in line": ({}, "waiting for a slot", 'it waits for a slot of the queue "default": 0 come first, 0 run.'),
 }
 

@@ -19,7 +19,7 @@ class Rows:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.cost = 0.0
-        self.found = Converged(held=0, resumed=0, queues=[], more=False, any_paused=True)
+        self.found = Converged(held=0, resumed=0, queues=[], more=False)
         self.asked: list[tuple[Any, ...]] = []
         self.notified: list[str] = []
         self.woken = Woken()
@@ -41,15 +41,13 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> Rows:
 
 
 async def test_it_goes_on_at_once_as_long_as_there_is_something_to_move(rows: Rows) -> None:
-    rows.found = Converged(held=1000, resumed=0, queues=[], more=True, any_paused=True)
+    rows.found = Converged(held=1000, resumed=0, queues=[], more=True)
     rows.cost = 2.0
     assert await rows.pauser.pass_() == 0.0
 
 
-@pytest.mark.parametrize(("pauses", "pause"), [(1, 15.0), (0, 30.0)])
-async def test_it_comes_back_after_its_interval_or_two_while_nothing_is_paused(rows: Rows, pauses: int, pause: float) -> None:
-    rows.found = Converged(held=0, resumed=0, queues=[], more=False, any_paused=pauses > 0)
-    assert await rows.pauser.pass_() == pause
+async def test_it_comes_back_after_its_interval(rows: Rows) -> None:
+    assert await rows.pauser.pass_() == 15.0
 
 
 async def test_a_pass_is_followed_by_a_pause_of_twenty_times_what_it_took(rows: Rows) -> None:
@@ -58,7 +56,7 @@ async def test_a_pass_is_followed_by_a_pause_of_twenty_times_what_it_took(rows: 
 
 
 async def test_what_comes_back_wakes_its_queues_here_and_elsewhere_and_is_counted(rows: Rows) -> None:
-    rows.found = Converged(held=2, resumed=3, queues=["mail"], more=False, any_paused=True)
+    rows.found = Converged(held=2, resumed=3, queues=["mail"], more=False)
     await rows.pauser.pass_()
     assert rows.woken.queues == [("mail", True)]
     assert rows.notified == ["f:mail"]

@@ -3,6 +3,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import asyncpg
 import pytest
 
 from asyncjobs.runtime.promoter import Promoter
@@ -195,6 +196,25 @@ async def test_key_that_a_stranger_holds_delays_no_other(make: Make, connection:
     setup = make()
     async with setup.running():
         assert await connection.fetchval("SELECT status FROM asyncjobs.jobs WHERE id = $1", blocked) == "pending"
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_what_a_stranger_holds_locked_is_promoted_soon_after_and_asked_for_no_more_than_need_be(
+    make: Make, connection: Connection, dsn: str, key: str | None
+) -> None:
+    """The next pass would be an hour away."""
+    stranger = await asyncpg.connect(dsn)
+    setup = make()
+    async with setup.running() as promoter:
+        job_id = await delayed(connection, -1, serialization_key=key)
+        async with stranger.transaction():
+            await stranger.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", job_id)
+            before = promoter.passes
+            promoter.wake()
+            await eventually(lambda: promoter.passes >= before + 3, description="passes that skip it")
+        async with patience(1.2):
+            await eventually(lambda: pending_is(connection, 1), description="it is promoted", interval=0.005)
+    await stranger.close()
 
 
 async def test_job_that_commits_after_its_time_is_found_at_the_front(make: Make, connection: Connection) -> None:

@@ -20,8 +20,8 @@ BATCH = 100
 async def old_jobs(connection: Connection, count: int) -> None:
     """So many jobs of two types that ended eight days ago, or somewhat more."""
     await connection.execute(
-        "INSERT INTO asyncjobs.jobs (type, queue, status, completed_at) "
-        "SELECT CASE n % 2 WHEN 0 THEN 'mail' ELSE 'sms' END, 'default', 'completed', "
+        "INSERT INTO asyncjobs.jobs (enqueue_token, type, queue, status, completed_at) "
+        "SELECT 0, CASE n % 2 WHEN 0 THEN 'mail' ELSE 'sms' END, 'default', 'completed', "
         "now() - interval '8 days' - n * interval '1 second' FROM generate_series(1, $1) AS n",
         count,
     )

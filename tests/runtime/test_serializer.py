@@ -18,6 +18,7 @@ from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced
 from asyncjobs.testing import Recorder
 from tests.support.eventually import eventually
+from tests.support.holding import pause_key
 from tests.support.peers import Peers, peers
 from tests.support.services import Woken, running
 
@@ -285,7 +286,7 @@ CRASHES: dict[str, Callable[[Peers], Awaitable[Any]]] = {
     "claim": lambda world: world.a.claim(),
     "dispatch": lambda world: serialized.advance(world.a.link, ["k", "stalled"], []),
     "cancel": lambda world: serialized.purge_key(world.a.link, "k", "no", 10),
-    "pause": lambda world: serialized.pause_key(world.a.link, "k", None, None),
+    "pause": lambda world: pause_key(world.a.link, "k", None, None),
 }
 
 

@@ -143,13 +143,12 @@ def lost_acks() -> list[Any]:
 
 
 def looks_once() -> list[Any]:
-    answered = Coordinator.answered
+    looked = Coordinator.looked
 
-    def mutant(self: Coordinator, *args: Any, others: bool, **kwargs: Any) -> None:
-        del others
-        answered(self, *args, others=False, **kwargs)
+    def mutant(self: Coordinator, _found: Any) -> None:
+        looked(self, ())
 
-    return [patch.object(Coordinator, "answered", mutant)]
+    return [patch.object(Coordinator, "looked", mutant)]
 
 
 def trusted_for_ever() -> list[Any]:

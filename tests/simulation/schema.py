@@ -47,7 +47,8 @@ CREATE FUNCTION asyncjobs.simulated_move() RETURNS trigger LANGUAGE plpgsql AS $
 BEGIN
     INSERT INTO asyncjobs.simulated_moves
         (at, job_id, was, is_now, attempts_were, attempts, token_was, token, runner_id, is_paused, is_rescue, has_runner)
-    VALUES (asyncjobs.clock(), NEW.id, OLD.status, NEW.status, OLD.attempts, NEW.attempts, OLD.claim_token, NEW.claim_token,
+    VALUES (asyncjobs.clock(), NEW.id, coalesce(OLD.status, 'waiting'), NEW.status, coalesce(OLD.attempts, 0), NEW.attempts,
+        OLD.claim_token, NEW.claim_token,
         coalesce(NEW.runner_id, OLD.runner_id), NEW.status = 'processing' AND EXISTS (
             SELECT FROM asyncjobs.pauses AS p WHERE p.paused_at < asyncjobs.clock()
             AND (p.kind, p.name) IN (('queue', NEW.queue), ('type', NEW.type), ('key', NEW.serialization_key))),
@@ -57,9 +58,15 @@ END $$;
 
 CREATE TRIGGER simulated_move AFTER UPDATE OF status ON asyncjobs.jobs
     FOR EACH ROW EXECUTE FUNCTION asyncjobs.simulated_move();
+
+-- The next job of a key starts as it comes out of its line.
+CREATE TRIGGER simulated_start AFTER INSERT ON asyncjobs.jobs
+    FOR EACH ROW WHEN (NEW.status = 'processing') EXECUTE FUNCTION asyncjobs.simulated_move();
 """
 _LOCK_TIMEOUT: Final = re.compile(r"(lock_timeout'?(?:,| TO| =) ')[0-9]+m?s(')")
 _GATE: Final = "IF current_setting('simulated.gate') <> '' AND asyncjobs.simulated_gate() THEN END IF; "
+#: Nobody else moves while a statement sleeps: its time-out has struck.
+_NO_SLEEP: Final = "RAISE EXCEPTION 'claims are under way' USING ERRCODE = 'lock_not_available';"
 _OPENING: Final = ("IF ", "ELSIF ", "EXCEPTION ")
 _NO_STATEMENT: Final = ("--", "END", "ELSE", "ELSIF", "EXCEPTION", "WHEN", "GET ", "DECLARE", "BEGIN", "$")
 
@@ -78,6 +85,7 @@ def simulated(definition: str) -> str:
     """The function as it is in a simulated world."""
     changed = _LOCK_TIMEOUT.sub(r"\g<1>1ms\2", definition).replace("clock_timestamp()", "asyncjobs.clock()")
     changed = changed.replace("PERFORM pg_notify(", "PERFORM asyncjobs.simulated_notify(")
+    changed = changed.replace("PERFORM pg_sleep(0.001);", _NO_SLEEP)
     is_own = "asyncjobs.simulated_" in definition.split("\n", 1)[0] or "asyncjobs.audit_" in definition.split("\n", 1)[0]
     return changed if is_own or "LANGUAGE plpgsql" not in changed else _gated(changed)
 

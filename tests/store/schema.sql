@@ -109,6 +109,23 @@ CREATE TABLE asyncjobs.former_runners (
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
 
+CREATE TABLE asyncjobs.holds (
+    kind text NOT NULL,
+    name text NOT NULL,
+    version integer DEFAULT 0 NOT NULL,
+    since timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT holds_kind_check CHECK ((kind = ANY (ARRAY['type'::text, 'key'::text, 'unserved'::text]))),
+    CONSTRAINT holds_pkey PRIMARY KEY (kind, name, version)
+);
+
+CREATE TABLE asyncjobs.ids_secret (
+    is_only boolean DEFAULT true NOT NULL,
+    secret text NOT NULL,
+    CONSTRAINT ids_secret_is_only_check CHECK (is_only),
+    CONSTRAINT ids_secret_pkey PRIMARY KEY (is_only)
+);
+
 CREATE TABLE asyncjobs.job_depths (
     kind text NOT NULL,
     queue text NOT NULL,
@@ -190,12 +207,16 @@ CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, cre
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, asyncjobs.refuse_unless(((status = ANY ('{waiting,paused}'::text[])) AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[]))), 'jobs_check'::text, id)) WHERE ((status = ANY ('{waiting,paused}'::text[])) OR (NOT (
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, asyncjobs.refuse_unless(((status = ANY ('{waiting,paused}'::text[])) AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[])) AND (enqueue_token IS NOT NULL)),
+CASE
+    WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
+    ELSE 'jobs_check'::text
+END, id)) WHERE ((status = ANY ('{waiting,paused}'::text[])) OR (NOT (
 CASE
     WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
     WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
     ELSE (status = ANY ('{pending,scheduled,failed}'::text[]))
-END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[])))));
+END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt}'::text[])) AND (enqueue_token IS NOT NULL))));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
 
 CREATE TABLE asyncjobs.migrations (
@@ -215,6 +236,7 @@ CREATE TABLE asyncjobs.pauses (
     CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text]))),
     CONSTRAINT pauses_pkey PRIMARY KEY (kind, name)
 );
+CREATE TRIGGER pauses_note AFTER INSERT OR DELETE OR UPDATE ON asyncjobs.pauses FOR EACH ROW EXECUTE FUNCTION asyncjobs.note_pause();
 
 CREATE TABLE asyncjobs.replacements (
     number bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -315,11 +337,15 @@ CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (i
 CASE
     WHEN (job_id IS NULL) THEN ((dispatched_at IS NULL) AND (halted_at IS NULL))
     ELSE ((job_id = id) AND (dispatched_at IS NOT NULL))
-END AND (serialization_key <> ''::text)), 'serialized_jobs_check'::text, id)) WHERE ((place IS NULL) OR (NOT (
+END AND (serialization_key <> ''::text) AND (enqueue_token IS NOT NULL)),
+CASE
+    WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
+    ELSE 'serialized_jobs_check'::text
+END, id)) WHERE ((place IS NULL) OR (NOT (
 CASE
     WHEN (job_id IS NULL) THEN ((dispatched_at IS NULL) AND (halted_at IS NULL))
     ELSE ((job_id = id) AND (dispatched_at IS NOT NULL))
-END AND (serialization_key <> ''::text))));
+END AND (serialization_key <> ''::text) AND (enqueue_token IS NOT NULL))));
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
 CREATE INDEX serialized_jobs_parent ON asyncjobs.serialized_jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (job_id IS NOT NULL);
@@ -423,7 +449,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8f310308d9dc0131
+-- body: fc8626062f9eb3c7
 
 CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
     RETURNS TABLE(letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -461,14 +487,15 @@ CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _channel te
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5531a233a1e2b81b
+-- body: d92e08bfe88cd2b4
 
 CREATE FUNCTION asyncjobs.apply_replacements()
     RETURNS trigger
     LANGUAGE plpgsql
+    SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1d6193d8ec7ed5f5
+-- body: dc2bddec6e400340
 
 CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
@@ -495,7 +522,7 @@ CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e71013b97a3df2cd
+-- body: 2ec9b6c719005e2c
 
 CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer)
     RETURNS boolean
@@ -509,6 +536,23 @@ CREATE FUNCTION asyncjobs.channel()
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.check_head(_key text, _id bigint)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: fc5ebea2a20166fe
+
+CREATE FUNCTION asyncjobs.check_places(_keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: bd7b43a8f3ba8c93
+
 CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
@@ -518,6 +562,12 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0c194ce50950fcd3
+
+CREATE FUNCTION asyncjobs.claims_under_way()
+    RETURNS text[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: deeaab09b0ee971d
 
 CREATE FUNCTION asyncjobs.clear_suspects(_blamed bigint[])
     RETURNS bigint[]
@@ -540,9 +590,9 @@ CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text,
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 289b2f3ca88f51b9
+-- body: 13dcbacd7b1f5bf3
 
-CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean, OUT any_paused boolean)
+CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -552,7 +602,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 27d792d2e669edff
+-- body: 647843fe9e03e8be
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -602,6 +652,16 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5b35e6d3d242fb28
 
+CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _types text[], _dedup_keys text[], _existing integer[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c32210726a62a4b9
+
 CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -641,7 +701,7 @@ CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9a382566c917d398
+-- body: 3e4ee3072da77faf
 
 CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
     RETURNS boolean
@@ -653,7 +713,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b00a5434daebd702
 
-CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[])
+CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -661,13 +721,14 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 13226bff42f40c39
+-- body: 96301cd8fcc7a402
 
-CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[])
+CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
+    SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7366cb137bde68d2
+-- body: 15e43dbb389e8f14
 
 CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean)
     RETURNS integer
@@ -677,14 +738,14 @@ CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ea98243fb4dbdf58
+-- body: e0d08661737ce9e5
 
 CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6e5029860fb08834
+-- body: 22d5b4a319597694
 
 CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer)
     RETURNS bigint[]
@@ -755,7 +816,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d6bab2ece965ddfb
+-- body: 201f9122ad675650
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -769,6 +830,11 @@ CREATE FUNCTION asyncjobs.fold_oldest(_from interval, _to interval, _before time
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: dee998d1fbc58cd7
 
+CREATE FUNCTION asyncjobs.fresh_token()
+    RETURNS bigint
+    LANGUAGE sql
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_token bigint)
     RETURNS TABLE(id bigint, queue text)
     LANGUAGE plpgsql
@@ -777,7 +843,14 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ea738e952b46e7d5
+-- body: 97c41254aa956284
+
+CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs bigint[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 47f9f6d604f776e0
 
 CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS TABLE(formerly text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
@@ -787,6 +860,34 @@ CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token b
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4eb2cc35636dcb51
 
+CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7605507932ea3098
+
+CREATE FUNCTION asyncjobs.hold_back_key(_key text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 67326dc6577bc1f3
+
+CREATE FUNCTION asyncjobs.hold_heads_back(_batch integer)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e4a2ddd195340d04
+
 CREATE FUNCTION asyncjobs.hold_key(_key text)
     RETURNS void
     LANGUAGE plpgsql
@@ -794,7 +895,7 @@ CREATE FUNCTION asyncjobs.hold_key(_key text)
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '200ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 06e39e7f4acc792c
+-- body: fdc5c7e083cd8f3d
 
 CREATE FUNCTION asyncjobs.hold_lease(_duty text, _holder text, _token bigint, _idle interval)
     RETURNS boolean
@@ -814,7 +915,13 @@ CREATE FUNCTION asyncjobs.instant(_at timestamp with time zone)
     RETURNS timestamp with time zone
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
--- body: f70772369231e389
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.is_completing(_id bigint)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6f59517a4ab15e8a
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -838,10 +945,11 @@ CREATE FUNCTION asyncjobs.join_key(_id bigint, _ctid tid, _key text)
 CREATE FUNCTION asyncjobs.join_keys()
     RETURNS trigger
     LANGUAGE plpgsql
+    SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9bb4993efcbd08f7
+-- body: 907a79522c751dab
 
 CREATE FUNCTION asyncjobs.join_line(_id bigint)
     RETURNS void
@@ -849,7 +957,7 @@ CREATE FUNCTION asyncjobs.join_line(_id bigint)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c6aaf3ab4468662b
+-- body: f6c05e36ae1f9c77
 
 CREATE FUNCTION asyncjobs.judge(_ids bigint[], _runners bigint[], _blamed bigint[])
     RETURNS TABLE(id bigint, attempts integer, losses integer, suspicion integer, lost_with bigint)
@@ -866,6 +974,15 @@ CREATE FUNCTION asyncjobs.key_slots(_keys text[])
     LANGUAGE sql
     IMMUTABLE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.last_place()
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 60da9061837ef302
 
 CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time zone)
     RETURNS jsonb
@@ -896,12 +1013,20 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e755cfcbf19f596f
 
+CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: fed14e91ebd81b81
+
 CREATE FUNCTION asyncjobs.lock_joining()
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 17f6bb5271aad2ca
+-- body: a0dda169b6947744
 
 CREATE FUNCTION asyncjobs.lock_keys(_keys text[])
     RETURNS void
@@ -915,6 +1040,12 @@ CREATE FUNCTION asyncjobs.lock_keys_shortly(_keys text[])
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 37f8b3f80a18c66e
+
+CREATE FUNCTION asyncjobs.lock_replaced(_ids bigint[], _keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 888f4c12cd7b6c1d
 
 CREATE FUNCTION asyncjobs.look_again(_keys text[])
     RETURNS bigint[]
@@ -961,11 +1092,25 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c07006a6f71944ec
 
+CREATE FUNCTION asyncjobs.move_sequences(_surely boolean DEFAULT true)
+    RETURNS TABLE(name text, was bigint, is_now bigint)
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 24eade7f1dd656f0
+
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 10ea629eebab31d8
+
+CREATE FUNCTION asyncjobs.note_pause()
+    RETURNS trigger
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 88df6a5fbf06fcdf
 
 CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
@@ -1010,17 +1155,7 @@ CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7411ff119aa255ea
 
-CREATE FUNCTION asyncjobs.pause_key(_key text, _reason text, _by text)
-    RETURNS boolean
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 938f0a494d1f1c46
-
-CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT reached_at timestamp with time zone, OUT scan_seconds double precision)
+CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1028,7 +1163,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ff77b89d99e36315
+-- body: e571b63b9f3756b8
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[])
     RETURNS record
@@ -1039,7 +1174,14 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 772dd763209be212
+-- body: f53825e4992cc5d7
+
+CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 55337c75adf33a3d
 
 CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean, OUT failures text[])
     RETURNS record
@@ -1100,6 +1242,20 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 59279b75bac214ad
 
+CREATE FUNCTION asyncjobs.read_instant(_text text)
+    RETURNS timestamp with time zone
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 900260da899ed472
+
+CREATE FUNCTION asyncjobs.read_number(_text text)
+    RETURNS double precision
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 48ea11e3a8d3cda6
+
 CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void
     LANGUAGE plpgsql
@@ -1111,7 +1267,7 @@ CREATE FUNCTION asyncjobs.refuse_unless(_is_well boolean, _check text, _id bigin
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1ef8a7df0d2489c0
+-- body: ddb84d8779ffe115
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -1121,7 +1277,7 @@ CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 255ee247cfc4e341
+-- body: 4082470a3169e342
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
@@ -1164,6 +1320,14 @@ CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 27236ebe3344cc30
 
+CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9c4a56ef6f9ce967
+
 CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
     LANGUAGE plpgsql
@@ -1172,13 +1336,13 @@ CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version intege
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 39f53311a99a8176
 
-CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _payloads text[], _versions integer[], _run_ats timestamp with time zone[], _delays double precision[], _serialization_keys text[], _which integer[], _keyed boolean, _own boolean)
+CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _types text[], _dedup_keys text[], _payloads text[], _versions integer[], _run_ats timestamp with time zone[], _delays double precision[], _serialization_keys text[], _which integer[], _own boolean, _keys text[])
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e73b83330781c0a0
+-- body: 0e3ef3d7035b1aae
 
 CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
@@ -1188,13 +1352,13 @@ CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 72609787c6b7df7c
+-- body: d4c2c38175835c16
 
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 011d3d3347ac8b20
+-- body: 464c51392614762f
 
 CREATE FUNCTION asyncjobs.requests(_runner bigint)
     RETURNS TABLE(id bigint, token bigint, wanted text, message text)
@@ -1213,7 +1377,7 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 33ef7e274de39b08
+-- body: 0dd02b125b20ab42
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
@@ -1230,7 +1394,13 @@ CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _
     RETURNS jsonb
     LANGUAGE sql
     STABLE PARALLEL SAFE
--- body: 4b9f7de7f4e87a96
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.resume(_kind text, _name text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: adedc50987576455
 
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
     RETURNS record
@@ -1252,7 +1422,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6262a8c0cc660422
+-- body: 4b809800d027a8c3
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -1262,6 +1432,15 @@ CREATE FUNCTION asyncjobs.run_schedule(_name text)
     SET lock_timeout TO '5s'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c3a73062638f710d
+
+CREATE FUNCTION asyncjobs.sequences_behind()
+    RETURNS TABLE(name text, sequence regclass, last_value bigint, reached bigint)
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 01a885c6583a61cc
 
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
     RETURNS void
@@ -1288,11 +1467,23 @@ CREATE FUNCTION asyncjobs.settle_orphan(_id bigint)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f7b8dee938eadc25
 
+CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
+    RETURNS TABLE(queue text, lane text)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b62a1559123aac5f
+
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
--- body: 68d51bbb4cbd294f
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.status_and_key(_id bigint)
     RETURNS TABLE(status text, serialization_key text)
@@ -1335,11 +1526,25 @@ CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
 
+CREATE FUNCTION asyncjobs.wait_for_claims()
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: cdc54bfa6323e914
+
 CREATE FUNCTION asyncjobs.with_error(_errors jsonb, _entry jsonb, _most integer)
     RETURNS jsonb
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
--- body: f572b66bcdd82f8e
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.without_paused(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2e542ee7bc93aa76
 
 CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, _max_errors integer)
     RETURNS void

@@ -59,7 +59,9 @@ class Drain:
 async def drain(database: Database, connection: Connection) -> AsyncGenerator[Drain]:
     """A late job in an open transaction, a backlog behind it, an old snapshot, and a runner that has begun to work it off."""
     async with old_snapshot(database), acking(database, connection, Queue(concurrency=50)) as rig:
-        await connection.execute("INSERT INTO asyncjobs.jobs (type) SELECT 'email' FROM generate_series(1, $1::integer)", BACKLOG)
+        await connection.execute(
+            "INSERT INTO asyncjobs.jobs (enqueue_token, type) SELECT 0, 'email' FROM generate_series(1, $1::integer)", BACKLOG
+        )
         made = Drain(rig)
         rig.wake()
         await made.wait_count(2000)

@@ -253,7 +253,9 @@ PLANNERS = ("", "SET enable_hashjoin = off; SET enable_mergejoin = off", "SET en
 
 @pytest.mark.parametrize("planner", PLANNERS)
 async def test_claims_no_more_than_asked_for_however_it_is_planned(claims: Claims, planner: str) -> None:
-    await claims.connection.execute("INSERT INTO asyncjobs.jobs (type) SELECT 'email' FROM generate_series(1, 2000)")
+    await claims.connection.execute(
+        "INSERT INTO asyncjobs.jobs (enqueue_token, type) SELECT 0, 'email' FROM generate_series(1, 2000)"
+    )
     if planner:
         await (await claims.link.connection()).execute(planner)
     link = claims.link.database.link("finish")

@@ -129,8 +129,8 @@ async def test_a_count_that_took_long_is_not_made_often(link: Link, connection: 
 
 async def test_looking_reads_a_bounded_number_of_live_rows_and_no_finished_one(claims: Claims, connection: Connection) -> None:
     await connection.execute(
-        "INSERT INTO asyncjobs.jobs (type, status, completed_at) "
-        "SELECT 'email', CASE WHEN n % 10 = 0 THEN 'pending' ELSE 'completed' END, now() FROM generate_series(1, 3000) AS n"
+        "INSERT INTO asyncjobs.jobs (enqueue_token, type, status, completed_at) "
+        "SELECT 0, 'email', CASE WHEN n % 10 = 0 THEN 'pending' ELSE 'completed' END, now() FROM generate_series(1, 3000) AS n"
     )
     await connection.execute("ANALYZE asyncjobs.jobs")
     await overview.count_depths(claims.link)

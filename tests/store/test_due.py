@@ -149,7 +149,9 @@ async def test_held_back_jobs_become_paused_and_nobody_is_woken(link: Link, conn
 
 
 async def test_job_that_is_due_never_does_not_break_the_others(link: Link, connection: Connection) -> None:
-    await connection.execute("INSERT INTO asyncjobs.jobs (type, status, run_at) VALUES ('email', 'scheduled', 'infinity')")
+    await connection.execute(
+        "INSERT INTO asyncjobs.jobs (enqueue_token, type, status, run_at) VALUES (0, 'email', 'scheduled', 'infinity')"
+    )
     await delayed(connection, -1)
     assert await promote(link, 100) == due.Promoted(count=1, queues={"default": False})
     await connection.execute("DELETE FROM asyncjobs.jobs WHERE status = 'scheduled'")
@@ -257,8 +259,8 @@ async def test_due_job_of_a_paused_key_waits_in_its_line(link: Link, connection:
 
 async def test_promoting_reads_what_is_due_and_not_what_is_scheduled(link: Link, connection: Connection) -> None:
     await connection.execute(
-        """INSERT INTO asyncjobs.jobs (type, status, run_at)
-           SELECT 'email', 'scheduled', now() + make_interval(hours => n) FROM generate_series(1, 20000) AS n"""
+        """INSERT INTO asyncjobs.jobs (enqueue_token, type, status, run_at)
+           SELECT 0, 'email', 'scheduled', now() + make_interval(hours => n) FROM generate_series(1, 20000) AS n"""
     )
     ids = [await delayed(connection, -n) for n in range(1, 11)]
     own = await link.connection()

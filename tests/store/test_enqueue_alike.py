@@ -30,16 +30,17 @@ class Told:
 
     def __init__(self) -> None:
         self.sent: list[str] = []
+        self.database = Database("postgresql://nowhere")
 
     async def fetch_often(self, name: str, *_args: object, timeout: float | None) -> list[dict[str, list[int]]]:
         del timeout
         self.sent.append(name)
-        return [{"reserved": []}]
+        return [{"reserved": [], "later": [], "is_due": [True]}]
 
     async def fetch_row(self, name: str, *_args: object, timeout: float | None) -> dict[str, list[int]]:
         del timeout
         self.sent.append(name)
-        return {column: [] for column in ("ids", "existing", "refused", "statuses", "taken", "reserved")}
+        return {"ids": [1, 2, 3]} | {column: [] for column in ("existing", "refused", "statuses", "taken", "reserved", "later")}
 
 
 async def sent_for(rows: Sequence[NewRow], *, tokens: Sequence[int] = (5, 5, 5), again: bool = False) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from asyncjobs.store import serialized
 from asyncjobs.store.database import Database
 from tests.support.factories import insert, insert_job
+from tests.support.holding import pause_key
 from tests.support.peers import Peers, peers
 
 
@@ -86,7 +87,7 @@ async def test_next_job_that_is_paused_does_not_start(world: Peers, kind: str, n
 async def test_paused_key_stands_still(world: Peers) -> None:
     second = await world.a.enqueue(times=2)
     job = await world.a.claim_one()
-    await serialized.pause_key(world.a.link, "k", None, None)
+    await pause_key(world.a.link, "k", None, None)
     assert (await world.a.complete(job)).claimed == []
     assert await world.line() == [(second, "waiting")]
 

@@ -8,6 +8,7 @@ import pytest
 from asyncjobs.model.letter import DeadLetter, LetterVerb
 from asyncjobs.store import letters, serialized
 from asyncjobs.store.database import Connection, Database
+from tests.support.holding import pause_key
 from tests.support.peers import Peers, peers, spawn
 
 
@@ -43,13 +44,13 @@ async def test_letter_shows_the_job_as_it_was_with_its_errors(world: Peers) -> N
     letter_id = await die(
         world, payload={"to": "a"}, priority=7, lane="fast", correlation_id="c", dedup_key="d", timeout_seconds=90.0
     )
-    job = await letters.job(world.a.link, letter_id)
-    assert job is not None
+    [letter] = await letters.by_ids(world.a.link, [letter_id])
+    job = await letters.job(world.a.link, letter)
     assert (job.payload, job.priority, job.lane, job.status, job.attempts) == ({"to": "a"}, 7, "fast", "dead", 1)
     assert (job.correlation_id, job.dedup_key, job.timeout and job.timeout.total_seconds()) == ("c", "d", 90.0)
     [error] = job.errors
     assert (error["type"], error["message"], error["traceback"]) == ("ValueError", "no", "File …")
-    assert await letters.job(world.a.link, 999) is None
+    assert await letters.by_ids(world.a.link, [999]) == []
 
 
 async def test_requeued_job_is_the_same_work_under_a_new_id(world: Peers) -> None:
@@ -175,7 +176,7 @@ async def test_work_of_a_paused_type_or_queue_rests(world: Peers, kind: str) -> 
 
 async def test_work_of_a_paused_key_waits(world: Peers) -> None:
     letter_id = await die(world, "k")
-    await serialized.pause_key(world.a.link, "k", None, None)
+    await pause_key(world.a.link, "k", None, None)
     done = await requeue(world, letter_id)
     assert done.new_status == "waiting"
     await serialized.resume_key(world.a.link, "k")

@@ -205,8 +205,8 @@ async def test_the_health_of_queues_shows_what_is_unfinished_and_what_ended_with
 
 async def test_the_health_of_queues_reads_no_finished_rows(connection: Connection) -> None:
     await connection.execute(
-        "INSERT INTO asyncjobs.jobs (queue, type, payload, status, place, completed_at) "
-        "SELECT 'default', 'email', '{}', 'completed', n, now() FROM generate_series(1, 20000) AS n"
+        "INSERT INTO asyncjobs.jobs (enqueue_token, queue, type, payload, status, place, completed_at) "
+        "SELECT 0, 'default', 'email', '{}', 'completed', n, now() FROM generate_series(1, 20000) AS n"
     )
     await connection.execute("ANALYZE asyncjobs.jobs")
     plan = await connection.fetch("EXPLAIN SELECT * FROM asyncjobs.job_queue_health ORDER BY type, status")

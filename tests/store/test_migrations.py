@@ -138,7 +138,7 @@ async def test_a_long_transaction_delays_a_migration_but_not_everybody_else(
         blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'asyncjobs.jobs'::regclass"
         await eventually(lambda: admin.fetchval(blocked), description="the migration waits for the table")
         # It stands in front of this one, and steps back after its lock_timeout.
-        await asyncio.wait_for(admin.execute("INSERT INTO asyncjobs.jobs (type) VALUES ('email')"), 4.5)
+        await asyncio.wait_for(admin.execute("INSERT INTO asyncjobs.jobs (enqueue_token, type) VALUES (0, 'email')"), 4.5)
         assert not migrating.done()
     assert await migrating == [more]
     await reader.close()

@@ -1,5 +1,7 @@
 """The SQL that operators have in their notes works as it stands, with the schema on the search path, and finds what it is for."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,3 +78,18 @@ async def test_operators_update_takes_a_job_back(database: Database, connection:
     await connection.execute("SET search_path = asyncjobs")
     await connection.execute("UPDATE jobs SET status='pending', started_at=null WHERE status='processing' AND id = $1", job_id)
     assert await connection.fetchval("SELECT status FROM jobs WHERE id = $1", job_id) == "pending"
+
+
+@pytest.mark.unaudited
+async def test_readme_takes_no_job_back_past_a_pause(database: Database, connection: Connection) -> None:
+    """A claim does not look at keys: a pending head of a paused one would start."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^UPDATE asyncjobs\.jobs\nSET status = CASE.*?;$", readme, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    await insert_runner(connection, id=1)
+    hours_ago = await connection.fetchval("SELECT now() - interval '2 hours'")
+    keys = {key: await insert_job(connection, status="processing", started_at=hours_ago, serialization_key=key) for key in "ab"}
+    await insert(connection, "pauses", kind="key", name="a")
+    assert {row["id"] for row in await connection.fetch(found[0])} == set(keys.values())
+    statuses = {key: await connection.fetchval("SELECT status FROM asyncjobs.jobs WHERE id = $1", keys[key]) for key in keys}
+    assert statuses == {"a": "paused", "b": "pending"}

@@ -5,12 +5,15 @@ from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from asyncjobs.store import pauses, runners, serialized
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.pauses import Kind, Pause, Paused
+from tests.support.eventually import eventually
 from tests.support.factories import insert_job, insert_runner, insert_serialized
+from tests.support.holding import pause_key
 
 
 @pytest.fixture
@@ -28,6 +31,13 @@ async def served(connection: Connection, schema: str) -> None:
 async def converge(link: Link, *, batch: int = 100, window: int = 100) -> tuple[int, int, list[str], bool]:
     found = await pauses.converge(link, batch, window=window, grace_seconds=300.0)
     return found.held, found.resumed, found.queues, found.more
+
+
+async def was_paused(connection: Connection, *types: str) -> None:
+    """Types that were paused until now."""
+    for type in types:
+        await connection.execute("INSERT INTO asyncjobs.pauses (kind, name) VALUES ('type', $1)", type)
+        await connection.execute("DELETE FROM asyncjobs.pauses WHERE name = $1", type)
 
 
 async def statuses(connection: Connection) -> list[tuple[str, str]]:
@@ -77,15 +87,27 @@ async def test_what_another_pause_holds_back_stays_paused(link: Link, connection
     head = await insert_job(connection, status="paused", serialization_key="k")
     await insert_serialized(connection, "k", id=head, job_id=head)
     await insert_job(connection, type="sms", status="paused")
-    await serialized.pause_key(link, "k", None, None)
+    await pause_key(link, "k", None, None)
     await pauses.pause(link, "type", "sms", None, None)
     assert await converge(link) == (0, 0, [], False)
     await serialized.resume_key(link, "k")
     assert dict(await statuses(connection)) == {"email": "pending", "sms": "paused"}
 
 
+async def test_a_head_that_a_hand_made_pending_under_a_pause_of_its_key_is_held_back(link: Link, connection: Connection) -> None:
+    head = await insert_job(connection, status="paused", serialization_key="k")
+    await insert_serialized(connection, "k", id=head, job_id=head)
+    await pause_key(link, "k")
+    await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending' WHERE id = $1", head)
+    assert await converge(link) == (1, 0, [], True)
+    assert await converge(link) == (0, 0, [], False)
+    assert await statuses(connection) == [("email", "paused")]
+    await serialized.resume_key(link, "k")
+
+
 async def test_a_key_whose_lock_is_held_is_left_for_later(link: Link, connection: Connection) -> None:
     """Whoever holds it may be about to pause the key."""
+    await was_paused(connection, "email", "sms")
     head = await insert_job(connection, status="paused", serialization_key="k")
     await insert_serialized(connection, "k", id=head, job_id=head)
     await insert_job(connection, type="sms", status="paused")
@@ -98,16 +120,84 @@ async def test_a_key_whose_lock_is_held_is_left_for_later(link: Link, connection
     assert dict(await statuses(connection)) == {"email": "pending", "sms": "pending"}
 
 
-async def test_it_says_whether_anything_is_paused(link: Link, connection: Connection) -> None:
-    async def any_paused() -> bool:
-        return (await pauses.converge(link, 100, window=100, grace_seconds=300.0)).any_paused
+async def by_hand(connection: Connection, text: str) -> None:
+    """What an operator does in a session of psql."""
+    await connection.execute(f"SET search_path = asyncjobs; {text}; RESET search_path")
 
-    assert not await any_paused()
-    await pauses.pause(link, "queue", "default", None, None)
-    assert await any_paused()
-    await pauses.resume(link, "queue", "default")
+
+PAUSE_ALL = "UPDATE jobs SET status = 'paused' WHERE status = 'pending'"
+
+
+@pytest.mark.parametrize("before", ["never", "type", "key"])
+async def test_what_a_hand_has_paused_stays_until_a_hand_lets_it_go(link: Link, connection: Connection, before: str) -> None:
+    """Also when its type or key was paused before, and went on."""
+    head = await insert_job(connection, serialization_key="k")
+    await insert_serialized(connection, "k", id=head, job_id=head)
+    await insert_job(connection, type="sms")
+    if before == "type":
+        await by_hand(connection, "INSERT INTO pauses (kind, name) VALUES ('type', 'email'), ('type', 'sms')")
+        await converge(link)
+        await by_hand(connection, "DELETE FROM pauses")
+        assert (await converge(link))[1] == 2
+    if before == "key":
+        await pause_key(link, "k")
+        await by_hand(connection, "DELETE FROM pauses")
+        assert (await converge(link))[1] == 1
+    await by_hand(connection, PAUSE_ALL)
+    for _ in range(3):
+        assert await converge(link) == (0, 0, [], False)
+    assert dict(await statuses(connection)) == {"email": "paused", "sms": "paused"}
+    await by_hand(connection, "UPDATE jobs SET status = 'pending' WHERE status = 'paused'")
+    assert await converge(link) == (0, 0, [], False)
+
+
+async def test_a_verb_lets_go_what_a_hand_has_paused(link: Link, connection: Connection) -> None:
+    await insert_job(connection)
+    await insert_job(connection, type="sms")
+    await by_hand(connection, PAUSE_ALL)
+    assert not await pauses.resume(link, "type", "email"), "it was not paused"
+    assert await converge(link) == (0, 1, ["default"], False)
+    assert dict(await statuses(connection)) == {"email": "pending", "sms": "paused"}
+
+
+async def test_who_had_still_seen_a_pause_when_it_ended_leaves_nothing_paused(
+    link: Link, connection: Connection, dsn: str
+) -> None:
+    late = await asyncpg.connect(dsn)
+    await pauses.pause(link, "type", "email", None, None)
+    async with late.transaction(isolation="repeatable_read"):
+        await late.execute("SELECT FROM asyncjobs.pauses")
+        await by_hand(connection, "DELETE FROM pauses")
+        assert await converge(link) == (0, 0, [], False)
+        await late.execute(
+            "INSERT INTO asyncjobs.jobs (type, status, enqueue_token) SELECT 'email', 'paused', 1 WHERE asyncjobs.is_paused('email', NULL)"
+        )
+    await late.close()
+    assert await converge(link) == (0, 1, ["default"], False)
+
+
+async def test_a_pause_is_forgotten_ten_minutes_after_its_end(link: Link, connection: Connection) -> None:
     await insert_job(connection, type="fax", status="paused")
-    assert await any_paused(), "its type is served by nobody"
+    await pauses.pause(link, "type", "email", None, None)
+    await pauses.pause(link, "type", "fax", None, None)
+    await pauses.resume(link, "type", "email")
+    await converge(link)
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.holds") == 2
+    await connection.execute(
+        "UPDATE asyncjobs.holds SET ended_at = ended_at - interval '11 minutes', since = since - interval '1 day'"
+    )
+    await converge(link)
+    assert await connection.fetchval("SELECT array_agg(name) FROM asyncjobs.holds") == ["fax"]
+
+
+@pytest.mark.parametrize("change", ["INSERT INTO pauses (kind, name) VALUES ('type', 'sms')", "DELETE FROM pauses"])
+async def test_a_hand_that_changes_pauses_wakes_the_duty(link: Link, connection: Connection, change: str) -> None:
+    await pauses.pause(link, "type", "email", None, None)
+    heard: list[str] = []
+    await connection.add_listener(link.database.channel, lambda *args: heard.append(str(args[-1])))
+    await by_hand(connection, change)
+    await eventually(lambda: heard == ["p"], description="it is told")
+    await connection.reset()
 
 
 async def test_locked_rows_are_left_for_the_next_call(link: Link, connection: Connection) -> None:
@@ -166,8 +256,8 @@ async def test_what_was_served_a_moment_ago_is_left_alone(link: Link, connection
 
 async def many(connection: Connection, count: int, status: str) -> None:
     await connection.execute(
-        "INSERT INTO asyncjobs.jobs (queue, type, payload, status, place) "
-        "SELECT 'default', 'email', '{}', $2, n - 1000000000 FROM generate_series(1, $1) AS n",
+        "INSERT INTO asyncjobs.jobs (enqueue_token, queue, type, payload, status, place) "
+        "SELECT 0, 'default', 'email', '{}', $2, n - 1000000000 FROM generate_series(1, $1) AS n",
         count,
         status,
     )

@@ -17,21 +17,21 @@ LOOK: Final = 10
 
 JOBS = """
 INSERT INTO asyncjobs.jobs (
-    id, type, status, run_at, completed_at, started_at, runner_id, claim_token, correlation_id, parent_job_id)
-SELECT n * 10 + s.number, CASE WHEN n = 1 THEN 'rare' ELSE 'email' END, s.status, now() + interval '1 hour',
+    enqueue_token, id, type, status, run_at, completed_at, started_at, runner_id, claim_token, correlation_id, parent_job_id)
+SELECT 0, n * 10 + s.number, CASE WHEN n = 1 THEN 'rare' ELSE 'email' END, s.status, now() + interval '1 hour',
     CASE WHEN s.status IN ('completed', 'dead') THEN now() END, CASE WHEN s.status = 'processing' THEN now() END,
     CASE WHEN s.status = 'processing' THEN 99 END, CASE WHEN s.status = 'processing' THEN n END,
     CASE WHEN n < 4 THEN 'few' ELSE 'many' END, CASE WHEN n < 4 THEN 1 ELSE 2 END
 FROM generate_series(1, 200) AS n CROSS JOIN unnest(
     ARRAY['pending', 'completed', 'scheduled', 'paused', 'processing', 'dead', 'waiting']) WITH ORDINALITY AS s(status, number);
 INSERT INTO asyncjobs.serialized_jobs (
-    id, place, type, queue, serialization_key, correlation_id, job_id, dispatched_at)
-SELECT n * 10 + 8, n, 'email', 'default', CASE WHEN n < 20 THEN 'few' ELSE 'k' || n / 2 END,
+    enqueue_token, id, place, type, queue, serialization_key, correlation_id, job_id, dispatched_at)
+SELECT 0, n * 10 + 8, n, 'email', 'default', CASE WHEN n < 20 THEN 'few' ELSE 'k' || n / 2 END,
     CASE WHEN n < 20 THEN 'few' ELSE 'many' END, CASE WHEN n > 100 AND n % 2 = 0 THEN n * 10 + 8 END,
     CASE WHEN n > 100 AND n % 2 = 0 THEN now() END
 FROM generate_series(1, 200) AS n;
-INSERT INTO asyncjobs.serialized_jobs (id, place, type, queue, serialization_key)  -- waiting again: in both tables
-SELECT n * 10 + 7, 1000 + n, 'email', 'default', 'k' || n FROM generate_series(1, 50) AS n;
+INSERT INTO asyncjobs.serialized_jobs (enqueue_token, id, place, type, queue, serialization_key)  -- waiting again: in both tables
+SELECT 0, n * 10 + 7, 1000 + n, 'email', 'default', 'k' || n FROM generate_series(1, 50) AS n;
 INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, acknowledged, acknowledged_at)
 SELECT j.id, to_jsonb(j) || jsonb_build_object('serialization_key', CASE WHEN j.id < 200 THEN 'few' ELSE 'many' END),
     CASE WHEN j.id < 50 THEN 'odd' ELSE 'no' END,

@@ -12,11 +12,11 @@ from tests.support.plans import Plans, removed
 
 #: 600 keys with 5 jobs each, whose heads are dispatched and have dedup keys.
 FILL = """
-INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, type, dedup_key, job_id, dispatched_at)
-SELECT n, n, 'k' || n % 600, 'default', 'email', 'd' || n, CASE WHEN n <= 600 THEN n END, CASE WHEN n <= 600 THEN now() END
+INSERT INTO asyncjobs.serialized_jobs (enqueue_token, id, place, serialization_key, queue, type, dedup_key, job_id, dispatched_at)
+SELECT 0, n, n, 'k' || n % 600, 'default', 'email', 'd' || n, CASE WHEN n <= 600 THEN n END, CASE WHEN n <= 600 THEN now() END
 FROM generate_series(1, 3000) AS n;
-INSERT INTO asyncjobs.jobs (id, type, serialization_key, dedup_key)
-SELECT n, 'email', 'k' || n % 600, 'd' || n FROM generate_series(1, 600) AS n;
+INSERT INTO asyncjobs.jobs (enqueue_token, id, type, serialization_key, dedup_key)
+SELECT 0, n, 'email', 'k' || n % 600, 'd' || n FROM generate_series(1, 600) AS n;
 INSERT INTO asyncjobs.dedup_keys (type, dedup_key, job_id) SELECT 'email', 'd' || n, n FROM generate_series(1, 3000) AS n
 """
 TABLES = "asyncjobs.jobs, asyncjobs.serialized_jobs, asyncjobs.dedup_keys"

@@ -254,8 +254,8 @@ async def test_two_rescuers_take_each_job_once(database: Database, link: Link, c
 async def test_jobs_of_the_living_do_not_fill_the_batch(link: Link, connection: Connection) -> None:
     await insert_runner(connection, id=1)
     await connection.execute(
-        """INSERT INTO asyncjobs.jobs (type, status, runner_id, claim_token, started_at, attempts)
-           SELECT 'email', 'processing', 1, n, now() - interval '1 day', 1 FROM generate_series(1, 100) AS n"""
+        """INSERT INTO asyncjobs.jobs (enqueue_token, type, status, runner_id, claim_token, started_at, attempts)
+           SELECT 0, 'email', 'processing', 1, n, now() - interval '1 day', 1 FROM generate_series(1, 100) AS n"""
     )
     orphans = [await orphan(connection, claim_token=1000 + n) for n in range(5)]
     assert sorted((await rescue(link, 10)).ids) == orphans

@@ -91,8 +91,8 @@ async def test_look_does_not_read_what_living_runners_have_or_had_in_flight(link
     for runner_id in range(10, 20):
         await insert_runner(connection, id=runner_id)
     await connection.execute(
-        """INSERT INTO asyncjobs.jobs (type, status, runner_id, claim_token, started_at, attempts)
-           SELECT 'email', 'processing', 10 + i % 10, i, now(), 1 FROM generate_series(1, 20000) AS i"""
+        """INSERT INTO asyncjobs.jobs (enqueue_token, type, status, runner_id, claim_token, started_at, attempts)
+           SELECT 0, 'email', 'processing', 10 + i % 10, i, now(), 1 FROM generate_series(1, 20000) AS i"""
     )
     await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending', runner_id = NULL WHERE id % 2 = 0")
     read = (

@@ -11,6 +11,7 @@ from asyncjobs.model.outcome import Outcome, OutcomeKind
 from asyncjobs.store import callers, jobs, overview, runners, serialized
 from asyncjobs.store.database import Database
 from tests.support.factories import a_row
+from tests.support.holding import pause_key
 from tests.support.peers import Peers, peers
 from tests.support.scenarios import sweep
 
@@ -180,7 +181,7 @@ async def test_blocked_keys_of_every_kind_delay_no_other_key(world: Peers) -> No
     await world.a.enqueue("orphan", times=2)
     await world.a.claim_one()
     await world.a.enqueue("paused", times=2)
-    await serialized.pause_key(world.a.link, "paused", None, None)
+    await pause_key(world.a.link, "paused", None, None)
     await world.a.enqueue("unknown", "nobody's", times=2)
     await world.a.enqueue("delayed", delay_seconds=3600.0)
     await world.admin.execute("DELETE FROM asyncjobs.runners WHERE id = 1")
@@ -246,7 +247,7 @@ async def test_job_completed_in_its_handlers_transaction_by_a_process_that_died_
 async def test_sweep_leaves_halted_paused_and_running_keys_alone(world: Peers) -> None:
     await world.a.enqueue("halted", times=2, on_dead="halt")
     await world.a.ack(await world.a.claim_one(), "dead", message="no")
-    await serialized.pause_key(world.a.link, "paused", None, None)
+    await pause_key(world.a.link, "paused", None, None)
     await world.a.enqueue("paused", times=2)
     await world.a.enqueue("running", times=2)
     await world.a.claim_one()

@@ -9,6 +9,7 @@ import pytest
 from asyncjobs.store import serialized
 from asyncjobs.store.database import Database
 from tests.support.eventually import Stopwatch
+from tests.support.holding import pause_key
 from tests.support.peers import Isolation, Peers, peers, spawn
 from tests.support.scenarios import sweep
 
@@ -127,7 +128,7 @@ async def test_open_transaction_delays_nobody(world: Peers, isolation: Isolation
     second = await world.b.enqueue()
     await world.b.ack(head)
     assert await world.line() == [(second, "pending")]
-    assert await serialized.pause_key(world.b.link, "k", None, None)
+    assert await pause_key(world.b.link, "k", None, None)
     assert (await serialized.resume_key(world.b.link, "k"))[0]
     assert (await serialized.advance(world.b.link, ["k"], [])).blocked == []
     assert watch.stop() < 2.0

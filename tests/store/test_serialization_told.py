@@ -6,6 +6,7 @@ import pytest
 
 from asyncjobs.store import serialized
 from asyncjobs.store.database import Database
+from tests.support.holding import pause_key
 from tests.support.peers import Peers, peers
 
 
@@ -21,7 +22,7 @@ async def test_state_of_keys_is_told(world: Peers) -> None:
     await world.a.enqueue(times=2)
     await world.a.enqueue("b")
     await world.b.claim_one()
-    await serialized.pause_key(world.a.link, "c", "busy", "me")
+    await pause_key(world.a.link, "c", "busy", "me")
     await world.a.enqueue("c")
     await world.a.enqueue("d")
     await world.b.ack(await world.b.claim_one(), "retry", delay_seconds=60.0)

@@ -8,6 +8,7 @@ import pytest
 from asyncjobs.model.outcome import OutcomeKind
 from asyncjobs.store import runners, serialized
 from asyncjobs.store.database import Database
+from tests.support.holding import pause_key
 from tests.support.peers import Peers, peers, spawn
 
 State: TypeAlias = Callable[[Peers], Awaitable[int]]
@@ -60,7 +61,7 @@ async def snoozed(world: Peers) -> int:
 
 async def paused(world: Peers) -> int:
     job_id = await world.a.enqueue()
-    await serialized.pause_key(world.a.link, "k", None, None)
+    await pause_key(world.a.link, "k", None, None)
     return job_id
 
 
@@ -172,7 +173,7 @@ async def test_job_that_is_retried_after_its_end_starts_over(world: Peers, state
 @pytest.mark.parametrize("state", [failed, snoozed, halted])
 async def test_job_that_kept_its_key_is_paused_when_it_is_retried_on_a_paused_key(world: Peers, state: State) -> None:
     job_id = await state(world)
-    await serialized.pause_key(world.a.link, "k", None, None)
+    await pause_key(world.a.link, "k", None, None)
     assert (await serialized.retry(world.b.link, job_id, "me")).outcome == "retried"
     assert await world.line() == [(job_id, "paused")]
     await serialized.resume_key(world.a.link, "k")
@@ -232,7 +233,7 @@ async def test_release_lets_the_halted_key_go_on_and_leaves_its_head_dead(world:
 async def test_release_of_a_paused_key_dispatches_nothing(world: Peers) -> None:
     job_id = await halted(world)
     second = await world.b.enqueue()
-    await serialized.pause_key(world.a.link, "k", None, None)
+    await pause_key(world.a.link, "k", None, None)
     assert (await serialized.release_key(world.b.link, "k"))[0] == job_id
     assert await world.line() == [(second, "waiting")]
     await world.promises_hold()
@@ -258,9 +259,9 @@ async def test_pause_holds_back_what_does_not_run_and_resume_undoes_it(world: Pe
     job_id = await state(world)
     await world.b.enqueue()
     before = await world.line()
-    assert await serialized.pause_key(world.b.link, "k", "busy", "me") is True
+    assert await pause_key(world.b.link, "k", "busy", "me") is True
     assert await behind(world, job_id) == line
-    assert await serialized.pause_key(world.b.link, "k", "busy", "me") is False
+    assert await pause_key(world.b.link, "k", "busy", "me") is False
     assert await world.a.claim() == []
     await world.promises_hold()
     assert (await serialized.resume_key(world.b.link, "k"))[0] is True
@@ -272,7 +273,7 @@ async def test_pause_holds_back_what_does_not_run_and_resume_undoes_it(world: Pe
 async def test_paused_key_runs_nothing_whatever_its_running_head_ends_in(world: Peers, kind: OutcomeKind) -> None:
     second = await world.a.enqueue(times=2)
     job = await world.a.claim_one()
-    await serialized.pause_key(world.b.link, "k", None, None)
+    await pause_key(world.b.link, "k", None, None)
     await world.a.ack(job, kind, message="no")
     await world.promote()
     assert await world.drain() == []
@@ -289,10 +290,10 @@ async def test_pause_waits_for_an_ack_that_is_dispatching_the_next_head(world: P
     await world.a.begin()
     await world.a.ack(job)
     await world.admin.execute("ALTER FUNCTION asyncjobs.hold_key(text) SET lock_timeout = '30s'")
-    pause = serialized.pause_key(world.b.link, "k", None, None)
+    pause = pause_key(world.b.link, "k", None, None)
     with pytest.raises(Exception, match="moved on"):
         await _commit_while_waiting(world, pause)
-    await serialized.pause_key(world.b.link, "k", None, None)
+    await pause_key(world.b.link, "k", None, None)
     assert await world.line() == [(second, "paused")]
 
 

@@ -43,7 +43,7 @@ class Claiming:
 async def fill(connection: Connection, count: int, status: str, queue: str) -> None:
     """So many jobs that have been due for a second."""
     await connection.execute(
-        "INSERT INTO asyncjobs.jobs (type, queue, status, run_at) "
-        "SELECT 'email', $3, $2, now() - interval '1 second' FROM generate_series(1, $1)",
+        "INSERT INTO asyncjobs.jobs (enqueue_token, type, queue, status, run_at) "
+        "SELECT 0, 'email', $3, $2, now() - interval '1 second' FROM generate_series(1, $1)",
         count, status, queue,
     )  # fmt: skip

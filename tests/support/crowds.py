@@ -3,29 +3,30 @@
 from asyncjobs.store.database import Connection
 
 _FINISHED = """
-INSERT INTO asyncjobs.jobs (type, queue, status, payload, correlation_id, created_at, run_at, started_at, completed_at, attempts)
-SELECT 'type' || n % 20, 'default', 'completed', jsonb_build_object('number', n, 'to', 'user' || n || '@example.com'),
+INSERT INTO asyncjobs.jobs (enqueue_token, type, queue, status, payload, correlation_id, created_at, run_at, started_at,
+    completed_at, attempts)
+SELECT 0, 'type' || n % 20, 'default', 'completed', jsonb_build_object('number', n, 'to', 'user' || n || '@example.com'),
     'trace' || n / 5, t.at, t.at, t.at, t.at, 1
 FROM generate_series(1, $1) AS n, (SELECT now() - interval '1 day' AS at) AS t
 """
 
 _LIVE = """
-INSERT INTO asyncjobs.jobs (type, queue, status, payload, run_at, priority)
-SELECT 'type' || n % 20, 'queue' || n % 5, CASE n % 4 WHEN 0 THEN 'scheduled' WHEN 1 THEN 'failed' ELSE 'pending' END,
+INSERT INTO asyncjobs.jobs (enqueue_token, type, queue, status, payload, run_at, priority)
+SELECT 0, 'type' || n % 20, 'queue' || n % 5, CASE n % 4 WHEN 0 THEN 'scheduled' WHEN 1 THEN 'failed' ELSE 'pending' END,
     jsonb_build_object('number', n), now() + (n % 1000) * interval '1 minute', n % 7
 FROM generate_series(1, $1) AS n
 """
 
 _WAITING = """
-INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, type, queue, payload)
-SELECT nextval('asyncjobs.jobs_id_seq'), nextval('asyncjobs.place_seq'), 'dest_' || n % greatest($1 / 20, 1), 'type' || n % 20,
+INSERT INTO asyncjobs.serialized_jobs (enqueue_token, id, place, serialization_key, type, queue, payload)
+SELECT 0, nextval('asyncjobs.jobs_id_seq'), nextval('asyncjobs.place_seq'), 'dest_' || n % greatest($1 / 20, 1), 'type' || n % 20,
     'default', '{}' FROM generate_series(1, $1) AS n
 """
 
 _DEAD = """
 WITH made AS (
-    INSERT INTO asyncjobs.jobs (type, queue, status, payload, completed_at, error_message, attempts)
-    SELECT 'type' || n % 20, 'default', 'dead', '{}', now() - n * interval '1 second', 'ValueError: number ' || n, 3
+    INSERT INTO asyncjobs.jobs (enqueue_token, type, queue, status, payload, completed_at, error_message, attempts)
+    SELECT 0, 'type' || n % 20, 'default', 'dead', '{}', now() - n * interval '1 second', 'ValueError: number ' || n, 3
     FROM generate_series(1, $1) AS n RETURNING id)
 SELECT asyncjobs.bury(array_agg(id)) FROM made
 """

@@ -23,8 +23,11 @@ class Enqueuing:
         self.woken = Woken()
         wakes = Wakes(self.notified.append)
         wakes.add(self.woken)
-        self.parts = Parts(Events())
-        self.enqueuer = Enqueuer(database, self.pool, wakes, self.parts.start, retry_seconds=retry_seconds)
+        self.events = Events()
+        self.parts = Parts(self.events)
+        self.enqueuer = Enqueuer(
+            database, self.pool, wakes, self.parts.start, events=self.events, retry_seconds=retry_seconds
+        )
 
     async def enqueue(self, row: NewRow) -> Enqueued:
         """One row."""

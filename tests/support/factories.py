@@ -30,7 +30,7 @@ async def insert_job(connection: Connection, /, *, schema: str = "asyncjobs", **
     """Insert a row of `jobs` as it is; returns its id. What its status needs to be a legal row is filled in."""
     now = await connection.fetchval("SELECT now()")
     status = columns.setdefault("status", "pending")
-    columns.setdefault("type", "email")
+    columns = {"type": "email", "enqueue_token": 0} | columns
     if status == "processing":
         columns = {"runner_id": 1, "claim_token": 1, "started_at": now, "attempts": 1} | columns
     if status in {"completed", "dead", "cancelled"}:
@@ -42,7 +42,7 @@ async def insert_job(connection: Connection, /, *, schema: str = "asyncjobs", **
 async def insert_serialized(connection: Connection, key: str, /, *, schema: str = "asyncjobs", **columns: Any) -> int:
     """Insert a row of `serialized_jobs` as it is, waiting with a place unless said otherwise; returns its id."""
     quoted = quote_identifier(schema)
-    columns = {"type": "email", "queue": "default", "serialization_key": key} | columns
+    columns = {"type": "email", "queue": "default", "serialization_key": key, "enqueue_token": 0} | columns
     if "id" not in columns:
         columns["id"] = await connection.fetchval(f"SELECT nextval('{quoted}.jobs_id_seq')")
     if "place" not in columns:

@@ -9,6 +9,7 @@ from asyncjobs.model.claim import Ack
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.store import jobs, runners, serialized
 from tests.support.factories import insert_serialized
+from tests.support.holding import pause_key
 from tests.support.peers import Peers, spawn
 
 Scenario: TypeAlias = Callable[[Peers], Awaitable[None]]
@@ -174,7 +175,7 @@ async def a_released_key_has_a_head(world: Peers) -> None:
 
 
 async def a_resumed_key_has_a_head(world: Peers) -> None:
-    await serialized.pause_key(world.a.link, "k", None, None)
+    await pause_key(world.a.link, "k", None, None)
     job_id = await world.a.enqueue()
     assert await world.line() == [(job_id, "waiting")]
     await serialized.resume_key(world.a.link, "k")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from asyncjobs.config import Queue
 from asyncjobs.model.claim import FRONT, Claimed, Scan
-from asyncjobs.runtime.coordinator import HEADS_SECONDS, SECOND_LOOK_SECONDS, Coordinator
+from asyncjobs.runtime.coordinator import HEADS_SECONDS, LONELY_LOOK_SECONDS, SECOND_LOOK_SECONDS, Coordinator
 from tests.support.claims import a_claimed
 
 
@@ -201,39 +201,56 @@ def test_starts_of_lanes_are_their_own() -> None:
     assert [scan.start for scan in harness.scans()] == [(100, 11), FRONT]
 
 
-def test_looks_once_more_for_what_another_runner_may_have_held_for_a_moment() -> None:
+def test_looks_soon_whether_another_runner_held_something_and_scans_only_if_so() -> None:
     harness = Harness(Queue(concurrency=2), others=True)
     harness.look()
     assert [seconds for seconds, _ in harness.timers] == [SECOND_LOOK_SECONDS]
-    assert not harness.coordinator.is_hungry
+    due = [harness.coordinator.is_look_due]
     harness.fire()
-    assert len(harness.scans()) == 1
+    due.append(harness.coordinator.is_look_due)
+    assert due == [False, True]
+    assert harness.coordinator.looks() == [("default", None)]
+    harness.coordinator.looked(set())
+    assert (harness.coordinator.is_look_due, harness.timers, harness.scans()) == (False, [], [])
+
+
+def test_looks_again_after_growing_pauses_as_long_as_something_is_skipped() -> None:
+    harness = Harness(Queue(concurrency=2))
+    pauses = []
+    for _ in range(9):
+        harness.look()
+        pauses += [seconds for seconds, _ in harness.timers]
+        harness.fire()
+        harness.coordinator.looked({("default", None)})
+    assert pauses == [LONELY_LOOK_SECONDS, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 1.0]
     harness.look()
-    assert harness.timers == []
-    assert harness.scans() == []
+    harness.fire()
+    harness.coordinator.looked(set())
+    harness.coordinator.wake()
+    harness.look()
+    assert [seconds for seconds, _ in harness.timers] == [LONELY_LOOK_SECONDS], "as at first"
 
 
-def test_lanes_share_their_second_look() -> None:
+def test_scans_of_the_same_time_share_a_look() -> None:
     harness = Harness(Queue(concurrency=4, lanes={"fast": 2}), others=True)
     for scan in harness.scans():
         harness.answer(scan)
-    assert len(harness.timers) == 1
-
-
-def test_each_reason_gets_its_second_look() -> None:
-    harness = Harness(Queue(concurrency=2), others=True)
-    harness.look()
-    harness.fire()
-    harness.look()
     harness.coordinator.wake()
-    harness.look()
+    harness.answer(harness.scans()[0])
     assert len(harness.timers) == 1
+    assert sorted(harness.coordinator.looks(), key=str) == [("default", "fast"), ("default", None)]
 
 
-def test_runner_that_is_alone_does_not_look_twice() -> None:
+def test_what_was_skipped_before_all_slots_were_taken_is_looked_for_when_one_is_free() -> None:
     harness = Harness(Queue(concurrency=2))
-    harness.look()
-    assert harness.timers == []
+    harness.look(1)
+    harness.coordinator.wake()
+    harness.look(1)
+    harness.fire()
+    harness.coordinator.looked(set(harness.coordinator.looks()))
+    assert harness.scans() == []
+    harness.coordinator.slots.give_back(None)
+    assert harness.coordinator.is_hungry
 
 
 def test_full_claim_is_followed_by_no_second_look() -> None:

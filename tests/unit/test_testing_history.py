@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from asyncjobs.testing.attempts import Attempt, Violation
-from asyncjobs.testing.history import Applied, History, Joined, Written
+from asyncjobs.testing.history import Applied, Held, History, Joined, Written
 
 _tokens = count(1)
 
@@ -172,3 +172,19 @@ def test_an_outcome_that_was_accepted_after_the_claim_was_taken_away_is_found() 
 def test_a_violation_says_what_was_wrong() -> None:
     [violation] = History(attempts=[ran(1, 0, 2), ran(2, 1, 3)]).violations()
     assert violation == Violation("P3", 2, "ran beside job 1 on key k")
+
+
+@pytest.mark.parametrize(("kind", "name"), [("key", "k"), ("type", "t"), ("queue", "q")])
+def test_a_start_after_the_answer_to_a_pause_is_found(kind: Any, name: str) -> None:
+    attempts = [ran(1, 0, 1), ran(2, 3, 4), ran(3, 6, 7)]
+    assert found(History(attempts=attempts, pauses=[Held(kind, name, answered_at=2, resumed_at=5)])) == [("P3", 2)]
+
+
+def test_what_had_been_claimed_when_the_pause_was_answered_may_start_after_it() -> None:
+    attempt = ran(1, 3, 4)
+    assert found(History(attempts=[attempt], pauses=[Held("key", "k", 2, claimed=[attempt.token])])) == []
+
+
+def test_what_is_not_paused_starts_beside_a_pause() -> None:
+    attempts = [ran(1, 3, 4, serialization_key=None), ran(2, 3, 4, serialization_key="other")]
+    assert found(History(attempts=attempts, pauses=[Held("key", "k", 2), Held("type", "u", 2)])) == []

@@ -10,6 +10,7 @@ from asyncjobs.admin import Admin
 from asyncjobs.dashboard.forms import Fields, an_id
 from asyncjobs.dashboard.live import Topic
 from asyncjobs.dashboard.news import News
+from asyncjobs.dashboard.problems import BadInput
 from asyncjobs.dashboard.visit import Page, Visit
 from asyncjobs.dashboard.web import Response
 from asyncjobs.model.job import Job
@@ -60,9 +61,9 @@ def failure(error: Mapping[str, Any], job: Job) -> Moment:
     """An attempt that failed. Whatever is in the row, it can be shown."""
     try:
         at = datetime.fromisoformat(str(error.get("at")))
-    except ValueError:
+        at = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         at = job.last_error_at or job.updated_at
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return Moment(at, f"attempt {error.get('attempt', '?')} failed", "bad" if job.status == "dead" else "warn", error)
 
 
@@ -73,6 +74,8 @@ async def payload(visit: Visit) -> Response:
     job = await visit.admin.get(job_id)
     if job is None:
         raise not_found(job_id)
+    if what in job.unreadable:
+        raise BadInput(f"the {what} of job {job_id} cannot be read: its row holds what no program of ours could have written.")
     content = msgspec.json.format(msgspec.json.encode(job.payload if what == "payload" else job.result), indent=2)
     headers = {"content-disposition": f'attachment; filename="job-{job_id}-{what}.json"'}
     return Response(content, media_type="application/json", headers=headers)

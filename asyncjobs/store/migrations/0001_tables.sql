@@ -7,6 +7,10 @@ CREATE SEQUENCE asyncjobs.place_seq AS bigint;
 CREATE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
     RETURN pg_catalog.now();
 
+-- Whose a row is that SQL itself enqueues: a random number, as programs draw for theirs.
+CREATE FUNCTION asyncjobs.fresh_token() RETURNS bigint LANGUAGE sql VOLATILE
+    RETURN ('x' || pg_catalog.left(pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint;
+
 -- How a row is refused that cannot be: by an index on such rows (and on some that can), whose expression asks this whether all is well. It
 -- does what a CHECK does, and names itself like one, but the server reads a CHECK's text anew for each statement that writes to the
 -- table, and an index's condition once for each connection. A call that completes a job of a key and starts the next took 1.20 million
@@ -17,8 +21,20 @@ BEGIN
     IF _is_well THEN
         RETURN NULL;
     END IF;
+    IF _check = 'enqueued_check' THEN
+        RAISE EXCEPTION 'a job is not made by an INSERT of one''s own: nothing would wake a runner, take its dedup_key, or keep its key''s order'
+            USING ERRCODE = 'check_violation', CONSTRAINT = _check, HINT = 'Enqueue it with asyncjobs: `await handler.enqueue(...)` in Python.';
+    END IF;
     RAISE EXCEPTION 'the row with id % violates %: none can be so', _id, _check USING ERRCODE = 'check_violation', CONSTRAINT = _check;
 END $$;
+
+-- What proves that this database gave an id: see `enqueue_here`. No role needs to read it but the schema's owner.
+CREATE TABLE asyncjobs.ids_secret (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    secret  text NOT NULL
+);
+INSERT INTO asyncjobs.ids_secret (secret)
+SELECT pg_catalog.gen_random_uuid()::text || pg_catalog.gen_random_uuid()::text;
 
 -- What has a fixed width and is never null comes first, then what is null in few of the rows that are written to. Each write compares
 -- the old and the new value of every column that an index names, and what lies behind a text or a null is walked to, column by column:
@@ -76,14 +92,17 @@ ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
 -- row. So what is rare shares one: delayed or retried jobs behind others of their key, jobs that operators hold back, and what cannot
 -- be. A processing row is always someone's: without owner, token and start no rescue could ever pick it up. Lists are constants: as
 -- `IN (...)` a list is an expression, which is folded and evaluated anew.
+-- What asyncjobs enqueues has a token; a row without one is a stranger's INSERT, which would only half work, and is refused in words.
 CREATE INDEX jobs_rare ON asyncjobs.jobs (status, type, version, place, asyncjobs.refuse_unless(
     status = ANY ('{waiting,paused}'::text[]) AND priority >= 0 AND attempts >= 0 AND max_attempts > 0
-        AND on_dead = ANY ('{advance,halt}'::text[]), 'jobs_check', id))
+        AND on_dead = ANY ('{advance,halt}'::text[]) AND enqueue_token IS NOT NULL,
+    CASE WHEN enqueue_token IS NULL THEN 'enqueued_check' ELSE 'jobs_check' END, id))
 WHERE status = ANY ('{waiting,paused}'::text[]) OR NOT (
     CASE WHEN status = 'processing' THEN runner_id IS NOT NULL AND claim_token IS NOT NULL AND started_at IS NOT NULL
          WHEN status = ANY ('{completed,dead,cancelled}'::text[]) THEN completed_at IS NOT NULL
          ELSE status = ANY ('{pending,scheduled,failed}'::text[]) END
-    AND priority >= 0 AND attempts >= 0 AND max_attempts > 0 AND on_dead = ANY ('{advance,halt}'::text[]));
+    AND priority >= 0 AND attempts >= 0 AND max_attempts > 0 AND on_dead = ANY ('{advance,halt}'::text[])
+    AND enqueue_token IS NOT NULL);
 
 -- How it is stored: half of each page is left for a claim and an outcome to write their versions of a row next to it, where the room of the former is
 -- found again without a vacuum. They can never be HOT updates: `status` is in the conditions of indexes. Measured, no vacuum, with a
@@ -139,10 +158,11 @@ CREATE TABLE asyncjobs.serialized_jobs (
 -- Those that join their line at the commit, and what cannot be.
 CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs (id, asyncjobs.refuse_unless(
     CASE WHEN job_id IS NULL THEN dispatched_at IS NULL AND halted_at IS NULL ELSE job_id = id AND dispatched_at IS NOT NULL END
-    AND serialization_key <> '', 'serialized_jobs_check', id))
+    AND serialization_key <> '' AND enqueue_token IS NOT NULL,
+    CASE WHEN enqueue_token IS NULL THEN 'enqueued_check' ELSE 'serialized_jobs_check' END, id))
 WHERE place IS NULL OR NOT (
     CASE WHEN job_id IS NULL THEN dispatched_at IS NULL AND halted_at IS NULL ELSE job_id = id AND dispatched_at IS NOT NULL END
-    AND serialization_key <> '');
+    AND serialization_key <> '' AND enqueue_token IS NOT NULL);
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs (serialization_key, place);
 -- One dispatched job per key, whatever a process believes.
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs (serialization_key) WHERE job_id IS NOT NULL;
@@ -225,6 +245,17 @@ CREATE TABLE asyncjobs.pauses (
     PRIMARY KEY (kind, name)
 );
 
+-- What asyncjobs itself made `paused` rows for: a type or a key that was paused, by whatever hand, and (`version` > 0) a type and version
+-- that no runner served. Only such rows are made pending again by themselves: what an operator's UPDATE has set to `paused` stays.
+CREATE TABLE asyncjobs.holds (
+    kind     text NOT NULL CHECK (kind IN ('type', 'key', 'unserved')),
+    name     text NOT NULL,
+    version  integer NOT NULL DEFAULT 0,
+    since    timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    ended_at timestamptz,  -- when it was first seen that nothing is paused any more; a row that was written to since is not held by it
+    PRIMARY KEY (kind, name, version)
+);
+
 CREATE TABLE asyncjobs.background_job_leases (
     job_name          text PRIMARY KEY,
     held_by_worker_id text NOT NULL DEFAULT 'none',
@@ -234,3 +265,109 @@ CREATE TABLE asyncjobs.background_job_leases (
     renewals          bigint NOT NULL DEFAULT 0,
     metadata          jsonb NOT NULL DEFAULT '{}'
 );
+
+-- Sequences that stand behind their rows, as after a switch-over to a copy that logical replication made: it copies rows, not sequences.
+-- What is drawn then belongs to somebody else, or comes before what waits. Looks at the newest rows only, so `reached` is a place that
+-- rows have, not the last of them. Rows with ids beyond 2^62 are a stranger's: no sequence goes there.
+CREATE FUNCTION asyncjobs.sequences_behind() RETURNS TABLE (name text, sequence regclass, last_value bigint, reached bigint)
+LANGUAGE plpgsql SECURITY DEFINER
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _most CONSTANT bigint := 4611686018427387904;
+    _found record;
+BEGIN
+    FOR _found IN
+        SELECT 'asyncjobs.jobs_id_seq'::regclass AS sequence, greatest(
+            (SELECT max(j.id) FROM asyncjobs.jobs AS j WHERE j.id < _most),
+            (SELECT max(s.id) FROM asyncjobs.serialized_jobs AS s WHERE s.id < _most),
+            (SELECT max(d.job_id) FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id < _most)) AS reached, NULL AS look
+        UNION ALL
+        SELECT 'asyncjobs.place_seq'::regclass, greatest(
+            (SELECT n.place FROM (SELECT j.place FROM asyncjobs.jobs AS j WHERE j.id < _most ORDER BY j.id DESC LIMIT 1) AS n WHERE n.place < _most),
+            (SELECT n.place FROM (SELECT s.place FROM asyncjobs.serialized_jobs AS s WHERE s.id < _most ORDER BY s.id DESC LIMIT 1) AS n
+             WHERE n.place < _most)), NULL
+        UNION ALL
+        SELECT pg_get_serial_sequence(a.attrelid::regclass::text, a.attname)::regclass, NULL,
+            format('SELECT max(t.%1$I) FROM %2$s AS t WHERE t.%1$I < %3$s', a.attname, a.attrelid::regclass, _most)
+        FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
+        WHERE a.attidentity <> '' AND c.relnamespace = (SELECT o.relnamespace FROM pg_catalog.pg_class AS o WHERE o.oid = 'asyncjobs.jobs'::regclass)
+    LOOP
+        IF _found.look IS NOT NULL THEN
+            EXECUTE _found.look INTO _found.reached;
+        END IF;
+        sequence := _found.sequence;
+        name := (SELECT c.relname FROM pg_catalog.pg_class AS c WHERE c.oid = _found.sequence);
+        reached := _found.reached;
+        last_value := coalesce(pg_sequence_last_value(_found.sequence), 0);  -- after the rows: it only grows
+        IF last_value < reached THEN
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+END $$;
+
+-- The last place that anything pending, or waiting in a line, has.
+CREATE FUNCTION asyncjobs.last_place() RETURNS bigint LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN greatest(
+        (SELECT max(s.place) FROM asyncjobs.serialized_jobs AS s WHERE s.place < 4611686018427387904),
+        (WITH RECURSIVE groups AS (
+            (SELECT j.queue, j.suspicion, j.priority FROM asyncjobs.jobs AS j
+             WHERE j.status = 'pending' ORDER BY j.queue, j.suspicion, j.priority LIMIT 1)
+            UNION ALL
+            SELECT n.queue, n.suspicion, n.priority FROM groups AS g CROSS JOIN LATERAL (
+                SELECT j.queue, j.suspicion, j.priority FROM asyncjobs.jobs AS j
+                WHERE j.status = 'pending' AND (j.queue, j.suspicion, j.priority) > (g.queue, g.suspicion, g.priority)
+                ORDER BY j.queue, j.suspicion, j.priority LIMIT 1) AS n)
+        SELECT max(l.place) FROM groups AS g CROSS JOIN LATERAL (
+            SELECT j.place FROM asyncjobs.jobs AS j
+            WHERE j.status = 'pending' AND j.queue = g.queue AND j.suspicion = g.suspicion AND j.priority = g.priority
+              AND j.place < 4611686018427387904
+            ORDER BY j.place DESC LIMIT 1) AS l));
+END $$;
+
+-- Move every sequence on that stands behind its rows; returns those. `_surely`: look for the last place of all, not only for signs of it.
+-- What others draw meanwhile may be drawn twice: ids are known by their tokens, places are looked at under the key's lock, and others are
+-- drawn anew. To make that rare a sequence goes a little further than it has to.
+CREATE FUNCTION asyncjobs.move_sequences(_surely boolean DEFAULT true) RETURNS TABLE (name text, was bigint, is_now bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _behind record;
+    _place bigint;
+BEGIN
+    FOR _behind IN SELECT b.name, b.sequence, b.last_value, b.reached FROM asyncjobs.sequences_behind() AS b LOOP
+        IF _behind.name = 'place_seq' THEN
+            _surely := true;
+            _place := _behind.reached;
+        ELSE
+            name := _behind.name;
+            was := _behind.last_value;
+            is_now := setval(_behind.sequence, _behind.reached + 1000);
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+    IF _surely THEN
+        _place := greatest(asyncjobs.last_place(), _place);
+        was := coalesce(pg_sequence_last_value('asyncjobs.place_seq'::regclass), 0);
+        IF was < _place THEN
+            name := 'place_seq';
+            is_now := setval('asyncjobs.place_seq', _place + 1000);
+            RETURN NEXT;
+        END IF;
+    END IF;
+END $$;
+
+-- See to it that places which are drawn from now on come after those of these keys' lines. The keys are locked.
+CREATE FUNCTION asyncjobs.check_places(_keys text[]) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _last bigint := pg_sequence_last_value('asyncjobs.place_seq'::regclass);
+BEGIN
+    IF EXISTS (SELECT FROM unnest(_keys) AS k(key) CROSS JOIN LATERAL (
+        SELECT FROM asyncjobs.serialized_jobs AS s
+        WHERE s.serialization_key = k.key AND s.place > coalesce(_last, 0) LIMIT 1) AS s) THEN
+        PERFORM asyncjobs.move_sequences();
+    END IF;
+END $$;

@@ -46,12 +46,69 @@ BEGIN
         SELECT DISTINCT k.key FROM unnest(_keys) AS k(key) JOIN slots ON slots.slot = hashtext(k.key) & 4095 WHERE slots.is_ours);
 END $$;
 
+-- Two rules for whatever waits for a lock, here and in all that follows:
+--
+-- *Look under the lock.* A statement that waited sees what others wrote to the row it waited for, and everything else as it was before
+-- the wait. So what decides about a row and stands elsewhere (a pause, the line of a key, whether a runner is there) is read by a
+-- statement that begins when the lock is held. Whoever changes such a thing commits it first and takes the locks then: those who held
+-- them before have ended by that time, and those who hold them later see it.
+--
+-- *Keep no lock of what has moved on.* Locks are taken in one order: dedup rows, rows of jobs that do not wait in a line, keys, rows of
+-- lines, rows of jobs that wait. A row whose status changes while it is waited for may have come to stand elsewhere in it. A condition on
+-- the status does not help: FOR UPDATE checks it again after the wait, drops the row from its answer, and keeps its lock. So rows are
+-- locked by their ids, and looked at after that; if any is not as it was, all of these locks are let go, and it begins anew.
+
+-- Those of these jobs that have one of these statuses in `jobs`.
+CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[]) RETURNS bigint[] LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = ANY (_statuses) ORDER BY j.id);
+END $$;
+
+-- Lock those of the jobs that have one of these statuses (not `waiting`), in the order of their ids, and then the keys. The locks that
+-- were taken in vain are let go by rolling back to where the block began.
+CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys text[]) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _rows bigint[];
+BEGIN
+    IF coalesce(cardinality(_ids), 0) = 0 THEN
+        PERFORM asyncjobs.lock_keys(_keys);
+        RETURN;
+    END IF;
+    LOOP
+        BEGIN
+            _rows := asyncjobs.having_status(_ids, _statuses);
+            PERFORM FROM asyncjobs.jobs AS j WHERE j.id = ANY (_rows) ORDER BY j.id FOR UPDATE;
+            IF asyncjobs.having_status(_ids, _statuses) = _rows THEN
+                PERFORM asyncjobs.lock_keys(_keys);
+                IF asyncjobs.having_status(_ids, _statuses) = _rows THEN
+                    RETURN;
+                END IF;
+            END IF;
+            RAISE EXCEPTION 'a job moved on' USING ERRCODE = 'AJ001';
+        EXCEPTION WHEN SQLSTATE 'AJ001' THEN
+            NULL;
+        END;
+    END LOOP;
+END $$;
+
 -- Leave it to a serializer to dispatch the heads of these keys, after the commit.
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[]) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _count bigint := 0;
 BEGIN
-    INSERT INTO asyncjobs.dispatch_requests (serialization_key) SELECT DISTINCT k.key FROM unnest(_keys) AS k(key);
-    IF FOUND THEN
+    LOOP
+        WITH written AS (
+            INSERT INTO asyncjobs.dispatch_requests AS r (serialization_key) SELECT DISTINCT k.key FROM unnest(_keys) AS k(key)
+            ON CONFLICT (id) DO NOTHING RETURNING r.serialization_key)
+        SELECT _count + count(1), array_agg(DISTINCT k.key) FILTER (WHERE w.serialization_key IS NULL) INTO _count, _keys
+        FROM unnest(_keys) AS k(key) LEFT JOIN written AS w ON w.serialization_key = k.key;
+        EXIT WHEN _keys IS NULL;
+        PERFORM asyncjobs.move_sequences();  -- its number belongs to another request
+    END LOOP;
+    IF _count > 0 THEN
         PERFORM pg_notify(asyncjobs.channel(), 'k');
     END IF;
 END $$;
@@ -146,7 +203,7 @@ BEGIN
 END $$;
 
 -- At the commit of a caller's transaction: its keyed rows join their lines, in commit order. An open transaction thus blocks nobody.
-CREATE FUNCTION asyncjobs.join_keys() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.join_keys() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _keys text[];
@@ -160,6 +217,7 @@ BEGIN
         RETURN NULL;  -- an earlier row of this transaction brought them all in
     END IF;
     PERFORM asyncjobs.lock_joining();
+    PERFORM asyncjobs.check_places(_keys);
     UPDATE asyncjobs.serialized_jobs AS s SET place = q.place
     FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
           FROM (SELECT x.id FROM asyncjobs.serialized_jobs AS x WHERE x.place IS NULL ORDER BY x.id) AS o) AS q
@@ -172,6 +230,7 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
+REVOKE EXECUTE ON FUNCTION asyncjobs.join_keys() FROM PUBLIC;
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.place IS NULL) EXECUTE FUNCTION asyncjobs.join_keys();
 

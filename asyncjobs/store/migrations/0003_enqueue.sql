@@ -13,14 +13,15 @@ CREATE FUNCTION asyncjobs.enqueue(
     _priorities integer[], _max_attempts integer[], _timeouts float8[], _run_ats timestamptz[], _delays float8[],
     _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors float8[],
     _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean,
-    _reserve integer, _lock_timeout text,
+    _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false,
     OUT ids bigint[],         -- the id of each row: its own, or that of the job that has its dedup key
     OUT existing integer[],   -- ordinals of rows whose dedup key another job has
     OUT refused integer[],    -- ordinals of rows that asked to be refused then, or to replace a job with another serialization key:
                               -- if there are any, nothing was written at all
     OUT statuses text[],      -- of the job that each of these met; null when it is another row of this call
     OUT taken integer[],      -- if other rows have some of the reserved ids: the ordinals that were not written, all of them
-    OUT reserved bigint[])    -- ids for the next call
+    OUT reserved bigint[],    -- ids for the next call
+    OUT later integer[])      -- ordinals of rows whose time has not come; null when all are due, or the transaction is the caller's
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -32,6 +33,7 @@ DECLARE
     _keys text[];
     _expected integer;
     _written integer;
+    _tries integer := 0;
     _row record;
     _other bigint;
     _other_key text;
@@ -41,6 +43,20 @@ DECLARE
 BEGIN
     IF _lock_timeout IS NOT NULL THEN
         PERFORM set_config('lock_timeout', _lock_timeout, true);  -- the transaction is this call
+    END IF;
+    IF 'replace' = ANY (_on_duplicates) AND NOT _is_try THEN
+        LOOP  -- until no job ends between the look at its dedup key and the lock of its row
+            BEGIN
+                SELECT e.ids, e.existing, e.refused, e.statuses, e.taken, e.reserved
+                INTO ids, existing, refused, statuses, taken, reserved
+                FROM asyncjobs.enqueue(_ids, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts,
+                    _run_ats, _delays, _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _dedup_fors, _on_duplicates,
+                    _serialization_keys, _on_deads, _trace_contexts, _own, _again, _reserve, NULL, true) AS e;
+                RETURN;
+            EXCEPTION WHEN SQLSTATE 'AJ001' THEN
+                NULL;
+            END;
+        END LOOP;
     END IF;
     ids := _ids;
     IF _ids IS NULL THEN
@@ -97,7 +113,7 @@ BEGIN
                 IF _versions IS NOT NULL THEN _versions[_taker_at] := _versions[_row.at]; END IF;
                 IF _run_ats IS NOT NULL THEN _run_ats[_taker_at] := _run_ats[_row.at]; END IF;
                 IF _delays IS NOT NULL THEN _delays[_taker_at] := _delays[_row.at]; END IF;
-            ELSE
+            ELSIF _other_status IN ('waiting', 'scheduled', 'pending', 'paused') THEN
                 _replacing := _replacing || _row.at;
             END IF;
         END LOOP;
@@ -105,60 +121,64 @@ BEGIN
             PERFORM asyncjobs.drop_dedup_keys(_new, _types, _dedup_keys);
             RETURN;
         END IF;
-        IF _replacing IS NOT NULL THEN
-            PERFORM asyncjobs.replace_jobs(ids, _payloads, _versions, _run_ats, _delays, _serialization_keys, _replacing, false, _own);
-        END IF;
     END IF;
 
     IF _serialization_keys IS NOT NULL AND _own THEN
         SELECT array_agg(DISTINCT k.key) INTO _keys FROM unnest(_serialization_keys) AS k(key) WHERE k.key IS NOT NULL;
+    END IF;
+    IF _replacing IS NOT NULL THEN
+        PERFORM asyncjobs.replace_jobs(ids, _types, _dedup_keys, _payloads, _versions, _run_ats, _delays, _serialization_keys, _replacing,
+            _own, _keys);
+    ELSIF _keys IS NOT NULL THEN
         PERFORM asyncjobs.lock_keys(_keys);
     END IF;
-    IF _serialization_keys IS NOT NULL AND _replacing IS NOT NULL THEN
-        PERFORM asyncjobs.replace_jobs(ids, _payloads, _versions, _run_ats, _delays, _serialization_keys, _replacing, true, _own);
-    END IF;
 
-    INSERT INTO asyncjobs.jobs (id, enqueue_token, type, queue, lane, version, payload, priority, max_attempts, timeout,
-        correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, trace_context, scheduled_at, run_at,
-        status, created_at, updated_at)
-    SELECT r.id, r.token, r.type, r.queue, r.lane, coalesce(r.version, 1), r.payload::jsonb, coalesce(r.priority, 100),
-        coalesce(r.max_attempts, 3), make_interval(secs => r.timeout), r.correlation_id, r.parent_job_id, r.creator, r.dedup_key,
-        r.key, coalesce(r.on_dead, 'advance'), r.trace_context, d.due_at, d.due_at,
-        CASE WHEN d.due_at > _now THEN 'scheduled'
-             WHEN _any_paused AND asyncjobs.is_paused(r.type, r.key) THEN 'paused'
-             ELSE 'pending' END, _now, _now
-    FROM unnest(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts, _run_ats, _delays,
-            _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _serialization_keys, _on_deads, _trace_contexts)
-        AS r(id, token, type, queue, lane, version, payload, priority, max_attempts, timeout, run_at, delay,
-            correlation_id, parent_job_id, creator, dedup_key, key, on_dead, trace_context)
-    CROSS JOIN LATERAL (SELECT coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) AS due_at) AS d
-    WHERE r.id IS NOT NULL AND (r.key IS NULL OR d.due_at > _now)
-    ON CONFLICT (id) DO NOTHING;
-    GET DIAGNOSTICS _written = ROW_COUNT;
+    LOOP
+        INSERT INTO asyncjobs.jobs (id, enqueue_token, type, queue, lane, version, payload, priority, max_attempts, timeout,
+            correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, trace_context, scheduled_at, run_at,
+            status, created_at, updated_at)
+        SELECT r.id, r.token, r.type, r.queue, r.lane, coalesce(r.version, 1), r.payload::jsonb, coalesce(r.priority, 100),
+            coalesce(r.max_attempts, 3), make_interval(secs => r.timeout), r.correlation_id, r.parent_job_id, r.creator, r.dedup_key,
+            r.key, coalesce(r.on_dead, 'advance'), r.trace_context, d.due_at, d.due_at,
+            CASE WHEN d.due_at > _now THEN 'scheduled'
+                 WHEN _any_paused AND asyncjobs.is_paused(r.type, r.key) THEN 'paused'
+                 ELSE 'pending' END, _now, _now
+        FROM unnest(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts, _run_ats, _delays,
+                _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _serialization_keys, _on_deads, _trace_contexts)
+            AS r(id, token, type, queue, lane, version, payload, priority, max_attempts, timeout, run_at, delay,
+                correlation_id, parent_job_id, creator, dedup_key, key, on_dead, trace_context)
+        CROSS JOIN LATERAL (SELECT coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) AS due_at) AS d
+        WHERE r.id IS NOT NULL AND (r.key IS NULL OR d.due_at > _now)
+        ON CONFLICT (id) DO NOTHING;
+        GET DIAGNOSTICS _written = ROW_COUNT;
 
-    IF _serialization_keys IS NOT NULL THEN
-        _written := _written + asyncjobs.enqueue_keyed(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities,
-            _max_attempts, _timeouts, _run_ats, _delays, _correlation_ids, _parent_job_ids, _creators, _dedup_keys,
-            _serialization_keys, _on_deads, _trace_contexts, _own);
-        IF _own THEN
-            PERFORM asyncjobs.dispatch_keys(_keys);
-        ELSE
-            PERFORM asyncjobs.note_joining(_serialization_keys);
+        IF _serialization_keys IS NOT NULL THEN
+            _written := _written + asyncjobs.enqueue_keyed(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities,
+                _max_attempts, _timeouts, _run_ats, _delays, _correlation_ids, _parent_job_ids, _creators, _dedup_keys,
+                _serialization_keys, _on_deads, _trace_contexts, _own);
+            IF _own THEN
+                PERFORM asyncjobs.dispatch_keys(_keys);
+            ELSE
+                PERFORM asyncjobs.note_joining(_serialization_keys);
+            END IF;
         END IF;
-    END IF;
 
-    _expected := cardinality(_new);
-    IF _again OR existing IS NOT NULL THEN
-        _expected := (SELECT count(n.id) FROM unnest(_new) AS n(id));
-    END IF;
-    -- Another row has an id of ours. That is as it should be when the earlier call was committed only while this one waited for it.
-    IF _written < _expected AND EXISTS (
-        SELECT FROM unnest(_new, _tokens) AS r(id, token)
-        WHERE r.id IS NOT NULL
-          AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id]) AND j.enqueue_token = r.token)
-          AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[r.id]) AND s.enqueue_token = r.token)) THEN
-        RAISE EXCEPTION 'a reserved id belongs to another job' USING ERRCODE = 'serialization_failure';  -- made again, it says which
-    END IF;
+        _expected := cardinality(_new);
+        IF _again OR existing IS NOT NULL OR _tries > 0 THEN
+            _expected := (SELECT count(n.id) FROM unnest(_new) AS n(id));
+        END IF;
+        -- Another row has an id of ours. That is as it should be when the earlier call was committed only while this one waited for it.
+        EXIT WHEN _written = _expected OR NOT EXISTS (
+            SELECT FROM unnest(_new, _tokens) AS r(id, token)
+            WHERE r.id IS NOT NULL
+              AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id]) AND j.enqueue_token = r.token)
+              AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[r.id]) AND s.enqueue_token = r.token));
+        IF _ids IS NOT NULL OR _tries > 2 THEN
+            RAISE EXCEPTION 'a reserved id belongs to another job' USING ERRCODE = 'serialization_failure';  -- made again, it says which
+        END IF;
+        _tries := _tries + 1;
+        SELECT d.ids, d.new INTO ids, _new FROM asyncjobs.draw_again(ids, _new, _tokens, _types, _dedup_keys, existing) AS d;
+    END LOOP;
     IF _written < _expected AND _dedup_keys IS NOT NULL THEN  -- jobs of the other try that have ended would keep these for ever
         PERFORM asyncjobs.end_dedup(ARRAY(
             SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_new) AND j.status IN ('completed', 'dead', 'cancelled')));
@@ -166,9 +186,45 @@ BEGIN
     IF _reserve > 0 THEN
         reserved := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM generate_series(1, _reserve));
     END IF;
+    IF _own AND (_run_ats IS NOT NULL OR _delays IS NOT NULL) THEN
+        later := ARRAY(SELECT r.ordinal FROM unnest(_run_ats, _delays) WITH ORDINALITY AS r(run_at, delay, ordinal)
+            WHERE coalesce(r.run_at, _now + make_interval(secs => r.delay)) > _now);
+    END IF;
 END $$;
 
--- The keyed rows of an enqueue that are due: into their lines. The lock is held, or they join at the commit (place null).
+-- New ids for rows that were not written, since those that were drawn for them belong to other jobs: the sequence was behind. `new` has
+-- nulls for the rows that are there. A dedup key that was taken goes to the new id, and so do the rows that met it in the same call.
+CREATE FUNCTION asyncjobs.draw_again(
+    INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _types text[], _dedup_keys text[], _existing integer[])
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _id bigint;
+BEGIN
+    PERFORM asyncjobs.move_sequences();
+    FOR _at IN 1 .. cardinality(new) LOOP
+        CONTINUE WHEN new[_at] IS NULL;
+        IF EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = new[_at] AND j.enqueue_token = _tokens[_at])
+           OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = new[_at] AND s.enqueue_token = _tokens[_at]) THEN
+            new[_at] := NULL;
+            CONTINUE;
+        END IF;
+        _id := nextval('asyncjobs.jobs_id_seq');
+        IF _dedup_keys[_at] IS NOT NULL THEN
+            UPDATE asyncjobs.dedup_keys AS d SET job_id = _id
+            WHERE d.type = _types[_at] AND d.dedup_key = _dedup_keys[_at] AND d.job_id = new[_at];
+            ids := ARRAY(SELECT CASE WHEN r.type = _types[_at] AND r.dedup_key = _dedup_keys[_at] AND r.at = ANY (_existing)
+                                     THEN _id ELSE r.id END
+                FROM unnest(ids, _types, _dedup_keys) WITH ORDINALITY AS r(id, type, dedup_key, at) ORDER BY r.at);
+        END IF;
+        new[_at] := _id;
+        ids[_at] := _id;
+    END LOOP;
+END $$;
+
+-- The keyed rows of an enqueue that are due: into their lines. The lock is held, or they join at the commit (place null). A place that
+-- was drawn before one that is in the line comes of a sequence that was behind: then it is moved on, and places are drawn once more.
 CREATE FUNCTION asyncjobs.enqueue_keyed(
     _ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[],
     _priorities integer[], _max_attempts integer[], _timeouts float8[], _run_ats timestamptz[], _delays float8[],
@@ -180,33 +236,81 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
     _written integer;
+    _is_behind boolean;
+    _looks boolean := _own OR current_setting('transaction_isolation') <> 'serializable';  -- (there a look is a conflict)
 BEGIN
-    INSERT INTO asyncjobs.serialized_jobs (id, place, enqueue_token, serialization_key, type, queue, lane, version, payload, priority,
-        max_attempts, timeout, correlation_id, parent_job_id, created_by, dedup_key, on_dead, trace_context, scheduled_at, created_at)
-    SELECT r.id, CASE WHEN _own THEN nextval('asyncjobs.place_seq') END, r.token, r.key, r.type, r.queue, r.lane,
-        coalesce(r.version, 1), r.payload::jsonb, coalesce(r.priority, 100), coalesce(r.max_attempts, 3),
-        make_interval(secs => r.timeout), r.correlation_id, r.parent_job_id, r.creator, r.dedup_key, coalesce(r.on_dead, 'advance'),
-        r.trace_context, coalesce(r.run_at, _now), _now
-    FROM unnest(_ids, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts, _run_ats, _delays,
-            _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _serialization_keys, _on_deads, _trace_contexts)
-        WITH ORDINALITY AS r(id, token, type, queue, lane, version, payload, priority, max_attempts, timeout, run_at, delay,
-            correlation_id, parent_job_id, creator, dedup_key, key, on_dead, trace_context, ordinal)
-    WHERE r.id IS NOT NULL AND r.key IS NOT NULL
-      AND coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) <= _now
-      -- The other try of a call that was made again: its job may be delayed, or have run already.
-      AND NOT (_own AND EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id])))
-    ORDER BY r.ordinal  -- places are drawn after the sort
-    ON CONFLICT (id) DO NOTHING;
-    GET DIAGNOSTICS _written = ROW_COUNT;
+    WITH written AS (
+        INSERT INTO asyncjobs.serialized_jobs AS s (id, place, enqueue_token, serialization_key, type, queue, lane, version, payload, priority,
+            max_attempts, timeout, correlation_id, parent_job_id, created_by, dedup_key, on_dead, trace_context, scheduled_at, created_at)
+        SELECT r.id, CASE WHEN _own THEN nextval('asyncjobs.place_seq') END, r.token, r.key, r.type, r.queue, r.lane,
+            coalesce(r.version, 1), r.payload::jsonb, coalesce(r.priority, 100), coalesce(r.max_attempts, 3),
+            make_interval(secs => r.timeout), r.correlation_id, r.parent_job_id, r.creator, r.dedup_key, coalesce(r.on_dead, 'advance'),
+            r.trace_context, coalesce(r.run_at, _now), _now
+        FROM unnest(_ids, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts, _run_ats, _delays,
+                _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _serialization_keys, _on_deads, _trace_contexts)
+            WITH ORDINALITY AS r(id, token, type, queue, lane, version, payload, priority, max_attempts, timeout, run_at, delay,
+                correlation_id, parent_job_id, creator, dedup_key, key, on_dead, trace_context, ordinal)
+        WHERE r.id IS NOT NULL AND r.key IS NOT NULL
+          AND coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) <= _now
+          -- The other try of a call that was made again: its job may be delayed, or have run already. Or somebody else has the id.
+          AND NOT (_looks AND EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id])))
+        ORDER BY r.ordinal  -- places are drawn after the sort
+        ON CONFLICT (id) DO NOTHING
+        RETURNING _own AND EXISTS (SELECT FROM asyncjobs.serialized_jobs AS o
+            WHERE o.serialization_key = s.serialization_key AND o.place > s.place) AS is_behind)
+    SELECT count(1), bool_or(w.is_behind) INTO _written, _is_behind FROM written AS w;
+    IF _is_behind THEN
+        PERFORM asyncjobs.move_sequences();
+        UPDATE asyncjobs.serialized_jobs AS s SET place = q.place
+        FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
+              FROM (SELECT x.id FROM unnest(_ids, _tokens) WITH ORDINALITY AS r(id, token, ordinal)
+                    JOIN asyncjobs.serialized_jobs AS x ON x.id = ANY (ARRAY[r.id]) AND x.enqueue_token = r.token
+                    ORDER BY r.ordinal) AS o) AS q
+        WHERE s.id = ANY (ARRAY[q.id]);
+    END IF;
     RETURN _written;
 END $$;
 
--- The same for a connection of the caller's, whatever its driver: one JSON text in, one row out. It notifies inside the transaction.
-CREATE FUNCTION asyncjobs.enqueue_here(
-    _rows text, _channel text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[])
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- What the database gives along with these ids. Who can show it was given them.
+CREATE FUNCTION asyncjobs.proofs(_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _secret text;
 BEGIN
-    SELECT e.ids, e.existing, e.refused, e.statuses INTO ids, existing, refused, statuses
+    SELECT s.secret INTO STRICT _secret FROM asyncjobs.ids_secret AS s;  -- without a secret nothing is proven
+    RETURN ARRAY(
+        SELECT ('x' || left(encode(sha256(convert_to(_secret || ':' || i.id || ':' || _secret, 'UTF8')), 'hex'), 16))::bit(64)::bigint
+        FROM unnest(_ids) WITH ORDINALITY AS i(id, at) ORDER BY i.at);
+END $$;
+
+-- Ids for the door, with their proofs.
+CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs bigint[]) LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    ids := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM generate_series(1, least(_count, 10000)));
+    proofs := asyncjobs.proofs(ids);
+END $$;
+REVOKE EXECUTE ON FUNCTION asyncjobs.give_ids FROM PUBLIC;
+
+-- The door: the same with one JSON text in and one row out, for a connection of the caller's, whatever its driver, and for roles that
+-- may enqueue and nothing else. It notifies inside the transaction if a channel is given.
+--
+-- 1. It runs with the rights of the schema's owner. So do the triggers at the commit. A role that enqueues needs a right to this and
+--    to `give_ids`, and none to write to any table: of a row it says what an enqueue says; status, place and key's line are decided here.
+-- 2. Ids of the caller's (on connections of asyncjobs' own, where a call is made again after its answer was lost) come with the proof
+--    that the database gave them: with an id of its choice a role could put its own row in front of another's job of a key.
+-- 3. Rows are replaced where on_duplicate and the dedup key say so, and only if they have not started: the rules of 0005.
+-- 4. A process that dies in between has lost some ids, which nobody else gets.
+CREATE FUNCTION asyncjobs.enqueue_here(
+    _rows text, _channel text, _ids bigint[] DEFAULT NULL, _proofs bigint[] DEFAULT NULL, _own boolean DEFAULT false,
+    _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL,
+    OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF _ids IS NOT NULL AND asyncjobs.proofs(_ids) IS DISTINCT FROM _proofs THEN
+        RAISE EXCEPTION 'these ids were not given by give_ids' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    SELECT e.ids, e.existing, e.refused, e.statuses, e.taken, e.later INTO ids, existing, refused, statuses, taken, later
     FROM (SELECT array_agg(r.enqueue_token ORDER BY o) AS tokens, array_agg(r.type ORDER BY o) AS types,
             array_agg(r.queue ORDER BY o) AS queues, array_agg(r.lane ORDER BY o) AS lanes, array_agg(r.version ORDER BY o) AS versions,
             array_agg(r.payload ORDER BY o) AS payloads, array_agg(r.priority ORDER BY o) AS priorities,
@@ -222,29 +326,33 @@ BEGIN
             payload text, priority integer, max_attempts integer, timeout_seconds float8, run_at timestamptz, delay_seconds float8,
             correlation_id text, parent_job_id bigint, created_by text, dedup_key text, dedup_for_seconds float8, on_duplicate text,
             serialization_key text, on_dead text, trace_context text)) AS a
-    CROSS JOIN LATERAL asyncjobs.enqueue(NULL, a.tokens, a.types, a.queues, a.lanes, a.versions, a.payloads, a.priorities,
+    CROSS JOIN LATERAL asyncjobs.enqueue(_ids, a.tokens, a.types, a.queues, a.lanes, a.versions, a.payloads, a.priorities,
         a.max_attempts, a.timeouts, a.run_ats, a.delays, a.correlation_ids, a.parent_job_ids, a.creators,
         CASE WHEN a.dedup THEN a.dedup_keys END, a.dedup_fors, a.on_duplicates, CASE WHEN a.keyed THEN a.keys END, a.on_deads,
-        a.trace_contexts, false, false, 0, NULL) AS e;
+        a.trace_contexts, _own, _again, 0, _lock_timeout) AS e;
     IF _channel IS NOT NULL AND refused IS NULL THEN
         PERFORM asyncjobs.announce(_rows::jsonb, existing, _channel);
     END IF;
 END $$;
+REVOKE EXECUTE ON FUNCTION asyncjobs.enqueue_here FROM PUBLIC;
 
 -- Notify, with the commit of this transaction, what was just enqueued in it: the queues of jobs that are due, and the promoters when
--- something is due soon. Later ones are found by the promoters' interval.
+-- something is due soon. Later ones are found by the promoters' interval. A job that was replaced and is due became pending here, or, if
+-- it was delayed and has a key, is left to the promoters.
 CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _channel text) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
 BEGIN
     PERFORM pg_notify(_channel, n.payload) FROM (
-        SELECT DISTINCT CASE WHEN d.due_at > _now OR m.met THEN 'd' WHEN r.priority < 100 THEN 'f:' || r.queue
-                             ELSE 'q:' || r.queue END AS payload
+        SELECT DISTINCT p.payload
         FROM jsonb_array_elements(_rows) WITH ORDINALITY AS x(item, ordinal)
         CROSS JOIN LATERAL jsonb_to_record(x.item) AS r(queue text, priority integer, run_at timestamptz, delay_seconds float8,
             on_duplicate text, notify boolean)
         CROSS JOIN LATERAL (SELECT coalesce(r.run_at, _now + make_interval(secs => r.delay_seconds), _now) AS due_at) AS d
         CROSS JOIN LATERAL (SELECT coalesce(x.ordinal = ANY (_existing), false) AS met) AS m
-        WHERE r.notify AND d.due_at < _now + interval '10 seconds' AND (r.on_duplicate = 'replace' OR NOT m.met)) AS n;
+        CROSS JOIN LATERAL (VALUES
+            (CASE WHEN d.due_at > _now OR m.met THEN 'd' END),
+            (CASE WHEN d.due_at <= _now THEN CASE WHEN r.priority < 100 THEN 'f:' ELSE 'q:' END || r.queue END)) AS p(payload)
+        WHERE p.payload IS NOT NULL AND r.notify AND d.due_at < _now + interval '10 seconds' AND (r.on_duplicate = 'replace' OR NOT m.met)) AS n;
 END $$;

@@ -3,9 +3,9 @@
 -- A job's history with one more entry, and without its oldest when it is full. What is no history (a stranger's hand) begins anew: a row
 -- that no outcome could be written to would keep those beside it from being written, too. Inlined, so it carries no SET.
 CREATE FUNCTION asyncjobs.with_error(_errors jsonb, _entry jsonb, _most integer) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT CASE WHEN pg_catalog.jsonb_typeof(_errors) <> 'array' THEN '[]'::jsonb || _entry
+RETURN CASE WHEN pg_catalog.jsonb_typeof(_errors) <> 'array' THEN '[]'::jsonb || _entry
                   WHEN pg_catalog.jsonb_array_length(_errors) >= _most THEN (_errors - 0) || _entry
-                  ELSE _errors || _entry END $$;
+                  ELSE _errors || _entry END;
 
 -- Write outcomes. Each names its job and the token of its claim: an attempt whose claim is lost touches no row. Arrays are sorted
 -- by id, so that rows are locked in that order. Returns the tokens that were written (two attempts of one job may end together, and
@@ -19,7 +19,6 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
-    _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
     _asked bigint[];
     _dead bigint[];
     _ended_keyed bigint[];
@@ -27,8 +26,7 @@ DECLARE
 BEGIN
     WITH acked AS (
         UPDATE asyncjobs.jobs AS j
-        SET status = CASE WHEN o.status = 'pending' AND _any_paused AND asyncjobs.is_paused(j.type, j.serialization_key)
-                          THEN 'paused' ELSE o.status END,
+        SET status = o.status,
             run_at = CASE WHEN o.status IN ('failed', 'scheduled') THEN _now + make_interval(secs => coalesce(o.delay, 0))
                           ELSE j.run_at END,
             place = CASE WHEN o.status = 'pending' THEN nextval('asyncjobs.place_seq') ELSE j.place END,
@@ -60,6 +58,9 @@ BEGIN
         INTO _dead, _ended_keyed, _ended_dedup FROM asyncjobs.obey_requests(_asked, _max_errors) AS o;
     END IF;
 
+    IF pending IS NOT NULL THEN
+        pending := asyncjobs.without_paused(pending);
+    END IF;
     IF _dead IS NOT NULL THEN
         PERFORM asyncjobs.bury(_dead);
     END IF;
@@ -71,17 +72,44 @@ BEGIN
     END IF;
 END $$;
 
+-- Jobs that this transaction has just made pending: those of a paused type or key become paused, the others are returned. It is a
+-- statement of its own since the one that made them pending may have waited for their rows (0002: look under the lock).
+CREATE FUNCTION asyncjobs.without_paused(_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _paused bigint[];
+BEGIN
+    IF NOT EXISTS (SELECT FROM asyncjobs.pauses) THEN
+        RETURN _ids;
+    END IF;
+    WITH held AS (
+        UPDATE asyncjobs.jobs AS j SET status = 'paused'
+        WHERE j.id = ANY (_ids) AND j.status = 'pending' AND asyncjobs.is_paused(j.type, j.serialization_key) RETURNING j.id)
+    SELECT array_agg(h.id) INTO _paused FROM held AS h;
+    RETURN ARRAY(SELECT u.id FROM unnest(_ids) AS u(id) WHERE _paused IS NULL OR u.id <> ALL (_paused));
+END $$;
+
 -- Write the dead letters of jobs that just died. How often their work was requeued, or started over, goes on from letter to letter.
 CREATE FUNCTION asyncjobs.bury(_ids bigint[]) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _rest bigint[] := _ids;
 BEGIN
-    INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, error_details, died_at, requeue_count)
-    SELECT j.id,
-        to_jsonb(j) - ARRAY['errors', 'claim_token', 'enqueue_token', 'runner_id', 'losses', 'suspicion', 'outlived', 'lost_with'],
-        j.error_message,
-        jsonb_build_object('errors', j.errors, 'attempts', j.attempts), j.completed_at,
-        coalesce((SELECT max(d.requeue_count) FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = ANY (ARRAY[j.id, j.requeued_from])), 0)
-    FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' ORDER BY j.id;
+    LOOP
+        WITH written AS (
+            INSERT INTO asyncjobs.dead_letter_jobs AS l (job_id, original_job, error_message, error_details, died_at, requeue_count)
+            SELECT j.id,
+                to_jsonb(j) - ARRAY['errors', 'claim_token', 'enqueue_token', 'runner_id', 'losses', 'suspicion', 'outlived', 'lost_with'],
+                j.error_message,
+                jsonb_build_object('errors', j.errors, 'attempts', j.attempts), j.completed_at,
+                coalesce((SELECT max(d.requeue_count) FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = ANY (ARRAY[j.id, j.requeued_from])), 0)
+            FROM asyncjobs.jobs AS j WHERE j.id = ANY (_rest) AND j.status = 'dead' ORDER BY j.id
+            ON CONFLICT (id) DO NOTHING RETURNING l.job_id)
+        SELECT array_agg(j.id) INTO _rest FROM asyncjobs.jobs AS j
+        WHERE j.id = ANY (_rest) AND j.status = 'dead' AND j.id <> ALL (ARRAY(SELECT w.job_id FROM written AS w));
+        EXIT WHEN _rest IS NULL;
+        PERFORM asyncjobs.move_sequences();  -- the id of a letter belongs to another one
+    END LOOP;
 END $$;
 
 -- Let the keys of jobs that ended go on, in the transaction that ended them; returns the heads that became pending. A dead job of
@@ -293,6 +321,42 @@ BEGIN
     END IF;
 END $$;
 
+-- Which of these scans (a queue, and a lane of it or null) would find a job if nobody held rows locked: what was skipped by one that came
+-- back short is still there, or has been let go since.
+CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
+RETURNS TABLE (queue text, lane text) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
+    _versions jsonb := (SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner);
+    _queue text;
+    _lane text;
+BEGIN
+    IF _any_paused THEN
+        _types := ARRAY(SELECT t.type FROM unnest(_types) AS t(type)
+            EXCEPT SELECT p.name FROM asyncjobs.pauses AS p WHERE p.kind = 'type');
+    END IF;
+    FOR _queue, _lane IN SELECT s.queue, s.lane FROM unnest(_queues, _lanes) AS s(queue, lane) LOOP
+        CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = _queue);
+        IF _lane IS NULL THEN
+            PERFORM FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.status = 'pending' AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
+        ELSE
+            PERFORM FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending' AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
+        END IF;
+        IF FOUND THEN
+            queue := _queue;
+            lane := _lane;
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+END $$;
+
 -- What became of outcomes whose answer was lost: those still to be written, and those that were. A claim that is neither is lost;
 -- so is one that an operator's SQL took away: it leaves the runner's name on the row, an ack does not.
 CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[]) RETURNS TABLE (token bigint, is_ours boolean) LANGUAGE sql STABLE
@@ -311,18 +375,22 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+    _stray bigint[];
 BEGIN
-    RETURN QUERY
-    WITH stray AS MATERIALIZED (
+    _stray := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
         WHERE j.runner_id = _runner AND j.status = 'processing' AND j.id <> ALL (_running)
           AND ((_last_token - coalesce(j.claim_token, _last_token)) & 4294967295) < 2147483648  -- tokens are numbered modulo 2^32
-        ORDER BY j.id + 0 FOR UPDATE)  -- a plan made for an empty table would read all jobs in the order of their ids
+        ORDER BY j.id + 0 FOR UPDATE);  -- a plan made for an empty table would read all jobs in the order of their ids
+    RETURN QUERY
     UPDATE asyncjobs.jobs AS j
     SET status = CASE WHEN asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END,
         attempts = greatest(j.attempts - 1, 0), claim_token = NULL, runner_id = NULL, started_at = NULL,
-        place = nextval('asyncjobs.place_seq'), updated_at = asyncjobs.clock()
-    FROM stray WHERE j.id = ANY (ARRAY[stray.id])
+        place = p.place, updated_at = asyncjobs.clock()
+    FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
+          FROM (SELECT u.id FROM unnest(_stray) WITH ORDINALITY AS u(id, number) ORDER BY u.number) AS o) AS p
+    WHERE j.id = ANY (ARRAY[p.id])
     RETURNING j.id, j.queue;
 END $$;
 
@@ -331,10 +399,21 @@ END $$;
 CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM pg_advisory_xact_lock_shared(hashtext('asyncjobs.completing') & 2147483647, (_id & 2147483647)::integer);  -- is_completing
     UPDATE asyncjobs.jobs AS j
     SET status = 'completed', completed_at = asyncjobs.clock(), result = _result::jsonb, result_dropped = _dropped, updated_at = asyncjobs.clock()
     WHERE j.id = _id AND j.claim_token = _token AND j.status = 'processing';
     RETURN FOUND;
+END $$;
+
+-- Whether a transaction is open that has completed this job, or is about to. It holds the job's row for as long as its owner likes.
+CREATE FUNCTION asyncjobs.is_completing(_id bigint) RETURNS boolean LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM pg_catalog.pg_locks AS l
+        WHERE l.locktype = 'advisory' AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database())
+          AND l.classid = (hashtext('asyncjobs.completing') & 2147483647)::oid AND l.objid = (_id & 2147483647)::oid AND l.objsubid = 2);
 END $$;
 
 -- After the handler of such a job ended: whether its completion was committed. If so the job is settled; `queues`: where a next

@@ -49,29 +49,33 @@ BEGIN ATOMIC
     LIMIT 1;
 END;
 
--- on_duplicate="replace" for the rows named by `_which`: those with a serialization key, whose locks are held, or those without.
--- In a caller's transaction jobs with a key are replaced at its commit: a row of a line that stayed locked until then would hold up
--- the ack of whoever is before it.
+-- on_duplicate="replace" for the rows named by `_which`. In a caller's transaction jobs with a key are replaced at its commit: a row of a
+-- line that stayed locked until then would hold up the ack of whoever is before it. What else is to be replaced is locked here, with
+-- `_keys`. Error AJ001 if one of these jobs has ended since its dedup key was looked at: then nothing stands in the way of a new job.
 CREATE FUNCTION asyncjobs.replace_jobs(
-    _ids bigint[], _payloads text[], _versions integer[], _run_ats timestamptz[], _delays float8[], _serialization_keys text[],
-    _which integer[], _keyed boolean, _own boolean) RETURNS void LANGUAGE plpgsql
+    _ids bigint[], _types text[], _dedup_keys text[], _payloads text[], _versions integer[], _run_ats timestamptz[], _delays float8[],
+    _serialization_keys text[], _which integer[], _own boolean, _keys text[]) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
+    _here integer[] := ARRAY(
+        SELECT w.at FROM unnest(_which) AS w(at) WHERE _own OR _serialization_keys IS NULL OR _serialization_keys[w.at] IS NULL);
     _row record;
 BEGIN
-    IF NOT _keyed THEN
-        PERFORM FROM asyncjobs.jobs AS j
-        WHERE j.id = ANY (ARRAY(SELECT r.id FROM unnest(_ids) WITH ORDINALITY AS r(id, ordinal) WHERE r.ordinal = ANY (_which)))
-          AND j.status IN ('scheduled', 'pending', 'paused') AND (_own OR j.serialization_key IS NULL)
-        ORDER BY j.id FOR UPDATE;  -- not those that wait: whoever locks these has locked their key
+    PERFORM asyncjobs.lock_replaced(ARRAY(SELECT _ids[w.at] FROM unnest(_here) AS w(at)), _keys);
+    IF EXISTS (
+        SELECT FROM unnest(_here) AS w(at) WHERE NOT EXISTS (
+            SELECT FROM asyncjobs.dedup_keys AS d
+            WHERE d.type = ANY (ARRAY[_types[w.at]]) AND d.dedup_key = ANY (ARRAY[_dedup_keys[w.at]]) AND d.job_id = _ids[w.at]
+              AND (d.live OR d.expires_at > _now))) THEN
+        RAISE EXCEPTION 'a job that was to be replaced has ended' USING ERRCODE = 'AJ001';
     END IF;
     FOR _row IN
         SELECT r.id, r.payload, coalesce(r.version, 1) AS version, r.key,
             coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) AS due_at
         FROM unnest(_ids, _payloads, _versions, _run_ats, _delays, _serialization_keys)
             WITH ORDINALITY AS r(id, payload, version, run_at, delay, key, ordinal)
-        WHERE r.ordinal = ANY (_which) AND (r.key IS NOT NULL) = _keyed ORDER BY r.id, r.ordinal
+        WHERE r.ordinal = ANY (_which) ORDER BY r.id, r.ordinal
     LOOP
         IF _row.key IS NULL THEN
             PERFORM asyncjobs.replace_job(_row.id, _row.payload, _row.version, _row.due_at);
@@ -82,6 +86,13 @@ BEGIN
             VALUES (_row.id, _row.key, _row.payload, _row.version, _row.due_at);
         END IF;
     END LOOP;
+END $$;
+
+-- The locks of a replacement: rows of jobs that have not started, or ended before they did, and keys.
+CREATE FUNCTION asyncjobs.lock_replaced(_ids bigint[], _keys text[]) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM asyncjobs.lock_in_order(_ids, '{scheduled,pending,paused,dead,cancelled}', _keys);
 END $$;
 
 -- Give a job without a serialization key that has not started a new payload and time. One that has started stays as it is.
@@ -100,7 +111,8 @@ END $$;
 
 -- The same for a job with a serialization key, whose lock is held. It keeps its place in its line, unless its new time is yet to
 -- come: then it leaves the line, which goes on without it, and joins it again when it is due. A job that was delayed and is due now
--- is left to the promoters, who let it join.
+-- is left to the promoters, who let it join. One that was ended before it had started, since a caller's transaction enqueued, has been
+-- replaced first and ended then: so whoever retries or requeues it runs what was promised.
 CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamptz) RETURNS void
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -122,7 +134,11 @@ BEGIN
         status = CASE WHEN _due_at > _now THEN 'scheduled' ELSE j.status END
     WHERE j.id = _id AND j.status IN ('waiting', 'scheduled', 'pending', 'paused') AND j.attempts = 0 AND j.started_at IS NULL;
     _has_row := FOUND;
-    IF _due_at <= _now OR NOT (_waits OR _has_row) THEN
+    IF NOT (_waits OR _has_row) THEN
+        PERFORM asyncjobs.replace_ended_job(_id, _payload, _version, _due_at);
+        RETURN;
+    END IF;
+    IF _due_at <= _now THEN
         RETURN;
     END IF;
     IF NOT _has_row THEN
@@ -141,6 +157,20 @@ BEGIN
     END IF;
 END $$;
 
+-- The same for a job that has ended before it ever started, and for its dead letter.
+CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _payload text, _version integer, _due_at timestamptz) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE asyncjobs.jobs AS j
+    SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = asyncjobs.clock()
+    WHERE j.id = _id AND j.status IN ('dead', 'cancelled') AND j.attempts = 0 AND j.started_at IS NULL;
+    IF FOUND THEN
+        UPDATE asyncjobs.dead_letter_jobs AS d
+        SET original_job = d.original_job || jsonb_build_object('payload', _payload::jsonb, 'version', _version)
+        WHERE d.job_id = _id AND d.requeued_as IS NULL;
+    END IF;
+END $$;
+
 -- What a caller's transaction replaces at its commit. Never holds a committed row.
 CREATE TABLE asyncjobs.replacements (
     number            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -151,7 +181,7 @@ CREATE TABLE asyncjobs.replacements (
     due_at            timestamptz NOT NULL
 );
 
-CREATE FUNCTION asyncjobs.apply_replacements() RETURNS trigger LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.apply_replacements() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _row record;
@@ -160,11 +190,16 @@ BEGIN
         RETURN NULL;  -- an earlier row of this transaction did it
     END IF;
     PERFORM asyncjobs.lock_joining();
-    FOR _row IN DELETE FROM asyncjobs.replacements AS r RETURNING r.job_id, r.serialization_key, r.payload, r.version, r.due_at LOOP
+    FOR _row IN
+        WITH ours AS (
+            DELETE FROM asyncjobs.replacements AS r RETURNING r.number, r.job_id, r.serialization_key, r.payload, r.version, r.due_at)
+        SELECT o.job_id, o.serialization_key, o.payload, o.version, o.due_at FROM ours AS o ORDER BY o.number
+    LOOP
         PERFORM asyncjobs.replace_keyed_job(_row.job_id, _row.serialization_key, _row.payload, _row.version, _row.due_at);
     END LOOP;
     RETURN NULL;
 END $$;
+REVOKE EXECUTE ON FUNCTION asyncjobs.apply_replacements() FROM PUBLIC;
 CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replacements
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION asyncjobs.apply_replacements();
 
@@ -173,9 +208,7 @@ CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replaceme
 CREATE FUNCTION asyncjobs.lock_joining() RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM FROM asyncjobs.jobs AS j WHERE j.id IN (SELECT r.job_id FROM asyncjobs.replacements AS r)
-        AND j.status IN ('scheduled', 'pending', 'paused') AND j.attempts = 0 ORDER BY j.id FOR UPDATE OF j;
-    PERFORM asyncjobs.lock_keys(ARRAY(
+    PERFORM asyncjobs.lock_replaced(ARRAY(SELECT r.job_id FROM asyncjobs.replacements AS r), ARRAY(
         SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.place IS NULL
         UNION SELECT r.serialization_key FROM asyncjobs.replacements AS r));
 END $$;

@@ -14,6 +14,7 @@ CREATE FUNCTION asyncjobs.promote(
     OUT urgent_queues text[],    -- of these, where one has a better priority than most
     OUT keys text[],
     OUT next_due_seconds float8, -- from now on; null when nothing is scheduled
+    OUT skipped boolean,         -- something was due that others hold
     OUT reached_at timestamptz,  -- the next call's `_from`
     OUT scan_seconds float8)     -- the cost of finding what is due
 LANGUAGE plpgsql
@@ -22,7 +23,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _began timestamptz := clock_timestamp();
     _now timestamptz := asyncjobs.clock();
-    _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
+    _any_paused boolean;
     _ids bigint[];
 BEGIN
     _from := coalesce(_from, '-infinity');
@@ -42,6 +43,7 @@ BEGIN
             ORDER BY j.run_at LIMIT _batch) AS d);
     scan_seconds := extract(epoch FROM clock_timestamp() - _began);
     IF cardinality(_ids) > 0 THEN
+        _any_paused := EXISTS (SELECT FROM asyncjobs.pauses);  -- under the locks of the rows
         WITH due AS (
             UPDATE asyncjobs.jobs AS j
             SET status = CASE WHEN _any_paused AND asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused'
@@ -56,6 +58,11 @@ BEGIN
                CASE WHEN count(*) >= _batch THEN max(d.run_at) ELSE _now END
         INTO promoted, queues, urgent_queues, reached_at FROM due AS d;
     END IF;
+    skipped := coalesce(promoted, 0) < _batch AND EXISTS (
+        SELECT FROM asyncjobs.jobs AS j
+        WHERE j.status IN ('scheduled', 'failed') AND j.run_at >= _from AND j.run_at <= _now
+          AND (j.serialization_key IS NULL
+               OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.job_id IS NOT NULL)));
     SELECT extract(epoch FROM j.run_at - _now) INTO next_due_seconds FROM asyncjobs.jobs AS j
     WHERE j.status IN ('scheduled', 'failed') AND j.run_at > _now AND isfinite(j.run_at) ORDER BY j.run_at LIMIT 1;
 END $$;
@@ -73,6 +80,7 @@ DECLARE
     _heads bigint[];
 BEGIN
     PERFORM asyncjobs.lock_keys(_keys);
+    PERFORM asyncjobs.check_places(_keys);
     _ids := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
         WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= _now AND j.serialization_key = ANY (_keys)

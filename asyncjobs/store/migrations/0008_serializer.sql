@@ -1,7 +1,7 @@
 -- What the serializers and operators do with keys: dispatch, sweep, and the verbs. One transaction each, READ COMMITTED.
 --
--- Lock order everywhere: dedup rows, then rows of jobs, then locks of keys, then rows of serialized_jobs. Whoever releases a key
--- locks the row of the job first and looks again whether it is final.
+-- The order of locks, and what is looked at after them: 0002. Whoever releases a key locks the row of the job first and looks again
+-- whether it is final.
 
 -- Dispatch the heads of these keys if they have none dispatched, and drop the requests for it. Keys that somebody has locked at the
 -- moment are not waited for: they come back in `blocked`.
@@ -66,10 +66,12 @@ CREATE FUNCTION asyncjobs.rejoin(_ids bigint[]) RETURNS integer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    _locked bigint[] := ARRAY(
+        SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'waiting' ORDER BY j.id FOR UPDATE SKIP LOCKED);
     _count integer;
 BEGIN
     UPDATE asyncjobs.jobs AS j SET status = 'scheduled', run_at = asyncjobs.clock(), updated_at = asyncjobs.clock()
-    WHERE j.id = ANY (_ids) AND j.status = 'waiting'
+    WHERE j.id = ANY (_locked) AND j.status = 'waiting'
       AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]));
     GET DIAGNOSTICS _count = ROW_COUNT;
     RETURN _count;

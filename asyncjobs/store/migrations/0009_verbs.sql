@@ -26,6 +26,9 @@ BEGIN
     IF was IN ('dead', 'cancelled') AND _dedup IS NOT NULL THEN
         other_id := asyncjobs.take_dedup_key(_type, _dedup, _id, NULL);
         IF other_id <> _id THEN
+            IF asyncjobs.having_status(ARRAY[_id], ARRAY[was]) = '{}' THEN  -- it was pruned while its dedup key was waited for
+                RAISE EXCEPTION 'job % moved on', _id USING ERRCODE = 'serialization_failure';
+            END IF;
             outcome := 'duplicate';
             RETURN;
         END IF;
@@ -70,6 +73,7 @@ END $$;
 CREATE FUNCTION asyncjobs.join_line(_id bigint) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM asyncjobs.check_places(ARRAY(SELECT j.serialization_key FROM asyncjobs.jobs AS j WHERE j.id = _id));
     INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
         timeout, scheduled_at, correlation_id, parent_job_id, created_by, dedup_key, on_dead, enqueue_token, requeued_from,
         trace_context, created_at)
@@ -82,22 +86,35 @@ END $$;
 
 -- Lock a key together with the row of its head: then no ack of the head is under way, which would dispatch the next one without the
 -- key's lock. A head that is being completed in its handler's own transaction is not waited for: that lets the key go later, in a
--- statement that sees what we did.
+-- statement that sees what was committed before, or under the key's lock. An ack whose commit is slow is: error 55P03 after two seconds.
 CREATE FUNCTION asyncjobs.hold_key(_key text) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '200ms' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _id bigint;
 BEGIN
     SELECT s.id INTO _id FROM asyncjobs.serialized_jobs AS s WHERE s.serialization_key = _key AND s.job_id IS NOT NULL;
-    BEGIN
-        PERFORM FROM asyncjobs.jobs AS j WHERE j.id = _id FOR UPDATE;
-    EXCEPTION WHEN lock_not_available THEN
-        NULL;
-    END;
+    FOR _try IN 1 .. 10 LOOP
+        BEGIN
+            PERFORM FROM asyncjobs.jobs AS j WHERE j.id = _id FOR UPDATE;
+            EXIT;
+        EXCEPTION WHEN lock_not_available THEN
+            EXIT WHEN asyncjobs.is_completing(_id);
+            IF _try = 10 THEN
+                RAISE;
+            END IF;
+        END;
+    END LOOP;
+    PERFORM asyncjobs.check_head(_key, _id);  -- the row of a job that is not the head is not held while the key is waited for
     PERFORM asyncjobs.lock_keys(ARRAY[_key]);
-    IF EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s
-               WHERE s.serialization_key = _key AND s.job_id IS NOT NULL AND s.id IS DISTINCT FROM _id) THEN
-        RAISE EXCEPTION 'the head of the key moved on' USING ERRCODE = 'serialization_failure';  -- called once more
+    PERFORM asyncjobs.check_head(_key, _id);
+END $$;
+
+-- The head of a key is still this one (null: none); else error 40001: called once more.
+CREATE FUNCTION asyncjobs.check_head(_key text, _id bigint) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF (SELECT s.id FROM asyncjobs.serialized_jobs AS s WHERE s.serialization_key = _key AND s.job_id IS NOT NULL) IS DISTINCT FROM _id THEN
+        RAISE EXCEPTION 'the head of the key moved on' USING ERRCODE = 'serialization_failure';
     END IF;
 END $$;
 
@@ -118,20 +135,18 @@ BEGIN
     queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
 END $$;
 
--- Pause a key: nothing of it is dispatched or claimed any more; what runs goes on. False: it was paused already.
-CREATE FUNCTION asyncjobs.pause_key(_key text, _reason text, _by text) RETURNS boolean LANGUAGE plpgsql
+-- Hold the head of a key back that is paused, if it does not run. To be called when the pause (0015) is committed: whoever was about to
+-- make the head pending, or to start the next one, without having seen it, held the head's row or the key, and has ended when both are
+-- held here. Whoever holds them later sees the pause. So when this has answered nothing of the key starts any more.
+CREATE FUNCTION asyncjobs.hold_back_key(_key text) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    _new boolean;
 BEGIN
     PERFORM asyncjobs.hold_key(_key);
-    INSERT INTO asyncjobs.pauses (kind, name, reason, paused_by) VALUES ('key', _key, _reason, _by) ON CONFLICT (kind, name) DO NOTHING;
-    _new := FOUND;
     UPDATE asyncjobs.jobs AS j SET status = 'paused', updated_at = asyncjobs.clock()
     FROM asyncjobs.serialized_jobs AS s
-    WHERE s.serialization_key = _key AND s.job_id IS NOT NULL AND j.id = s.id AND j.status = 'pending';
-    RETURN _new;
+    WHERE s.serialization_key = _key AND s.job_id IS NOT NULL AND j.id = s.id AND j.status = 'pending'
+      AND asyncjobs.is_paused(NULL, _key);
 END $$;
 
 -- Resume a key. `resumed` false: it was not paused.

@@ -165,7 +165,7 @@ BEGIN
     FROM jsonb_to_record(_job) AS r(type text, queue text, lane text, version integer, payload text, priority integer,
         max_attempts integer, timeout_seconds float8, correlation_id text, created_by text, dedup_key text, dedup_for_seconds float8,
         on_duplicate text, serialization_key text, on_dead text, trace_context text)
-    CROSS JOIN LATERAL asyncjobs.enqueue(NULL, array_fill(NULL::bigint, ARRAY[_count]), array_fill(r.type, ARRAY[_count]),
+    CROSS JOIN LATERAL asyncjobs.enqueue(NULL, ARRAY(SELECT asyncjobs.fresh_token() FROM generate_series(1, _count)), array_fill(r.type, ARRAY[_count]),
         array_fill(r.queue, ARRAY[_count]), array_fill(r.lane, ARRAY[_count]), array_fill(r.version, ARRAY[_count]),
         array_fill(r.payload, ARRAY[_count]), array_fill(r.priority, ARRAY[_count]), array_fill(r.max_attempts, ARRAY[_count]),
         array_fill(r.timeout_seconds, ARRAY[_count]), _ticks, NULL, array_fill(r.correlation_id, ARRAY[_count]), NULL,

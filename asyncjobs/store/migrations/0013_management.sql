@@ -173,21 +173,27 @@ DECLARE
     _letters bigint[];
     _new bigint[];
     _keys text[];
+    _token bigint := asyncjobs.fresh_token();
 BEGIN
     _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
     _letters := ARRAY(
         SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
         WHERE d.id = ANY (_locked) AND (_force OR d.requeued_as IS NULL) ORDER BY d.id);
+    IF EXISTS (SELECT FROM asyncjobs.sequences_behind()) THEN
+        PERFORM asyncjobs.move_sequences();
+    END IF;
     _new := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM unnest(_letters));
     _keys := ARRAY(
         SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
         WHERE d.id = ANY (_letters) AND d.original_job ->> 'serialization_key' IS NOT NULL);
     PERFORM asyncjobs.lock_keys(_keys);
+    PERFORM asyncjobs.check_places(_keys);
 
     INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
-        timeout, correlation_id, parent_job_id, created_by, on_dead, requeued_from, trace_context)
+        timeout, correlation_id, parent_job_id, created_by, on_dead, requeued_from, trace_context, enqueue_token)
     SELECT l.id, nextval('asyncjobs.place_seq'), o.serialization_key, o.queue, o.lane, o.type, o.version, o.payload, o.priority,
-        o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id, _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context
+        o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id, _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
+        _token
     FROM (SELECT u.id, d.job_id, d.original_job
           FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
           JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.letter]) ORDER BY u.number) AS l
@@ -196,9 +202,9 @@ BEGIN
     PERFORM asyncjobs.dispatch_keys(_keys);
 
     INSERT INTO asyncjobs.jobs (id, queue, lane, type, version, payload, priority, max_attempts, timeout, correlation_id, parent_job_id,
-        created_by, on_dead, requeued_from, trace_context, status)
+        created_by, on_dead, requeued_from, trace_context, enqueue_token, status)
     SELECT l.id, o.queue, o.lane, o.type, o.version, o.payload, o.priority, o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id,
-        _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
+        _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context, _token,
         CASE WHEN asyncjobs.is_paused(o.type, NULL) THEN 'paused' ELSE 'pending' END
     FROM (SELECT u.id, d.job_id, d.original_job
           FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
@@ -246,9 +252,10 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status <> 'waiting' ORDER BY j.id FOR UPDATE;
-    PERFORM asyncjobs.lock_keys(ARRAY(
-        SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids)));
+    PERFORM asyncjobs.lock_in_order(_ids, '{scheduled,pending,processing,failed,completed,dead,cancelled,paused}', ARRAY(
+        SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids)
+        UNION SELECT j.serialization_key FROM asyncjobs.jobs AS j
+        WHERE j.id = ANY (_ids) AND j.serialization_key IS NOT NULL AND j.status NOT IN ('completed', 'dead', 'cancelled')));
     FOR id IN SELECT u.id FROM unnest(_ids) AS u(id) ORDER BY u.id DESC LOOP
         SELECT e.outcome, e.was, e.queues INTO outcome, was, queues FROM asyncjobs.end_job(id, _request, _message, _max_errors) AS e;
         RETURN NEXT;

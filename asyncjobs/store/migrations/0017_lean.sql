@@ -105,6 +105,7 @@ END $$;
 -- It is one function with as few statements as can be, since they cost more than what they do: with `ack`, `release_keys`,
 -- `dispatch_keys` and two scans the same took 880 us of the server's time, of which 330 are left. The head is looked for in the
 -- snapshot of the statement that deletes the row before it, which may miss heads that have joined since; then it is looked for again.
+-- So it is while anything at all is paused.
 CREATE FUNCTION asyncjobs.finish_one(
     _runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
@@ -115,18 +116,19 @@ DECLARE
     _now timestamptz := asyncjobs.clock();
     _key text;
     _dedup_key text;
-    _any_paused boolean;
+    _is_there boolean;  -- the runner
     _heads bigint[];
     _row asyncjobs.answer;
 BEGIN
-    -- The runner's row is held until the commit: whoever declares it dead waits, and then sees the next claim.
+    -- The runner's row is held until the commit: whoever declares it dead waits, and then sees the next claim. Nothing else is looked
+    -- at here: this statement may have waited for the job's row (0002: look under the lock).
     UPDATE asyncjobs.jobs AS j
     SET status = 'completed', completed_at = _now, result = _result::jsonb, result_dropped = _dropped, error_message = NULL,
         runner_id = NULL, updated_at = _now
     WHERE j.id = _id AND j.claim_token = _token AND j.status = 'processing'
     RETURNING j.serialization_key, j.dedup_key, CASE WHEN _queue IS NOT NULL THEN
-        (SELECT EXISTS (SELECT FROM asyncjobs.pauses) FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE) END
-    INTO _key, _dedup_key, _any_paused;
+        (SELECT true FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE) END
+    INTO _key, _dedup_key, _is_there;
     IF NOT FOUND THEN
         _row.kind := 'lost'; _row.id := _id; _row.token := _token;
         RETURN NEXT _row;
@@ -138,12 +140,12 @@ BEGIN
     IF _key IS NULL THEN
         RETURN;
     END IF;
-    IF _queue IS NOT NULL AND _any_paused IS NULL THEN
+    IF _queue IS NOT NULL AND _is_there IS NULL THEN
         _row.kind := 'gone';
         RETURN NEXT _row;
     END IF;
 
-    IF _any_paused IS NOT FALSE THEN
+    IF _is_there IS NULL THEN
         _heads := asyncjobs.release_keys(ARRAY[_id]);
     ELSE
         RETURN QUERY
@@ -152,7 +154,7 @@ BEGIN
             RETURNING s.serialization_key, s.place),
         dispatched AS (
             UPDATE asyncjobs.serialized_jobs AS s SET job_id = s.id, dispatched_at = _now
-            WHERE s.job_id IS NULL AND s.id = (
+            WHERE s.job_id IS NULL AND NOT EXISTS (SELECT FROM asyncjobs.pauses) AND s.id = (
                 SELECT h.id FROM released AS r CROSS JOIN LATERAL (
                     SELECT w.id FROM asyncjobs.serialized_jobs AS w
                     WHERE w.serialization_key = r.serialization_key AND w.job_id IS NULL AND w.place > r.place

@@ -18,6 +18,9 @@ UNION ALL
 SELECT 'P1', line.id, 'waits for key ' || line.key || ' and is ' || line.status
 FROM line WHERE NOT line.dispatched AND line.status NOT IN ('waiting', 'paused')
 UNION ALL
+SELECT 'P3', line.id, 'is pending, and its key ' || line.key || ' is paused'
+FROM line WHERE line.status = 'pending' AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = line.key)
+UNION ALL
 SELECT 'P1', j.id, 'is waiting and in no line'
 FROM asyncjobs.jobs AS j WHERE j.status = 'waiting' AND NOT EXISTS (SELECT FROM line WHERE line.id = j.id)
 UNION ALL

@@ -18,4 +18,5 @@ written AS (
     FROM (SELECT pg_catalog.jsonb_array_elements(l.payloads::jsonb) AS payload,
               pg_catalog.generate_series((l.number - 1) * $6::integer + 1, least(l.number * $6::integer, $2::integer)) AS at
           FROM unnest($7::text[]) WITH ORDINALITY AS l(payloads, number)) AS r)
-SELECT ARRAY(SELECT pg_catalog.nextval('asyncjobs.jobs_id_seq') FROM pg_catalog.generate_series(1, $20::integer)) AS reserved
+SELECT ARRAY(SELECT pg_catalog.nextval('asyncjobs.jobs_id_seq') FROM pg_catalog.generate_series(1, $20::integer)) AS reserved,
+    (SELECT d.due_at <= asyncjobs.clock() FROM due AS d) AS is_due

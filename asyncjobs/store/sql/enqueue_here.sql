@@ -1,3 +1,4 @@
--- Enqueue inside the caller's transaction.
-SELECT e.ids, e.existing, e.refused, e.statuses, NULL::bigint[] AS taken, NULL::bigint[] AS reserved
-FROM asyncjobs.enqueue_here($1::text, $2::text) AS e;
+-- Enqueue inside the caller's transaction. Nothing here is looked up by the search_path of the caller's connection.
+SELECT e.ids, e.existing, e.refused, e.statuses, NULL::pg_catalog.int8[] AS taken, NULL::pg_catalog.int8[] AS reserved,
+    NULL::pg_catalog.int4[] AS later
+FROM asyncjobs.enqueue_here($1::pg_catalog.text, $2::pg_catalog.text) AS e;

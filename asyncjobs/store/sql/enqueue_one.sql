@@ -10,4 +10,4 @@ VALUES ($1, $2, $3::text, $4, $5, $6, $7::text::jsonb, $8, $9, pg_catalog.make_i
               THEN 'scheduled'
          WHEN EXISTS (SELECT FROM asyncjobs.pauses) AND asyncjobs.is_paused($3::text, NULL) THEN 'paused'
          ELSE 'pending' END)
-RETURNING pg_catalog.nextval('asyncjobs.jobs_id_seq') AS reserved
+RETURNING pg_catalog.nextval('asyncjobs.jobs_id_seq') AS reserved, run_at <= asyncjobs.clock() AS is_due

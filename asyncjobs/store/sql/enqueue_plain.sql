@@ -18,4 +18,7 @@ WITH written AS (
     CROSS JOIN LATERAL (SELECT coalesce(r.type, ($3::text[])[1]) AS type) AS t
     CROSS JOIN LATERAL (SELECT coalesce(r.run_at, asyncjobs.clock() + pg_catalog.make_interval(secs => r.delay),
         asyncjobs.clock()) AS due_at) AS d)
-SELECT ARRAY(SELECT pg_catalog.nextval('asyncjobs.jobs_id_seq') FROM pg_catalog.generate_series(1, $18::integer)) AS reserved
+SELECT ARRAY(SELECT pg_catalog.nextval('asyncjobs.jobs_id_seq') FROM pg_catalog.generate_series(1, $18::integer)) AS reserved,
+    CASE WHEN $16 IS NOT NULL OR $17 IS NOT NULL THEN ARRAY(
+        SELECT r.ordinal::integer FROM unnest($16::timestamptz[], $17::float8[]) WITH ORDINALITY AS r(run_at, delay, ordinal)
+        WHERE coalesce(r.run_at, asyncjobs.clock() + pg_catalog.make_interval(secs => r.delay)) > asyncjobs.clock()) END AS later

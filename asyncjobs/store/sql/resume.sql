@@ -1,2 +1,2 @@
--- Take the pause of a queue or a type away.
-DELETE FROM asyncjobs.pauses AS p WHERE p.kind = $1::text AND p.name = $2::text RETURNING p.name;
+-- Take the pause of a queue or a type away; whether there was one.
+SELECT asyncjobs.resume($1::text, $2::text) AS resumed;

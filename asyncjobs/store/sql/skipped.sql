@@ -1,0 +1,2 @@
+-- Scans that would find a job if nobody held rows locked.
+SELECT s.queue, s.lane FROM asyncjobs.skipped($1, $2, $3, $4, $5) AS s;

@@ -1,0 +1,2 @@
+-- Wait for the claims that are under way.
+SELECT asyncjobs.wait_for_claims();

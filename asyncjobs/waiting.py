@@ -1,0 +1,46 @@
+"""A handler that waits for another job, for as long as it takes: what of that can be known to end badly.
+
+A slot is not free while its handler waits. So a job that waits for one of its own queue needs a second slot there, and when its
+like have taken all of them each waits for a slot that none of them gives. That is told at once, for each pair of types. It cannot
+happen where slots are kept for the awaited job's lane: others never take those. What waits for a job that may start only when it
+has ended itself is refused.
+"""
+
+from collections.abc import Mapping
+
+from asyncjobs.config import Queue
+from asyncjobs.context import JobContext
+from asyncjobs.errors import UsageError
+from asyncjobs.model.claim import Claimed
+from asyncjobs.model.job import Job
+from asyncjobs.runtime.opened import Opened
+from asyncjobs.telemetry.events import HandlerWaitsForItsQueue
+
+
+async def check_wait(opened: Opened, context: JobContext, job_id: int) -> None:
+    """Before the handler of `context` waits for that job without a time-out: refuse it (UsageError), or tell of it."""
+    awaited = await opened.get(job_id)
+    if awaited is None or awaited.is_final or awaited.status == "processing":
+        return
+    waiter = context.claimed
+    if waiter.serialization_key is not None and awaited.serialization_key == waiter.serialization_key:
+        raise UsageError(
+            f'job {waiter.id} waits for job {job_id}, which has its key "{waiter.serialization_key}" and so starts only when '
+            "it has ended: give the other job another key, or wait outside of a handler."
+        )
+    pair = waiter.type, awaited.type
+    if pair not in opened.waits_told and _may_be_starved(waiter, awaited, context.jobs.queues):
+        opened.waits_told.add(pair)
+        opened.events.emit(
+            HandlerWaitsForItsQueue(
+                job_id=waiter.id, type=waiter.type, queue=waiter.queue, awaited_id=awaited.id, awaited_type=awaited.type
+            )
+        )
+
+
+def _may_be_starved(waiter: Claimed, awaited: Job, queues: Mapping[str, Queue]) -> bool:
+    """Whether jobs like the waiter may take every slot that the awaited job could have."""
+    if awaited.queue != waiter.queue:
+        return False
+    lanes = queues[waiter.queue].lanes if waiter.queue in queues else {}
+    return awaited.lane is None or awaited.lane == waiter.lane or awaited.lane not in lanes

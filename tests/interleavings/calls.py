@@ -1,0 +1,200 @@
+"""The calls that are played: each function as the runtime, an application or an operator calls it.
+
+Texts have {names}, which a world fills in: jobs (`h` the head of key K, `w` and `v` behind it, `s` a delayed one of the key, `p`
+and `q` without a key), their claims' tokens (`t_h`), and what the world knows of (`letters`, `all`). A world without a name has
+no such call.
+"""
+
+import re
+from typing import Any, Final, NamedTuple
+
+TOKEN: Final = 1 << 32 | 1  # the first that is drawn
+CLAIM: Final = "SELECT asyncjobs.claim(%d, 'default', NULL, 1, -1, -1, '{{work}}', false, 1, 0)"
+COMPLETE_HERE: Final = "SELECT asyncjobs.complete_here({%s}, {t_%s}, NULL, NULL)"
+_SCAN: Final = ", 'default', 9, -1, -1, ARRAY['work'], true, 4, 0) AS f"
+_KEYED: Final = "hws"
+_NAME: Final = re.compile(r"(?<!\{)\{(\w+)\}")
+
+
+class Call(NamedTuple):
+    """Transactions, one after the other, each of some statements."""
+
+    transactions: tuple[tuple[str, ...], ...]
+    begin: str = "BEGIN"
+    passes_over: bool = False  # it leaves what others have locked to its next pass: it may do nothing
+    less: str | None = None  # the call that does all that this one has to do when it is in somebody's way
+
+    def names(self) -> set[str]:
+        """What a world must have for it."""
+        return {name for statements in self.transactions for text in statements for name in _NAME.findall(text)}
+
+
+def one(text: str, **fields: Any) -> Call:
+    """A call of one statement."""
+    return Call(((text,),), **fields)
+
+
+def _array(value: object, type: str) -> str:
+    return "NULL" if value is None else f"ARRAY[{value!r}]::{type}[]"
+
+
+def own(
+    *payloads: str,
+    keys: tuple[str, ...] = (),
+    dedup: str | None = None,
+    on: str | None = None,
+    delay: float | None = None,
+    dedup_for: float | None = None,
+) -> str:
+    """An enqueue on a connection of the library's own."""
+    count = len(payloads)
+    keyed = f"ARRAY{list(keys)}::text[]" if keys else "NULL"
+    texts = [f'"{payload}"' for payload in payloads]
+    return (
+        f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue(NULL, array_fill(NULL::bigint, ARRAY[{count}]),"
+        f" array_fill('work'::text, ARRAY[{count}]), array_fill('default'::text, ARRAY[{count}]), NULL, NULL,"
+        f" ARRAY{texts}, NULL, NULL, NULL, NULL, {_array(delay, 'float8')}, NULL, NULL, NULL,"
+        f" {_array(dedup, 'text')}, {_array(dedup_for, 'float8')}, {_array(on, 'text')}, {keyed},"
+        " NULL, NULL, true, false, 0, '2s') AS e"
+    )
+
+
+def here(payload: str, **fields: object) -> str:
+    """An enqueue in a caller's transaction."""
+    given = {"type": "work", "queue": "default", "payload": f'"{payload}"', **fields}
+    row = ", ".join(f"'{name}', {value!r}" for name, value in given.items() if value is not None)
+    rows = f"jsonb_build_array(jsonb_build_object({row}))::text"
+    return f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue_here({rows}, NULL) AS e"
+
+
+def _finish(acks: str = ", ".join(["NULL"] * 10), *, scan: bool = True) -> str:
+    scans = (
+        "ARRAY['default'], ARRAY[NULL::text], ARRAY[9], ARRAY[-1], ARRAY[-1]::bigint[]"
+        if scan
+        else "NULL, NULL, NULL, NULL, NULL"
+    )
+    return f"SELECT f.kind, f.id FROM asyncjobs.finish(1, {acks}, 10, {scans}, ARRAY['work'], true, 3, 0, NULL, NULL, NULL) AS f"
+
+
+def ack(job: str, status: str, *, scan: bool = True, refund: bool | None = None) -> str:
+    """An outcome of an attempt of this job."""
+    error = "NULL" if status in {"completed", "pending", "scheduled"} else """ARRAY['{{"message": "boom"}}']"""
+    acks = (
+        f"ARRAY[{{{job}}}]::bigint[], ARRAY[{{t_{job}}}]::bigint[], ARRAY['{status}'], NULL, {_array(refund, 'boolean')}, "
+        f"NULL, NULL, NULL, NULL, {error}"
+    )
+    return _finish(acks, scan=scan)
+
+
+def end(job: str, request: str) -> str:
+    """An operator's cancel, dead or fail."""
+    return f"SELECT v.outcome, v.was FROM asyncjobs.end_job({{{job}}}, '{request}', 'by hand', 10) AS v"
+
+
+def _runtime(bury: str) -> dict[str, Call]:
+    gone = bury.replace("$1::bigint[]", "ARRAY[2]::bigint[]").replace("$2::bigint[]", "ARRAY[0]::bigint[]")
+    prune = "asyncjobs.prune(NULL, NULL, NULL, 9, '-1 s', '-1 s', '-1 s', '-1 s', NULL, NULL)"
+    lean = f"SELECT f.kind, f.id FROM asyncjobs.finish_completed(1, NULL, NULL, NULL, NULL{_SCAN}"
+    return {
+        "claim": one(_finish(), passes_over=True),
+        "claim lean": one(lean, passes_over=True),
+        "give_back": one("SELECT g.id FROM asyncjobs.give_back(1, ARRAY[]::bigint[], 4294967396) AS g"),
+        "promote": one("SELECT p.promoted, p.keys FROM asyncjobs.promote(9, NULL, NULL) AS p", passes_over=True),
+        "promote_keyed": one("SELECT p.promoted FROM asyncjobs.promote_keyed(ARRAY[{K}], 9) AS p", passes_over=True),
+        "rescue": one("SELECT r.rescued, r.dead, r.cancelled FROM asyncjobs.rescue(9, 10) AS r", passes_over=True),
+        "bury 2": one(gone, passes_over=True),
+        "leave 1": one("SELECT asyncjobs.leave_runner(1, ARRAY[]::text[], '30 s') IS NULL"),
+        "converge": one("SELECT c.held, c.resumed FROM asyncjobs.converge_pauses(9, 9, '1 day') AS c", passes_over=True),
+        "prune": one(f"SELECT p.jobs, p.letters, p.dedup_keys FROM {prune} AS p", passes_over=True),
+        "advance_keys": one("SELECT a.heads FROM asyncjobs.advance_keys(ARRAY[{K}], NULL) AS a", passes_over=True),
+        "release_ended h": one("SELECT asyncjobs.release_ended({h}) IS NULL"),
+    }
+
+
+def _operators() -> dict[str, Call]:
+    wait = ("SELECT asyncjobs.wait_for_claims()",)
+    return {
+        "pause type": Call((("SELECT asyncjobs.pause('type', 'work', '', '')",), wait)),
+        "pause queue": Call((("SELECT asyncjobs.pause('queue', 'default', '', '')",), wait)),
+        "pause_key": Call((("SELECT asyncjobs.pause('key', {K}, '', '')",), ("SELECT asyncjobs.hold_back_key({K})",))),
+        "resume_key": one("SELECT v.resumed FROM asyncjobs.resume_key({K}) AS v"),
+        "resume type": one("DELETE FROM asyncjobs.pauses AS p WHERE p.kind = 'type' AND p.name = 'work' RETURNING p.name"),
+        "purge_key": one("SELECT v.cancelled, v.head_id FROM asyncjobs.purge_key({K}, 'purged', 9) AS v"),
+        "release_key": one("SELECT v.halted_id FROM asyncjobs.release_key({K}) AS v"),
+        "end_jobs": one("SELECT v.id, v.outcome FROM asyncjobs.end_jobs({all}, 'cancel', 'all', 10) AS v ORDER BY v.id"),
+        "requeue": one("SELECT r.outcome, r.new_id FROM asyncjobs.requeue_letters({letters}, 'ada', false) AS r"),
+        "acknowledge": one("SELECT r.is_new FROM asyncjobs.acknowledge_letters({letters}, 'ada') AS r"),
+    }
+
+
+def _enqueuers() -> dict[str, Call]:
+    later = here("e7", serialization_key="K", dedup_key="ds", on_duplicate="replace", delay_seconds=3600.0)
+    replacing = here("e8", serialization_key="K", dedup_key="dw", on_duplicate="replace")
+    return {
+        "enqueue": one(own("e0")),
+        "enqueue key": one(own("e1", keys=("K",))),
+        "enqueue many": one(own("m1", "m2", "m3", keys=("L", "K", "L"))),
+        "enqueue dedup_for": one(own("e3", dedup="dp", dedup_for=9e3)),
+        "tx enqueue key": one(here("e2", serialization_key="K")),
+        "rr enqueue key": one(here("e9", serialization_key="K"), begin="BEGIN ISOLATION LEVEL REPEATABLE READ"),
+        "tx complete+enqueue h": Call(((COMPLETE_HERE % ("h", "h"), here("e4", serialization_key="K")),)),
+        "tx two keys": Call(((here("e5", serialization_key="L"), replacing.replace('"e8"', '"e6"')),)),
+        "tx delay+enqueue": Call(((later, replacing),)),
+    }
+
+
+def _of_job(job: str) -> dict[str, Call]:
+    mine, no_text = f"ARRAY[{{{job}}}]::bigint[], ARRAY[{{t_{job}}}]::bigint[]", "ARRAY[NULL::text], ARRAY[NULL::text]"
+    by_hand = (
+        f"UPDATE asyncjobs.jobs AS j SET started_at = NULL, status = 'pending' WHERE j.id = {{{job}}} AND j.status = 'processing'"
+    )
+    calls = {f"{request} {job}": one(end(job, request)) for request in ("cancel", "dead", "fail")}
+    return calls | {
+        f"retry {job}": one(f"SELECT v.outcome, v.was, v.other_id FROM asyncjobs.retry_job({{{job}}}, 'ada') AS v"),
+        f"complete_here {job}": one(COMPLETE_HERE % (job, job)),
+        f"progress {job}": one(f"SELECT asyncjobs.set_progress({mine}, ARRAY['1'])"),
+        f"settle {job}": one(f"SELECT s.completed FROM asyncjobs.settle_completed({{{job}}}, {{t_{job}}}) AS s"),
+        f"finish_one {job}": one(
+            "SELECT f.kind, f.id FROM asyncjobs.finish_one("
+            f"1, {{{job}}}, {{t_{job}}}, NULL, NULL, 'default', ARRAY['work'], 77) AS f",
+            less=f"quiet {job}",
+        ),
+        f"quiet {job}": one(
+            f"SELECT f.kind, f.id FROM asyncjobs.finish_one(1, {{{job}}}, {{t_{job}}}, NULL, NULL, NULL, NULL, 0) AS f"
+        ),
+        f"finish_completed {job}": one(
+            f"SELECT f.kind, f.id FROM asyncjobs.finish_completed(1, {mine}, {no_text}{_SCAN}", less=f"quiet {job}"
+        ),
+        f"ack completed {job}": one(ack(job, "completed"), less=f"quiet {job}"),
+        f"ack dead {job}": one(ack(job, "dead"), less=f"quiet dead {job}"),
+        f"ack failed {job}": one(ack(job, "failed", scan=False)),
+        f"quiet dead {job}": one(ack(job, "dead", scan=False)),
+        f"ack pending {job}": one(ack(job, "pending", scan=False, refund=True)),
+        f"sql pending {job}": one(f"{by_hand} RETURNING j.id".replace("'pending'", _BY_HAND)),
+    }
+
+
+#: What the README's statement makes of a job that it takes back.
+_BY_HAND: Final = "CASE WHEN asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END"
+
+
+def _duplicates(job: str) -> dict[str, Call]:
+    key, dedup = "K" if job in _KEYED else None, "d" + job
+    mark = f" /*{{{job}}}*/"  # only in worlds that have it
+    calls = {}
+    for name, on, delay in (("replace", "replace", None), ("delay", "replace", 3600.0), ("again", None, None)):
+        keys = (key,) if key else ()
+        calls[f"{name} {job}"] = one(own(name, keys=keys, dedup=dedup, on=on, delay=delay) + mark)
+        text = here(name, serialization_key=key, dedup_key=dedup, on_duplicate=on, delay_seconds=delay) + mark
+        calls[f"tx {name} {job}"] = one(text)
+    return calls
+
+
+def all_calls(bury: str) -> dict[str, Call]:
+    """By name. `bury`: the statement that deletes runners."""
+    calls = _runtime(bury) | _operators() | _enqueuers()
+    for job in "hwvpqs":
+        calls |= _of_job(job)
+    for job in "hwsp":
+        calls |= _duplicates(job)
+    return calls

@@ -1,0 +1,36 @@
+"""Ends that fit no serial order, and why they may be so."""
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+_CLAIMS: Final = r"^(claim|claim lean|finish_completed \w|ack completed \w|ack dead \w)$"
+_SEVERAL: Final = r"^tx (.*\+|two)"
+
+
+class Known(NamedTuple):
+    """Findings of this kind, in plays with such a call, in such worlds."""
+
+    kind: str
+    call: str
+    world: str
+    reason: str
+    is_split: bool = False  # only when the first is held between two of its statements
+
+
+KNOWN: Final = (
+    Known(r"^(STATE|ANSWERS)", _CLAIMS, r"^plain", "a claim leaves out single rows that are locked, and takes the others"),
+    Known(r"^(STATE|ANSWERS)", r"^prune$", r"^plain", "a pass leaves out single rows that are locked, for its next one"),
+    Known(r"^(STATE|ANSWERS)", _SEVERAL, "", "a caller's statements see what was committed between them", is_split=True),
+)
+
+
+def is_known(what: str, names: Sequence[str], world: str, *, is_split: bool) -> bool:
+    """Whether it is on the list."""
+    return any(
+        re.search(known.kind, what)
+        and re.search(known.world, world)
+        and any(re.search(known.call, name) for name in names)
+        and is_split >= known.is_split
+        for known in KNOWN
+    )

@@ -1,0 +1,57 @@
+"""Any two calls that write, one of them waiting for the other: the end is one that some serial order gives, and nobody deadlocks.
+
+In `make test`: what pauses, what replaces and what ends many, beside the calls of runners, on the worlds in which they have met.
+All pairs on all worlds, and triples, are played by `make proof`.
+"""
+
+import random
+from collections.abc import AsyncGenerator, Generator
+
+import pytest
+
+from asyncjobs.testing import databases, server
+from tests.interleavings.__main__ import SETTINGS
+from tests.interleavings.explorer import Explorer
+from tests.interleavings.lab import Lab
+from tests.interleavings.worlds import World, worlds
+
+WORLDS = {world.name: world for world in worlds()}
+TRIPLES = 300
+
+#: world -> calls that are played in it, and those of which one is in each pair
+QUICK = {
+    "head processing, 1 behind": (r"^(pause_key|finish_one h|ack pending h|give_back|end_jobs|claim)$", r"pause_key|end_jobs"),
+    "head pending, delayed due": (r"^(tx )?(replace|delay) s|^(retry s|promote_keyed|end_jobs|pause_key)$", r"s$|end_jobs"),
+    "plain pending": (r"^(tx )?replace p|^(cancel p|dead p|end_jobs|claim|pause type)$", r"replace|pause"),
+}
+
+
+@pytest.fixture(scope="module")
+def laboratory() -> Generator[str]:
+    """A database on a server that finds deadlocks soon, and keeps the times of commits."""
+    with server(SETTINGS) as dsn, databases(dsn) as made, made.fresh() as fresh:
+        yield fresh
+
+
+@pytest.fixture
+async def lab(laboratory: str) -> AsyncGenerator[Lab]:
+    async with Lab(laboratory) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", QUICK)
+async def test_two_calls_of_which_one_waits_end_as_some_serial_order_does(lab: Lab, name: str) -> None:
+    calls, having = QUICK[name]
+    explorer = Explorer(lab, WORLDS[name], calls=calls, having=having)
+    await explorer.pairs()
+    assert [str(finding) for finding in explorer.found] == []
+    assert explorer.waiting  # else it has played nothing that could go wrong
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+async def test_all_calls_that_wait_for_one_or_two_others_end_as_some_serial_order_does(lab: Lab, world: World) -> None:
+    explorer = Explorer(lab, world, patient=True)
+    await explorer.pairs()
+    await explorer.triples(TRIPLES, random.Random(world.name))
+    assert [str(finding) for finding in explorer.found] == []
