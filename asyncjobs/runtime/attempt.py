@@ -23,7 +23,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 import structlog
@@ -33,7 +33,6 @@ from asyncjobs.connections import Connection
 from asyncjobs.context import Resource
 from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, UndecodablePayload
 from asyncjobs.hooks import Hook, after_failed, enter_attempt
-from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.claim import Ack, Claimed, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, Outcome
@@ -41,7 +40,8 @@ from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
 from asyncjobs.runtime.closing import Context, close
-from asyncjobs.runtime.threads import Threads
+from asyncjobs.runtime.handler import Handler
+from asyncjobs.runtime.threads import Threads, to_the_end
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
 from asyncjobs.telemetry.log_keys import JOB_ID, JOB_TYPE
 
@@ -60,28 +60,6 @@ _AGAIN_SECONDS: Final = 1.0
 
 #: The attempt for which the current task works: the handler's own, or one that it started.
 _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
-
-
-class Handler(Protocol):
-    """What an attempt needs of a job type."""
-
-    function: Callable[..., Any]
-    is_async: bool
-    version: int
-    backoff: Backoff
-
-    @property
-    def takes_context(self) -> bool:
-        """Whether the function's first parameter is the context."""
-        ...
-
-    def decode_payload(self, payload: str, version: int) -> dict[str, Any]:
-        """The function's arguments."""
-        ...
-
-    def encode_result(self, value: Any) -> str | None:
-        """What the function returned, as JSON text. It is not asked for None: that is no result."""
-        ...
 
 
 OpenContext: TypeAlias = Callable[["Attempt"], Context]
@@ -316,7 +294,7 @@ class Attempt:
             except BaseException as error:  # noqa: BLE001 - SystemExit in a task of its own would end the event loop
                 return None, error
 
-        (answer, error), cancelled = await _to_the_end(self._surroundings.threads.run(call))
+        (answer, error), cancelled = await to_the_end(self._surroundings.threads.run(call))
         if cancelled is not None and (error is not None or self._has_seen_its_end or self._is_late):
             raise cancelled
         if error is not None:
@@ -404,20 +382,6 @@ def _ending_of(request: Request, ending: Any) -> object:
     failure = FailedByHand(request.message or "failed by an operator")
     failure.__cause__ = ending if issubclass(type(ending), Exception) else None  # stays in the traceback
     return failure
-
-
-async def _to_the_end(thread: "asyncio.Future[T]") -> tuple[T, asyncio.CancelledError | None]:
-    """Wait for a thread's function however often this task is cancelled: the slot is not free while the function runs."""
-    cancelled: asyncio.CancelledError | None = None
-    while True:
-        try:
-            answer = await asyncio.shield(thread)
-        except asyncio.CancelledError as error:
-            if thread.done():
-                raise
-            cancelled = error
-            continue
-        return answer, cancelled
 
 
 def too_large(result: str | None, limit: int) -> str | None:
