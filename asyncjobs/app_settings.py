@@ -25,6 +25,8 @@ class MoreSettings(TypedDict, total=False):
     metrics_interval: Duration
     strategies: Mapping[str, Strategy]
     lease_expiry: Duration | None
+    cleanup: Duration | None
+    hook_timeout: Duration
     lease_renew: Duration | None
     lease_trust: Duration | None
     lease_observe: Duration | None

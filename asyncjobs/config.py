@@ -119,6 +119,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     listen_dsn: str | None = None  # around a pooler
     pool_size: int = 2
     grace: float | None = None  # 10, in `run` 25
+    cleanup: float | None = None  # of the grace, for handlers that are told to end: a fifth, at most 5
+    hook_timeout: float = 30.0  # of each hook round an attempt
     connect_timeout: float | None = 10.0  # of opening; None: waits for as long as it takes
     poll_interval: float | None = None  # 5, when polling 1
     heartbeat: float = 5.0
@@ -175,13 +177,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _POSITIVE = (
-    "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
+    "hook_timeout", "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
     "sweep_interval", "prune_interval", "pauses_interval", "schedule_interval", "metrics_interval",
     "keep_completed", "keep_cancelled", "keep_dead", "keep_runners", "keep_metrics", "listener_keepalive",
 )  # fmt: skip
 #: name -> whether 0 is refused
 _OPTIONAL = {
-    "grace": False, "connect_timeout": True, "poll_interval": True, "lease_expiry": True, "lease_renew": True,
+    "grace": False, "cleanup": False, "connect_timeout": True, "poll_interval": True, "lease_expiry": True, "lease_renew": True,
     "lease_trust": True, "lease_observe": True, "lease_rotation": True,
 }  # fmt: skip
 _COUNTS = {

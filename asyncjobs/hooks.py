@@ -10,13 +10,15 @@
    enqueue stands. So is what an after_attempt raises whose attempt was interrupted: it is given back all the same.
 3. Hooks cannot change the claim: they see context and outcome, which are values. before_enqueue may answer another job of the
    same type (`job.using(created_by=…)`), which is checked as if it had been given.
-4. before_attempt spends the attempt's timeout, after_attempt gets it anew. A hook may `ctx.use`; what it opened afterwards is
-   closed after all hooks.
+4. before_attempt spends the attempt's timeout, after_attempt gets it anew. Each of them has `hook_timeout` at most, also where
+   the attempt has no timeout: a hook that hangs fails the attempt, and does not hold its slot for ever. A hook may `ctx.use`;
+   what it opened afterwards is closed after all hooks.
 5. Only methods that a hook overrides are called: hooks that are not there cost nothing.
 
 Jobs that the database makes by itself (ticks of schedules, requeued jobs) pass no enqueue hooks.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -131,11 +133,12 @@ async def _entered(hook: Hook, new: NewJob[Any]) -> NewJob[Any]:
     return answer or new
 
 
-async def enter_attempt(hooks: Sequence[Hook], ctx: Any, entered: list[Hook]) -> None:
+async def enter_attempt(hooks: Sequence[Hook], ctx: Any, entered: list[Hook], *, seconds: float) -> None:
     """Enter the hooks, noting which were. HookFailed: the handler is not called."""
     for hook in hooks:
         try:
-            await hook.before_attempt(ctx)
+            async with asyncio.timeout(seconds):
+                await hook.before_attempt(ctx)
         except Exception as error:
             raise HookFailed(type(hook).__name__, "before_attempt", "the handler was not called", error) from error
         entered.append(hook)

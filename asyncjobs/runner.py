@@ -29,13 +29,14 @@ from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.runtime.acker import Acker
-from asyncjobs.runtime.attempt import Attempt, Handler, OpenContext, Surroundings
+from asyncjobs.runtime.attempt import Attempt, OpenContext, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.giving_back import GivingBack
+from asyncjobs.runtime.handler import Handler
 from asyncjobs.runtime.health import STANDSTILL_SECONDS, RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.host import Tokens
@@ -172,7 +173,9 @@ class Runner:
             report_progress=self.progress.report,
             complete=self._complete_here,
             share=self.resources.use,
+            loop_ends=lambda: self._opened.is_ending,
             hooks=hooks,
+            hook_seconds=settings.hook_timeout,
         )
 
     @property

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -16,7 +16,7 @@ from asyncjobs.runtime.duty_set import DeclaredDuty
 from asyncjobs.runtime.opened import Opened, unavailable
 from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.served import served_handlers, served_queues
-from asyncjobs.signals import handled, heeding_the_server, hurried_by_the_server
+from asyncjobs.signals import children_apart, handled, heeding_the_server, hurried_by_the_server
 from asyncjobs.store.failures import is_passing
 
 if TYPE_CHECKING:
@@ -48,8 +48,10 @@ async def running(
     seconds = default_grace if app.settings.grace is None else app.settings.grace
     if grace is not None:
         seconds = config_seconds(grace, name="grace")
+    apart = ExitStack()
     opened = await app.lifecycle.enter()
     try:
+        apart.enter_context(children_apart())
         runner = Runner(
             opened,
             queues=chosen,
@@ -74,6 +76,7 @@ async def running(
             finally:
                 app.runners.remove(runner)
     finally:
+        apart.close()
         await app.lifecycle.leave()
 
 

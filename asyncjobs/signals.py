@@ -1,9 +1,15 @@
-"""Signals: `jobs.run()` is told by them to stop. Nothing else of asyncjobs touches them; a start only looks at them."""
+"""Signals: `jobs.run()` is told by them to stop. Nothing else of asyncjobs touches them; a start only looks at them.
+
+A child that is forked while jobs run has the signals' handlers and the loop's wake-up socket of its parent: a SIGTERM for the
+child came out of that socket in the parent, which stopped, and the child lived on. So in such a child signals are as in a new
+process. Handlers are put back only if they are those of `jobs.run()` or of a uvicorn; an application's own stay.
+"""
 
 import asyncio
+import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Final, cast
@@ -15,6 +21,39 @@ _LOOK_SECONDS: Final = 0.1
 
 #: Called at once for each signal that `handled` handles, even while the loop is blocked. For who owns the process.
 at_once: ContextVar[Callable[[], None] | None] = ContextVar("at_once", default=None)
+
+
+_handling: Final[list[object]] = []  # the blocks of `handled`
+_running: Final[list[object]] = []  # those of `children_apart`
+
+
+@contextmanager
+def children_apart() -> Generator[None]:
+    """Children that are forked within the block mind signals by themselves."""
+    mark = object()
+    _running.append(mark)
+    try:
+        yield
+    finally:
+        _running.remove(mark)
+
+
+def _put_back() -> None:
+    """In a forked child."""
+    if not _running:
+        return
+    with suppress(ValueError):  # not the main interpreter's
+        signal.set_wakeup_fd(-1)
+        for number, default in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+            if _handling or _is_uvicorn(getattr(signal.getsignal(number), "__self__", None)):
+                signal.signal(number, default)
+
+
+def _is_uvicorn(server: object) -> bool:
+    return hasattr(server, "should_exit") and hasattr(server, "force_exit")
+
+
+os.register_at_fork(after_in_child=_put_back)
 
 
 @contextmanager
@@ -31,9 +70,11 @@ def handled(on_signal: Callable[[], None]) -> Generator[None]:
         raise UsageError(
             "jobs.run() handles signals, which only the main thread can: use `async with jobs.runner()` in others."
         ) from None
+    _handling.append(on_signal)
     try:
         yield
     finally:
+        _handling.remove(on_signal)
         for number, handler in before.items():
             loop.remove_signal_handler(number)
             if handler is not None:

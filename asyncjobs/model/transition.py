@@ -27,6 +27,8 @@ class Interrupted(msgspec.Struct, frozen=True):
     """The attempt was ended by its runner (shutdown, claim lost, cancel requested): it is given back, nothing is charged."""
 
     reason: str = "interrupted"
+    cause: BaseException | None = None  # what its handler raised as it was ended
+    delay_seconds: float = 0.0
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +69,8 @@ def decide(
         waited_seconds=waited_seconds, random=random,
     )  # fmt: skip
     if isinstance(ending, (Interrupted, ClaimLost)):
-        return Outcome(kind="interrupted", message=_cut(_text_of(ending), max_error_bytes))
+        given = ending if isinstance(ending, Interrupted) else Interrupted(_safe_str(ending))
+        return Outcome(kind="interrupted", delay_seconds=given.delay_seconds, message=_cut(_said_of(given), max_error_bytes))
     if isinstance(ending, UndecodablePayload):
         return _given_back(ending, policy) if ending.is_newer else _ended("dead", ending, policy)
     verdict = verdict_in(ending)
@@ -85,7 +88,7 @@ def _given_back(error: BaseException, policy: Policy) -> Outcome:
     # Spread out: all jobs of the newer program are met within moments of each other.
     least, most = _NEWER_SECONDS
     seconds = min(max(policy.waited_seconds * _NEWER_SHARE, least), most) * (0.5 + policy.random())
-    message = _cut(f"{_kind_of(error)}: {_text_of(error)}", policy.max_error_bytes)
+    message = _cut(f"{_kind_of(error)}: {_safe_str(error)}", policy.max_error_bytes)
     return Outcome(kind="interrupted", delay_seconds=seconds, message=message)
 
 
@@ -106,7 +109,7 @@ def _obeyed(verdict: Verdict, policy: Policy) -> Outcome:
                 seconds = None if delay is None else _seconds(delay, "Retry")
                 cause = cause_of(verdict)
                 text = "the handler asked for another attempt"
-                told = text if cause is None else f"{text}: {_kind_of(cause)}: {_text_of(cause)}"
+                told = text if cause is None else f"{text}: {_kind_of(cause)}: {_safe_str(cause)}"
                 trace = "" if cause is None else _traceback_of(cause)
                 return _failed_because("Retry", told, trace, policy, delay_seconds=seconds)
             case Cancel(reason):
@@ -150,7 +153,7 @@ def _seconds(delay: Duration, verdict: str) -> float:
 
 
 def _failed(error: BaseException, policy: Policy) -> Outcome:
-    return _failed_because(_kind_of(error), _text_of(error), _traceback_of(error), policy)
+    return _failed_because(_kind_of(error), _safe_str(error), _traceback_of(error), policy)
 
 
 def _failed_because(kind: str, text: str, trace: str, policy: Policy, *, delay_seconds: float | None = None) -> Outcome:
@@ -164,7 +167,7 @@ def _failed_because(kind: str, text: str, trace: str, policy: Policy, *, delay_s
 
 
 def _ended(kind: OutcomeKind, error: BaseException, policy: Policy) -> Outcome:
-    name, text = _kind_of(error), _text_of(error)
+    name, text = _kind_of(error), _safe_str(error)
     entry = _entry(name, text, _traceback_of(error), policy)
     return Outcome(kind=kind, message=_cut(f"{name}: {text}", policy.max_error_bytes), error=entry)
 
@@ -182,8 +185,8 @@ def _kind_of(error: BaseException) -> str:
     return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _text_of(error: object) -> str:
-    return error.reason if isinstance(error, Interrupted) else _safe_str(error)
+def _said_of(ending: Interrupted) -> str:
+    return ending.reason if ending.cause is None else f"{ending.reason}: {_kind_of(ending.cause)}: {_safe_str(ending.cause)}"
 
 
 def _safe_str(value: object) -> str:

@@ -13,9 +13,14 @@ _kept: Final[set[asyncio.Task[None]]] = set()
 _keeper: list[threading.Thread] = []
 
 
+def hide(task: "asyncio.Task[None]") -> None:
+    """Keep the task from whoever ends all tasks. The caller sees to it that the loop goes on until it is done."""
+    asyncio.tasks._unregister_task(task)  # noqa: SLF001 - documented, for those who write tasks of their own
+
+
 def abandon(task: "asyncio.Task[None]") -> None:
     """Let the task run on if its loop does, and let the loop and the process end without it."""
-    asyncio.tasks._unregister_task(task)  # noqa: SLF001 - documented, for those who write tasks of their own
+    hide(task)
     _kept.add(task)
     task.add_done_callback(_kept.discard)
     if not _keeper:

@@ -5,11 +5,14 @@
 
 Whatever the handler does (raise anything at all, leak a CancelledError, return what cannot be stored, ignore its cancellation)
 ends this attempt and nothing else. Whoever wants the attempt to end calls `cancel(reason)`; the reason decides what a
-CancelledError that comes out of the handler means. One without a reason is the handler's own, and a failed attempt.
+CancelledError that comes out of the handler means. So it is when somebody else cancels the attempt's task, as `asyncio.run` does
+with all tasks at its end: the attempt is interrupted. Any other error that comes out afterwards is taken for the clean-up's, and
+told, not charged. A CancelledError of something that the handler awaited is the handler's own, and a failed attempt; so is a
+SystemExit, whoever was cancelled by it.
 
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
 the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a
-plain function that was asked to end: it cannot be interrupted, it may have looked at `ctx.cancelled` and left.
+plain function that was asked to end and saw it in `ctx.cancelled`: it may have left. The answer of one that never looked counts.
 
 When an operator asked for the end (`obey`), that is how the attempt ends, whatever the handler says after it was told.
 """
@@ -20,7 +23,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 import structlog
@@ -28,9 +31,8 @@ from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
 from asyncjobs.context import Resource
-from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand
+from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, UndecodablePayload
 from asyncjobs.hooks import Hook, after_failed, enter_attempt
-from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.claim import Ack, Claimed, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, verdict_in
@@ -38,7 +40,8 @@ from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
 from asyncjobs.runtime.closing import Context, close
-from asyncjobs.runtime.threads import Threads
+from asyncjobs.runtime.handler import Handler
+from asyncjobs.runtime.threads import Threads, to_the_end
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
 from asyncjobs.telemetry.log_keys import JOB_ID, JOB_TYPE
 
@@ -52,31 +55,11 @@ _REASONS: Final[dict[Wanted, CancelReason]] = {
     "fail": "failure requested",
 }
 
+#: Of an attempt whose task alone was cancelled: a handler may have done that itself, and would at once do so again.
+_AGAIN_SECONDS: Final = 1.0
+
 #: The attempt for which the current task works: the handler's own, or one that it started.
 _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt", default=None)
-
-
-class Handler(Protocol):
-    """What an attempt needs of a job type."""
-
-    function: Callable[..., Any]
-    is_async: bool
-    wraps_async: bool  # a plain function that may answer the coroutine of an `async def`
-    version: int
-    backoff: Backoff
-
-    @property
-    def takes_context(self) -> bool:
-        """Whether the function's first parameter is the context."""
-        ...
-
-    def decode_payload(self, payload: str, version: int) -> dict[str, Any]:
-        """The function's arguments."""
-        ...
-
-    def encode_result(self, value: Any) -> str | None:
-        """What the function returned, as JSON text. It is not asked for None: that is no result."""
-        ...
 
 
 OpenContext: TypeAlias = Callable[["Attempt"], Context]
@@ -94,7 +77,9 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     report_progress: Callable[["Attempt", float, str], None]
     complete: Callable[["Attempt", Any, str | None, str | None], Any]
     share: Callable[[Resource[Any]], Awaitable[Any]]
+    loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
     hooks: Sequence[Hook] = ()
+    hook_seconds: float = 30.0  # for each call of a hook
 
 
 class Attempt:
@@ -106,6 +91,7 @@ class Attempt:
     cancelled_at: float | None = None  # since when it should have ended
     completed_here = False  # perhaps: the transaction's end decides
     is_completed = False
+    _has_seen_its_end = False  # in `cancelled`
     _request: Request | None = None
     _task: "asyncio.Task[None] | None" = None
     _context: Context | None = None
@@ -157,7 +143,13 @@ class Attempt:
     @property
     def cancelled(self) -> bool:
         """Whether the handler should end: it was asked to, or its time is over."""
-        return self.cancel_reason is not None or (self.deadline_at is not None and self._loop.time() >= self.deadline_at)
+        if self.cancel_reason is not None or self._is_late:
+            self._has_seen_its_end = True
+        return self._has_seen_its_end
+
+    @property
+    def _is_late(self) -> bool:
+        return self.deadline_at is not None and self._loop.time() >= self.deadline_at
 
     @property
     def overdue_seconds(self) -> float:
@@ -224,19 +216,24 @@ class Attempt:
         """What the attempt ended in after this hook was left. A cancellation that was asked for is told from the hook's own."""
         context: Any = self._context
         try:
-            async with asyncio.timeout(self.claimed.timeout_seconds), AsyncExitStack() as context.resources:
+            async with asyncio.timeout(self._hook_seconds), AsyncExitStack() as context.resources:
                 await hook.after_attempt(context, self._outcome_of(ending))
         except BaseException as error:  # noqa: BLE001 - a hook is the application's code
             meaning = self._meaning_of(error)
-            if meaning is not error:
+            if isinstance(meaning, Interrupted) and meaning.cause is None:
                 return meaning
             if type(ending) is Interrupted:
                 self._surroundings.events.emit(
                     HookRaised(hook=type(hook).__name__, method="after_attempt", type=self.claimed.type, error=error)
                 )
                 return ending
-            return after_failed(hook, error)
+            return after_failed(hook, error) if meaning is error else meaning
         return ending
+
+    @property
+    def _hook_seconds(self) -> float:
+        given, most = self.claimed.timeout_seconds, self._surroundings.hook_seconds
+        return most if given is None else min(given, most)
 
     async def _call_in_time(self, timeout: float) -> object:
         """The handler's answer; AttemptTimeout when its time was over first."""
@@ -264,7 +261,7 @@ class Attempt:
         try:
             if hooks:
                 self._entered = entered = list[Hook]()
-                await enter_attempt(hooks, context, entered)
+                await enter_attempt(hooks, context, entered, seconds=self._surroundings.hook_seconds)
             function = handler.function if handler.is_async else self._call_in_thread
             answer = await (function(context, **arguments) if handler.takes_context else function(**arguments))
         except BaseException as error:
@@ -302,15 +299,31 @@ class Attempt:
             except BaseException as error:  # noqa: BLE001 - SystemExit in a task of its own would end the event loop
                 return None, error
 
-        answer, error = await _to_the_end(self._surroundings.threads.run(call))
+        (answer, error), cancelled = await to_the_end(self._surroundings.threads.run(call))
+        if cancelled is not None and (error is not None or self._has_seen_its_end or self._is_late):
+            raise cancelled
         if error is not None:
             raise error
         return await answer if self.handler.wraps_async and isinstance(answer, Coroutine) else answer
 
     def _meaning_of(self, error: BaseException) -> object:
         # isinstance() may ask for __class__, which is the application's: where that raised, slot and job were lost.
-        was_told = issubclass(type(error), asyncio.CancelledError) and self.cancel_reason is not None
-        return Interrupted() if was_told else error
+        kind = type(error)
+        is_cancelled = issubclass(kind, asyncio.CancelledError)
+        if self.cancel_reason in _REASONS.values():
+            return Interrupted() if is_cancelled else error  # `_as_requested` goes on
+        if self.cancel_reason is None and not self._is_cancelled_from_outside(is_cancelled=is_cancelled):
+            return error
+        if is_cancelled:
+            return Interrupted(delay_seconds=0.0 if self.cancel_reason or self._surroundings.loop_ends() else _AGAIN_SECONDS)
+        if issubclass(kind, (AttemptTimeout, UndecodablePayload, *VERDICTS)) or not issubclass(kind, Exception):
+            return error
+        return Interrupted(cause=error)
+
+    def _is_cancelled_from_outside(self, *, is_cancelled: bool) -> bool:
+        """Whether somebody else ends the task. An error beside it is the handler's own, unless all tasks end."""
+        task = self._task
+        return task is not None and task.cancelling() > 0 and (is_cancelled or self._surroundings.loop_ends())
 
     def _decide(self, ending: object) -> Outcome:
         return decide(
@@ -374,22 +387,6 @@ def _ending_of(request: Request, ending: Any) -> object:
     failure = FailedByHand(request.message or "failed by an operator")
     failure.__cause__ = ending if issubclass(type(ending), Exception) else None  # stays in the traceback
     return failure
-
-
-async def _to_the_end(thread: "asyncio.Future[tuple[Any, BaseException | None]]") -> tuple[Any, BaseException | None]:
-    """Wait for a thread's function however often this task is cancelled: the slot is not free while the function runs."""
-    cancelled: asyncio.CancelledError | None = None
-    while True:
-        try:
-            answer = await asyncio.shield(thread)
-        except asyncio.CancelledError as error:
-            if thread.done():
-                raise
-            cancelled = error
-            continue
-        if cancelled is not None:
-            raise cancelled
-        return answer
 
 
 def too_large(result: str | None, limit: int) -> str | None:

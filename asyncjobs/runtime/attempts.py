@@ -13,8 +13,9 @@ from typing import Final
 from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.request import Request
-from asyncjobs.runtime.attempt import Attempt, CancelReason, Handler, Surroundings
+from asyncjobs.runtime.attempt import Attempt, CancelReason, Surroundings
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.handler import Handler
 from asyncjobs.runtime.prefetched import Prefetched
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.store.pool import Pool

@@ -130,6 +130,11 @@ class Opened:
                 await runner.see_stopped()
             raise
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether somebody cancelled the owner, as `asyncio.run` does with every task at its end."""
+        return self._owner is not None and self._owner.cancelling() > 0
+
     async def _flush(self) -> None:
         try:
             async with asyncio.timeout(self._flush_seconds()):

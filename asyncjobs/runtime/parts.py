@@ -7,7 +7,8 @@ A part is a coroutine function that runs from its start to its stop: the acker, 
 2. A part that returns is done: a duty that was drained, a listener where no notifications arrive.
 3. Each start anew is an event, `PartRestarted`, and counted. A part is in trouble until it has lived for a second again:
    `troubles` says so in words, which health and each beat repeat.
-4. Nothing ends the program from here but KeyboardInterrupt, which is raised in the interpreter's main thread for that.
+4. Nothing ends the program from here but KeyboardInterrupt, which is raised in the interpreter's main thread for that. The
+   loop that it ends has still to stop the app, for which the part is started again.
 5. A task that is cancelled before its first step never enters the part: its end is noticed by the task's callback.
 
 What a part leaves behind when it ends in its middle is its own to find: each begins with what the database says, or with what it

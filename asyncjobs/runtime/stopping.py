@@ -3,7 +3,7 @@
 1. Claim nothing more, and give back what waits for a slot.
 2. Grace: handlers and passes of the application's duties may end by themselves, and may still enqueue. A second stop cuts it
    short.
-3. Cancel the handlers that still run, and wait a moment for them.
+3. Cancel the handlers that still run. The end of the grace (`cleanup`) is theirs to clean up in, and a moment more.
 4. Write the outcomes; what was cancelled goes back to pending at once, with its attempt. A database that is away is given what
    is left of the grace to come back.
 5. End the duties and give up their leases; one successor is woken. Roll up what was counted.
@@ -12,6 +12,15 @@
    jobs are not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
 
 Handlers that ignored their cancellation are abandoned: neither `asyncio.run` nor the interpreter's exit waits for them.
+
+What an end of a program leaves behind:
+
+- An end of the loop, whoever causes it (`sys.exit` in another task, a second Ctrl-C under `asyncio.run`): a stop, whose handlers
+  `asyncio.run` has cancelled already. They are given back with their attempts. The task that stops is not cancelled with them.
+- The handler that ends the program with a SystemExit of its own, or of a task group's, has failed.
+- A handler that was told to end has `cleanup` seconds, unless a second stop comes; what it then answers counts. So does the
+  answer of a plain function that never looked at `ctx.cancelled`.
+- What a handler raises after it was told to end is its cleaning up: told in `AttemptEnded`, and not charged.
 """
 
 import asyncio
@@ -20,6 +29,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from asyncjobs.runtime.abandoned import hide
 from asyncjobs.runtime.acker import Acker
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.coordinator import Coordinator
@@ -38,6 +48,9 @@ _WITHIN_SECONDS: Final = 0.8
 _AFTER_GRACE_SECONDS: Final = 0.75
 _CANCEL_SECONDS: Final = 0.3
 _LEAVE_SECONDS: Final = 0.2
+#: Of the grace, unless `cleanup` says otherwise.
+_CLEANUP_SHARE: Final = 0.2
+_CLEANUP_SECONDS: Final = 5.0
 #: For leaving, of a grace that nobody needs any more. Where a statement took longer than a fifth of a second, row and leases
 #: were left to expire: the next runner did the duties ten seconds later, and the row was there for `runner_timeout`.
 _LEAVE_WITHIN_GRACE_SECONDS: Final = 5.0
@@ -89,7 +102,8 @@ class Stopping:
         Called by a handler of this runner it only asks: waiting would wait for that handler.
         """
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._stop(grace), name="asyncjobs stop")
+            self._task = asyncio.get_running_loop().create_task(self._stop_for_sure(grace), name="asyncjobs stop")
+            hide(self._task)  # a second Ctrl-C has `asyncio.run` cancel every task; the app's owner waits for this one
         else:
             self._hurry.set()
         if not any(attempt.is_current for attempt in self._attempts.all):
@@ -104,34 +118,45 @@ class Stopping:
         """Wait until the runner has stopped."""
         await self._stopped.wait()
 
+    async def _stop_for_sure(self, grace: float) -> None:
+        try:
+            await self._stop(grace)
+        except KeyboardInterrupt:  # Python raises it in whichever task just runs
+            await self._stop(0)
+            raise
+        finally:
+            self._attempts.abandon()
+            self._let_go()
+            self._stopped.set()
+
     async def _stop(self, grace: float) -> None:
         began = time.monotonic()
         for coordinator in self._coordinators:
             coordinator.stop()
         self._attempts.give_back_waiting()
         self._duties.drain()
-        try:
-            all_ended = await self._wait_grace(grace)
-            grace_ended_at = time.monotonic()
-            self._opened.stop_ends_at = grace_ended_at + _WITHIN_SECONDS
-            ends_at = grace_ended_at + _AFTER_GRACE_SECONDS
-            at_least_until = ends_at - _LEAVE_SECONDS
-            if not all_ended:
-                self._attempts.cancel_all("shutdown")
-                await self._attempts.wait_ended(_CANCEL_SECONDS)
-            await asyncio.gather(
-                self._write_outcomes(at_least_until, grace_ends_at=began + grace),
-                self._close_resources(at_least_until, grace_ends_at=began + grace),
-            )
-            abandoned = sorted({*self._attempts.ids, *self._settler.ids, *self._acker.unwritten_ids})
-            stays = bool(abandoned) or not self._acker.is_idle
-            await self._leave(stays=stays, at_least_until=ends_at, grace_ends_at=began + grace)
-        finally:
-            self._attempts.abandon()
-            self._let_go()
-            self._stopped.set()
+        if not await self._wait_grace(grace - self._cleanup_seconds(grace)):
+            self._attempts.cancel_all("shutdown")
+        all_ended = await self._wait_grace(began + grace - time.monotonic())
+        grace_ended_at = time.monotonic()
+        self._opened.stop_ends_at = grace_ended_at + _WITHIN_SECONDS
+        ends_at = grace_ended_at + _AFTER_GRACE_SECONDS
+        at_least_until = ends_at - _LEAVE_SECONDS
+        if not all_ended:
+            await self._attempts.wait_ended(_CANCEL_SECONDS)
+        await asyncio.gather(
+            self._write_outcomes(at_least_until, grace_ends_at=began + grace),
+            self._close_resources(at_least_until, grace_ends_at=began + grace),
+        )
+        abandoned = sorted({*self._attempts.ids, *self._settler.ids, *self._acker.unwritten_ids})
+        stays = bool(abandoned) or not self._acker.is_idle
+        await self._leave(stays=stays, at_least_until=ends_at, grace_ends_at=began + grace)
         seconds = time.monotonic() - began
         self._opened.events.emit(RunnerStopped(runner_id=self._runner_id(), abandoned_job_ids=abandoned, seconds=seconds))
+
+    def _cleanup_seconds(self, grace: float) -> float:
+        given = self._opened.settings.cleanup
+        return min(grace * _CLEANUP_SHARE, _CLEANUP_SECONDS) if given is None else min(given, grace)
 
     async def _wait_grace(self, seconds: float) -> bool:
         """Whether every handler ended by itself, within the grace or until somebody is in a hurry."""
@@ -140,7 +165,7 @@ class Stopping:
 
     async def _wait_ended(self, seconds: float) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(max(seconds, 0)):
                 await self._attempts.wait_ended(seconds)
                 await self._duties.wait_drained()
 
@@ -181,6 +206,7 @@ class Stopping:
         at_least = max(at_least_until - now, _LEAVE_SECONDS)
         of_grace = 0.0 if self._opened.is_silent else min(grace_ends_at - now, _LEAVE_WITHIN_GRACE_SECONDS)
         leaving = asyncio.create_task(self._left(max(at_least, of_grace), stays=stays), name="asyncjobs leave")
+        hide(leaving)
         try:
             await asyncio.wait({leaving}, timeout=at_least)
             if not leaving.done():

@@ -79,3 +79,17 @@ class _Thread(threading.Thread):
                 call.loop.call_soon_threadsafe(answer)
                 call.loop.call_soon_threadsafe(self._free, self)
             del call, answer  # else they would be kept until the next call
+
+
+async def to_the_end(thread: "asyncio.Future[T]") -> tuple[T, asyncio.CancelledError | None]:
+    """Wait for a thread's function however often this task is cancelled: the slot is not free while the function runs."""
+    cancelled: asyncio.CancelledError | None = None
+    while True:
+        try:
+            answer = await asyncio.shield(thread)
+        except asyncio.CancelledError as error:
+            if thread.done():
+                raise
+            cancelled = error
+            continue
+        return answer, cancelled

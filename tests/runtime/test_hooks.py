@@ -194,3 +194,17 @@ async def test_a_system_exit_of_a_hook_is_the_attempts(method: str) -> None:
     outcome = await Runs(hooks=[Exits()]).run(handler)
     assert outcome.kind == "retry"
     assert "SystemExit" in (outcome.message or "")
+
+
+@pytest.mark.parametrize("method", ["before_attempt", "after_attempt"])
+async def test_hook_that_hangs_fails_an_attempt_without_a_timeout_and_frees_its_slot(method: str) -> None:
+    async def hangs(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def handler() -> None: ...
+
+    hook = type("Hanging", (Hook,), {method: hangs})()
+    outcome = await Runs(hooks=[hook], hook_seconds=0.05).run(handler)
+    assert outcome.kind == "retry"
+    assert "HookFailed" in (outcome.message or "")
+    assert method in (outcome.message or "")

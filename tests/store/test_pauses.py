@@ -170,7 +170,8 @@ async def test_who_had_still_seen_a_pause_when_it_ended_leaves_nothing_paused(
         await by_hand(connection, "DELETE FROM pauses")
         assert await converge(link) == (0, 0, [], False)
         await late.execute(
-            "INSERT INTO asyncjobs.jobs (type, status, enqueue_token) SELECT 'email', 'paused', 1 WHERE asyncjobs.is_paused('email', NULL)"
+            "INSERT INTO asyncjobs.jobs (type, status, enqueue_token) "
+            "SELECT 'email', 'paused', 1 WHERE asyncjobs.is_paused('email', NULL)"
         )
     await late.close()
     assert await converge(link) == (0, 1, ["default"], False)

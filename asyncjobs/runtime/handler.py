@@ -1,0 +1,29 @@
+"""What the runtime needs of a job type."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from asyncjobs.model.backoff import Backoff
+
+
+class Handler(Protocol):
+    """What an attempt needs of a job type."""
+
+    function: Callable[..., Any]
+    is_async: bool
+    wraps_async: bool  # a plain function that may answer the coroutine of an `async def`
+    version: int
+    backoff: Backoff
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the function's first parameter is the context."""
+        ...
+
+    def decode_payload(self, payload: str, version: int) -> dict[str, Any]:
+        """The function's arguments."""
+        ...
+
+    def encode_result(self, value: Any) -> str | None:
+        """What the function returned, as JSON text. It is not asked for None: that is no result."""
+        ...
