@@ -37,7 +37,7 @@ class Host:
     def running_ids(self) -> Collection[int]:
         return {*self.running, *self.settling}
 
-    def may_take_suspect(self, _scan: Scan) -> bool:
+    def may_take_suspect(self, scan: Scan) -> bool:
         return not any(job.suspicion for job, _ in self.running.values())
 
     def start_attempt(self, job: Claimed, scan: Scan) -> None:
