@@ -21,7 +21,7 @@ async def make_newer(connection: Connection) -> None:
 async def test_runner_that_became_too_old_for_the_schema_begins_nothing_and_says_why(
     dsn: str, connection: Connection, recorder: Recorder
 ) -> None:
-    jobs = AsyncJobs(dsn, queues=[Queue(concurrency=1, prefetch=2)], heartbeat=0.1)
+    jobs = AsyncJobs(dsn, queues=[Queue(concurrency=1, prefetch=2)], heartbeat=0.5)
     begun, end = asyncio.Event(), asyncio.Event()
 
     @jobs.job("works")

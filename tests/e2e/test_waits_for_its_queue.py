@@ -1,5 +1,6 @@
 """Handlers that wait for jobs of their own queue: told at once, or refused, and seen by the doctor."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -15,6 +16,7 @@ ROUTER = JobRouter()
 
 @ROUTER.job("child", max_attempts=1)
 async def child() -> int:
+    await asyncio.sleep(0.2)  # it still runs when its parent begins to wait
     return 7
 
 

@@ -51,7 +51,7 @@ def own(
     keyed = f"ARRAY{list(keys)}::text[]" if keys else "NULL"
     texts = [f'"{payload}"' for payload in payloads]
     return (
-        f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue(NULL, array_fill(NULL::bigint, ARRAY[{count}]),"
+        f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue(NULL, array_fill(1::bigint, ARRAY[{count}]),"
         f" array_fill('work'::text, ARRAY[{count}]), array_fill('default'::text, ARRAY[{count}]), NULL, NULL,"
         f" ARRAY{texts}, NULL, NULL, NULL, NULL, {_array(delay, 'float8')}, NULL, NULL, NULL,"
         f" {_array(dedup, 'text')}, {_array(dedup_for, 'float8')}, {_array(on, 'text')}, {keyed},"
@@ -61,7 +61,7 @@ def own(
 
 def here(payload: str, **fields: object) -> str:
     """An enqueue in a caller's transaction."""
-    given = {"type": "work", "queue": "default", "payload": f'"{payload}"', **fields}
+    given = {"enqueue_token": 1, "type": "work", "queue": "default", "payload": f'"{payload}"', **fields}
     row = ", ".join(f"'{name}', {value!r}" for name, value in given.items() if value is not None)
     rows = f"jsonb_build_array(jsonb_build_object({row}))::text"
     return f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue_here({rows}, NULL) AS e"
