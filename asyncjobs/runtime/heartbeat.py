@@ -2,7 +2,9 @@
 
 A handler that blocks the main loop must not get its runner declared dead. The rules:
 
-1. A beat per `heartbeat_seconds`, each with a time-out of that length. A beat that fails is tried again with back-off.
+1. A beat per `heartbeat_seconds`, each with a time-out of that length. A beat that fails is tried again with back-off. To connect,
+   and to beat when nobody trusts this runner any more, it has two seconds at least: what is cut off begins again with a new
+   connection, and on a busy host that never ended.
 2. No row for our id: others declared this runner dead, and its jobs are theirs. `on_declared_dead` is called, once; beats go
    on when `follow` names the id under which the runner registered anew.
 3. Confirmed is a beat as of when it was *sent*. Without one for 5/6 of `runner_timeout` on our own CLOCK_BOOTTIME
@@ -41,6 +43,7 @@ from asyncjobs.telemetry.events import Event, Events, LoopStalled, RunnerLostIts
 
 _TRUST = 5 / 6
 _STACK_FRAMES = 12
+_UNHURRIED_SECONDS = 2.0
 #: Leases are renewed only if the main loop has turned within this time: it is what does the duties.
 _TURNED_SECONDS = 3.0
 
@@ -120,7 +123,7 @@ class Heartbeat:
         self.on_outdated = on_outdated
         self.parts_troubles = troubles
         self.heartbeat_seconds = heartbeat_seconds
-        #: How long a beat may take, with the connect that it may need: an interval.
+        #: How long a beat may take: an interval.
         self.answer_seconds = heartbeat_seconds if answer_seconds is None else answer_seconds
         self.trust_seconds = runner_timeout_seconds * _TRUST
         self.stall_after_seconds = stall_after_seconds
@@ -212,6 +215,7 @@ class _Beating(Service):
         runner_id = self._heartbeat.runner_id
         if runner_id is None or self._must_stop(runner_id):
             return None
+        await self._connect()
         sent_at = self._heartbeat.clock()
         answer = await self._beat(runner_id, sent_at)
         if runner_id != self._heartbeat.runner_id:
@@ -228,20 +232,28 @@ class _Beating(Service):
             self._look_at_schema(runner_id, answer.newer)
         return self._pause_seconds()
 
+    async def _connect(self) -> None:
+        if not self._link.is_open:
+            async with asyncio.timeout(max(self._heartbeat.answer_seconds, _UNHURRIED_SECONDS)):
+                await self._link.connection()
+
     async def _beat(self, runner_id: int, sent_at: float) -> "runners.BeatAnswer | leases.Heard | None":
         leader, limit = self._heartbeat.leader, self._heartbeat.answer_seconds
+        is_hurried = self._heartbeat.is_confirmed
+        if not is_hurried:
+            limit = max(limit, _UNHURRIED_SECONDS)
         if leader is None:
             async with asyncio.timeout(limit):
-                return await runners.beat(self._link, runner_id, troubles=self._heartbeat.parts_troubles())
+                return await runners.beat(self._link, runner_id, troubles=self._heartbeat.parts_troubles(), timeout=limit)
         may_renew = self._main.stalled_seconds < _TURNED_SECONDS and self._heartbeat.outdated_by is None
         said = leader.say(runner_id, sent_at, may_renew=may_renew)
         times = leader.times
         try:
             # A renewal that hangs is given up in time for another before the trust ends.
-            async with asyncio.timeout(min(limit, times.renew_seconds) if said.held else limit):
+            async with asyncio.timeout(min(limit, times.renew_seconds) if said.held and is_hurried else limit):
                 heard = await leases.beat(
                     self._link, runner_id, said, expiry_seconds=times.expiry_seconds, fresh_seconds=leader.fresh_seconds,
-                    troubles=self._heartbeat.parts_troubles(),
+                    troubles=self._heartbeat.parts_troubles(), timeout=limit,
                 )  # fmt: skip
         except BaseException:
             leader.fail()
