@@ -2,8 +2,8 @@
 
 A handler that blocks the main loop must not get its runner declared dead. The rules:
 
-1. A beat per `heartbeat_seconds`, each with a time-out of that length. A beat that fails is tried again with back-off. To connect,
-   and to beat when nobody trusts this runner any more, it has two seconds at least: what is cut off begins again with a new
+1. A beat per `heartbeat_seconds`, each with a time-out of that length. A beat that fails is tried again with back-off. To
+   connect, and to beat while the runner is not confirmed, it has two seconds at least: what is cut off begins again with a new
    connection, and on a busy host that never ended.
 2. No row for our id: others declared this runner dead, and its jobs are theirs. `on_declared_dead` is called, once; beats go
    on when `follow` names the id under which the runner registered anew.

@@ -9,7 +9,7 @@ import pytest
 from asyncjobs.store.database import Connection
 from asyncjobs.testing import Proxy
 from tests.programs import worker
-from tests.support.eventually import patience
+from tests.support.eventually import eventually, patience
 from tests.support.program import Program
 
 #: After a silent partition the listener is replaced within keepalive + 10 % + 2 s; then everybody is woken.
@@ -77,18 +77,18 @@ async def test_thousand_jobs_of_other_processes_start_at_once(app: Any, dsn: str
 
 @pytest.mark.direct("is about LISTEN", only="poll")
 async def test_jobs_start_at_once_after_the_listeners_backend_was_terminated(app: Any, dsn: str, connection: Connection) -> None:
+    async def terminated() -> int:
+        return await connection.fetchval(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+            "WHERE application_name = 'asyncjobs listener' AND datname = current_database()"
+        )
+
     async with a_worker(dsn) as program:
         await settled(program)
         for _ in range(3):
-            await connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE application_name = 'asyncjobs listener' AND datname = current_database()"
-            )
+            # The one before was given time to be replaced: to end none would say nothing.
+            assert await eventually(terminated, description="a listener") == 1
             await run(3, timeout=2.0)
-        listeners = await connection.fetchval(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'asyncjobs listener' AND datname = current_database()"
-        )
-        assert listeners == 1
         program.terminate()
         await program.wait()
 
