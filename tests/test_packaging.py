@@ -68,7 +68,11 @@ def test_the_wheel_has_code_types_sql_and_licence_and_nothing_else(built: dict[s
     assert {name for name in inside if ".dist-info/" not in name} == sources
     assert "asyncjobs/py.typed" in inside
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in inside)
-    assert {"asyncjobs/store/migrations/0001_tables.sql", "asyncjobs/store/sql/beat.sql"} <= inside
+    assert {
+        "asyncjobs/store/migrations/0019_baseline.sql",
+        "asyncjobs/store/routines/finish/finish.sql",
+        "asyncjobs/store/sql/beat.sql",
+    } <= inside
 
 
 def test_pytest_finds_the_plugin_of_the_wheel(built: dict[str, Path], tmp_path: Path) -> None:

@@ -83,11 +83,12 @@ class SchemaState(msgspec.Struct, frozen=True):
     pending: Sequence[str] = ()
     unknown_breaking: Sequence[str] = ()
     renamed_from: str | None = None  # what it was called when its functions were made
+    forgotten: Sequence[str] = ()  # of before the first release
 
     @property
     def is_readable(self) -> bool:
         """Whether this program's statements can be expected to work."""
-        return not self.pending and not self.unknown_breaking and self.renamed_from is None
+        return not self.pending and not self.unknown_breaking and self.renamed_from is None and not self.forgotten
 
 
 class Death(msgspec.Struct, frozen=True):
@@ -148,6 +149,10 @@ def _schema(signs: Signs) -> Iterator[Symptom]:
     if schema is not None and schema.renamed_from is not None:
         evidence = f'schema "{schema.name}": its functions work on the tables of "{schema.renamed_from}"'
         yield Symptom("critical", "the schema was renamed or copied", evidence, "rename it back (ALTER SCHEMA … RENAME TO …)")
+    elif schema is not None and schema.forgotten:
+        evidence = f'schema "{schema.name}" has {", ".join(schema.forgotten[-1:])}'
+        remedy = "let its jobs end there, and give this program another schema, or drop that one"
+        yield Symptom("critical", "the schema is of before the first release", evidence, remedy)
     elif schema is not None and schema.unknown_breaking:
         evidence = f'schema "{schema.name}" has {", ".join(schema.unknown_breaking)}'
         yield Symptom("critical", "the schema is newer than this program", evidence, "update asyncjobs here; runners, too")
@@ -171,8 +176,8 @@ def _schema(signs: Signs) -> Iterator[Symptom]:
 
 
 def _number(migrations: Sequence[str]) -> int:
-    """The highest of the migrations' numbers, which begin their names."""
-    return max(int(name.partition("_")[0]) for name in migrations)
+    """The highest of the migrations' numbers, which begin their names. (Functions and views are pending without a number.)"""
+    return max(int(number) for name in migrations if (number := name.partition("_")[0]).isdigit())
 
 
 def _vacuum(signs: Signs) -> Iterator[Symptom]:

@@ -7,7 +7,7 @@ and whoever is not the holder may do without harm what the holder does not. What
 
 1. Declare, each runner: the rows are held against what this program declares. A row is added (its first tick comes after now),
    changed, enabled again, or, when no runner that lives declares it, disabled; none is ever deleted. The rules for programs that
-   differ are in `store/migrations/0011_schedules.sql`. A runner that was declared dead declares again under its new id.
+   differ are in `store/routines/schedules`. A runner that was declared dead declares again under its new id.
 2. Look, one statement: where the rows are that have the definition this program declared, which of them the holder of the lease
    declared likewise, and what the server's clock says. Local clocks only time the next look.
 3. For each row that owes ticks: tick. The holder does so at once. Another runner does so at once if the holder would not (its

@@ -87,7 +87,7 @@ class Database:
         given = dict(connect_kwargs or {})
         settings = given.pop("server_settings", {"default_transaction_isolation": ISOLATION})
         self._connect_kwargs: dict[str, Any] = {**given, "server_settings": {**PINNED_PATH, **settings} if settings else {}}
-        #: Whether this role may enqueue through the door of 0003_enqueue.sql alone, as the schema said when it was opened.
+        #: Whether this role may enqueue through the door (`enqueue_here.sql`) alone, as the schema said when it was opened.
         self.by_door = False
         #: Whether the way to the server leads one session's statements to one session: not through every pooler.
         self.keeps_statements = self._connect_kwargs.get("statement_cache_size") != 0

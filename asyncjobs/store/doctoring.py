@@ -49,7 +49,9 @@ async def signs(database: Database, *, listening: Database | None = None, silent
     link = database.plain().link("doctor")
     try:
         found = await migrate.status(link.database)
-        schema = SchemaState(database.schema, found.applied, found.pending, found.unknown_breaking, found.renamed_from)
+        schema = SchemaState(
+            database.schema, found.applied, found.pending, found.unknown_breaking, found.renamed_from, found.forgotten
+        )
         seen = await _of_server(link)
         if schema.is_readable:
             seen |= await _of_tables(link, seen.pop("now"), silent_after)

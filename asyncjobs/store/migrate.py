@@ -1,8 +1,9 @@
 """Bring the schema up to date, or say in what state it is.
 
-Migrations are the numbered SQL files of `store/migrations/`. Each is applied in a transaction of its own, together with its row
-in the ledger `migrations`, under a transaction-scoped advisory lock: any number of processes may start together, one does the
-work, the others find it done; a process that dies halfway leaves nothing behind. A schema that is current costs two SELECTs and
+Migrations are the numbered SQL files of `store/migrations/`; they change tables. Functions, views and triggers are not changed
+step by step: see `store/routines.py`. All that is missing is applied in one transaction, together with its rows in the ledgers
+`migrations` and `routines`, under a transaction-scoped advisory lock: any number of processes may start together, one does the
+work, the others find it done; a process that dies halfway leaves nothing behind. A schema that is current costs three SELECTs and
 no DDL. Statements give up waiting for a table's lock after `lock_timeout` and are tried again, so that a migration that waits
 for a long transaction does not make every other statement queue up behind it.
 
@@ -18,14 +19,15 @@ import asyncpg
 import msgspec
 
 from asyncjobs.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
-from asyncjobs.store import closing, pooler
-from asyncjobs.store.database import ISOLATION, Connection, Database, Record, quote_identifier, quote_literal
+from asyncjobs.store import closing, pooler, routines
+from asyncjobs.store.database import ISOLATION, Connection, Database, Record, in_schema, quote_identifier, quote_literal
 from asyncjobs.store.failures import is_passing
 
 _ATTEMPTS = 12
 #: Bodies, conditions and defaults are bound to operators and functions when they are made: by this path, whoever makes them.
 _PATH = "SET LOCAL search_path = pg_catalog, pg_temp;"
 _LEAST_SERVER = 14  # functions whose bodies are parsed when they are made
+_ROUTINES = "routines"  # what all of them are called where migrations are named
 
 
 class Migration(msgspec.Struct, frozen=True):
@@ -37,13 +39,17 @@ class Migration(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """The migrations in the schema, those this program would add, and those it has never heard of."""
+    """The migrations in the schema, what this program would add, and those it has never heard of.
+
+    `pending` ends with "routines" when functions or views differ from this program's.
+    """
 
     schema_exists: bool
     applied: list[str]
     pending: list[str]
     unknown: list[str]
     unknown_breaking: list[str]
+    forgotten: list[str]  # of before the first release: no way leads on from there
     isolation: str = ISOLATION  # at which the program's sessions begin
     renamed_from: str | None = None  # the schema for which its functions were made, if that is another
 
@@ -90,6 +96,9 @@ def script(database: Database) -> str:
         for number, value in enumerate(values, 1):
             record = record.replace(f"${number}", value)
         parts += [f"-- {one.name}", database.migration(one.name), record]
+    rows = ", ".join(f"({quote_literal(one.name)}, {quote_literal(one.hash)})" for one in routines.known())
+    parts += [in_schema(one.text, database.schema) for one in routines.known()]
+    parts.append(in_schema(f"INSERT INTO asyncjobs.routines (name, hash) VALUES {rows};", database.schema))
     return "\n".join(part.strip() for part in parts)
 
 
@@ -103,6 +112,8 @@ async def check(database: Database) -> None:
     pooler.check_isolation(database, found.isolation)
     if found.renamed_from is not None:
         raise _renamed(database, found.renamed_from)
+    if found.forgotten:
+        raise _too_old(database, found)
     if not found.applied:
         raise SchemaMissing(
             f'schema "{database.schema}" has no asyncjobs tables: run `asyncjobs migrate pkg:jobs` or `await jobs.migrate()`, '
@@ -125,18 +136,24 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
     try:
         _check_version(database, connection)
         found = await _first_status(database, connection)
-        if found.renamed_from is not None:
-            raise _renamed(database, found.renamed_from)
-        if found.unknown_breaking:
-            raise _too_new(database, found)
-        breaking = [m.name for m in known() if m.breaking and m.name in found.pending]
-        if breaking and found.applied and not allow_breaking:
-            raise _outdated(database, breaking)
-        if not found.pending:
+        if not _is_missing_something(database, found, allow_breaking=allow_breaking):
             return []
-        return [m.name for m in known() if m.name in found.pending and await _apply(database, connection, m)]
+        return await _apply(database, connection, allow_breaking=allow_breaking)
     finally:
         await closing.close(connection, seconds=1)
+
+
+def _is_missing_something(database: Database, found: Status, *, allow_breaking: bool) -> bool:
+    """Whether there is something to apply. Raises SchemaError where that must not be."""
+    if found.renamed_from is not None:
+        raise _renamed(database, found.renamed_from)
+    if found.forgotten:
+        raise _too_old(database, found)
+    if found.unknown_breaking:
+        raise _too_new(database, found)
+    if found.breaking and found.applied and not allow_breaking:
+        raise _outdated(database, found.breaking)
+    return bool(found.pending)
 
 
 def _check_path(database: Database, first: str | None) -> None:
@@ -157,6 +174,13 @@ def _too_new(database: Database, found: Status) -> SchemaTooNew:
     names = ", ".join(found.unknown_breaking)
     return SchemaTooNew(
         f'schema "{database.schema}" was changed by a newer asyncjobs ({names}): update asyncjobs in this program.'
+    )
+
+
+def _too_old(database: Database, found: Status) -> SchemaError:
+    return SchemaError(
+        f'schema "{database.schema}" was made by asyncjobs before its first release ({", ".join(found.forgotten[-1:])}): '
+        "let its jobs end there, and give this program another schema, or drop that one."
     )
 
 
@@ -197,23 +221,34 @@ async def _status_of(database: Database, connection: Connection, exists: Record 
         raise _occupied(database, 'relation "migrations"')
     rows = await connection.fetch(database.sql("migrations_applied")) if exists and exists["ledger"] else []
     numbers = {row["number"] for row in rows}
-    unknown = [row for row in rows if row["number"] not in {m.number for m in known()}]
+    forgotten = [row["name"] for row in rows if row["number"] < known()[0].number]
+    unknown = [row for row in rows if row["number"] not in {m.number for m in known()} and row["name"] not in forgotten]
+    pending = [m.name for m in known() if m.number not in numbers]
+    if not rows or (not forgotten and not unknown and await _changed_routines(database, connection)):
+        pending.append(_ROUTINES)
     return Status(
         schema_exists=bool(exists and exists["schema"]),
         applied=[row["name"] for row in rows],
-        pending=[m.name for m in known() if m.number not in numbers],
+        pending=pending,
         unknown=[row["name"] for row in unknown],
         unknown_breaking=[row["name"] for row in unknown if row["breaking"]],
+        forgotten=forgotten,
         isolation=exists["isolation"] if exists else ISOLATION,
         renamed_from=exists["home"] if exists and exists["home"] not in {None, database.schema} else None,
     )
 
 
-async def _apply(database: Database, connection: Connection, migration: Migration) -> bool:
+async def _changed_routines(database: Database, connection: Connection) -> dict[str, bool]:
+    """The routines whose texts are not those of this program, and whether the schema has had another text of theirs."""
+    hashes = {row["name"]: row["hash"] for row in await connection.fetch(database.sql("routines_applied"))}
+    return {one.name: one.name in hashes for one in routines.known() if hashes.get(one.name) != one.hash}
+
+
+async def _apply(database: Database, connection: Connection, *, allow_breaking: bool) -> list[str]:
     for attempt in range(_ATTEMPTS):
         try:
             async with connection.transaction(isolation="read_committed"):
-                return await _apply_once(database, connection, migration)
+                return await _apply_once(database, connection, allow_breaking=allow_breaking)
         except (asyncpg.DuplicateTableError, asyncpg.DuplicateFunctionError, asyncpg.DuplicateObjectError) as error:
             raise _occupied(database, str(error).removesuffix(" already exists")) from error
         except asyncpg.PostgresError as error:
@@ -223,7 +258,7 @@ async def _apply(database: Database, connection: Connection, migration: Migratio
     raise AssertionError("unreachable")
 
 
-async def _apply_once(database: Database, connection: Connection, migration: Migration) -> bool:
+async def _apply_once(database: Database, connection: Connection, *, allow_breaking: bool) -> list[str]:
     await connection.execute(_PATH)
     await connection.execute("SET LOCAL lock_timeout = '60s'")
     await connection.execute(database.sql("migrations_lock"))
@@ -231,11 +266,30 @@ async def _apply_once(database: Database, connection: Connection, migration: Mig
         "SET LOCAL lock_timeout = '3s'; SET LOCAL client_min_messages = warning; SET LOCAL check_function_bodies = off"
     )
     found = await _status(database, connection)
-    if migration.name not in found.pending:
-        return False
+    if not _is_missing_something(database, found, allow_breaking=allow_breaking):
+        return []
     if not found.schema_exists:
         await connection.execute(f"CREATE SCHEMA {quote_identifier(database.schema)}")
     await connection.execute(database.sql("migrations_table"))
-    await connection.execute(database.migration(migration.name))
-    await connection.execute(database.sql("migrations_record"), migration.number, migration.name, migration.breaking)
-    return True
+    for migration in known():
+        if migration.name in found.pending:
+            await connection.execute(_PATH + database.migration(migration.name))
+            await connection.execute(database.sql("migrations_record"), migration.number, migration.name, migration.breaking)
+    drops_former = bool(found.applied and found.breaking)
+    if drops_former or _ROUTINES in found.pending:
+        await _make_routines(database, connection, drops_former=drops_former)
+    return found.pending
+
+
+async def _make_routines(database: Database, connection: Connection, *, drops_former: bool) -> None:
+    changed = await _changed_routines(database, connection)
+    makes = {one.name: changed.get(one.name, True) for one in routines.known() if drops_former or one.name in changed}
+    texts = [one.made_anew() if makes[one.name] else one.text for one in routines.known() if one.name in makes]
+    await connection.execute(in_schema("\n".join(texts), database.schema))
+    made = [one for one in routines.known() if one.name in makes]
+    await connection.execute(database.sql("routines_record"), [one.name for one in made], [one.hash for one in made])
+    if drops_former:
+        former = await connection.fetch(database.sql("routines_former"), quote_identifier(database.schema))
+        for row in former:
+            await connection.execute(row["statement"])
+        await connection.execute(database.sql("routines_forget"), [one.name for one in routines.known()])

@@ -15,8 +15,8 @@ async def test_a_schema_is_planned_made_and_current(empty_dsn: str) -> None:
     missing = await cli("stats", dsn=empty_dsn)
     assert missing.code == failures.NO_DATABASE
     assert "run `asyncjobs migrate` with the same --app or --dsn" in missing.err
-    assert (await cli("migrate", "--plan", "--json", dsn=empty_dsn)).data == names
-    assert (await cli("migrate", dsn=empty_dsn)).out.splitlines() == [f"applied {name}" for name in names]
+    assert (await cli("migrate", "--plan", "--json", dsn=empty_dsn)).data == [*names, "routines"]
+    assert (await cli("migrate", dsn=empty_dsn)).out.splitlines() == [f"applied {name}" for name in [*names, "routines"]]
     assert (await cli("migrate", dsn=empty_dsn)).out == "nothing to apply\n"
     status = await cli("migrate", "--status", "--json", dsn=empty_dsn)
     assert (status.data["applied"], status.data["pending"]) == (names, [])

@@ -35,16 +35,30 @@ async def test_a_new_schema_is_healthy_open_or_closed(dsn: str) -> None:
 
 @pytest.mark.direct("a doctor who finds no pooler")
 async def test_an_outdated_schema_is_diagnosed_by_its_numbers(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    every = migrate.known()
-    with monkeypatch.context() as older:
-        older.setattr(migrate, "known", lambda: every[:12])
-        await AsyncJobs(empty_dsn).migrate()
+    await AsyncJobs(empty_dsn).migrate()
+    newest, more = migrate.newest(), migrate.Migration(9000, "9000_more.sql", False)
+    known = (*migrate.known(), more)
+    monkeypatch.setattr(migrate, "known", lambda: known)
     symptoms = await found(empty_dsn)
     assert list(symptoms) == ["the schema is outdated"]
     only = symptoms["the schema is outdated"]
     assert only.severity == "critical"
-    assert only.evidence.startswith(f"schema 12, wants {every[-1].number}: without {every[12].name}, ")
+    assert only.evidence.startswith(f"schema {newest}, wants {more.number}: without {more.name}")
     assert only.remedy.startswith("run asyncjobs migrate")
+
+
+@pytest.mark.direct("a doctor who finds no pooler")
+async def test_functions_of_another_program_are_diagnosed(dsn: str, connection: Connection) -> None:
+    await connection.execute("UPDATE asyncjobs.routines SET hash = 'another' WHERE name = 'finish'")
+    only = (await found(dsn))["the schema is outdated"]
+    assert only.evidence == f"schema {migrate.newest()}, wants {migrate.newest()}: without routines"
+
+
+@pytest.mark.direct("a doctor who finds no pooler")
+async def test_a_schema_of_before_the_first_release_is_diagnosed(dsn: str, connection: Connection) -> None:
+    await insert(connection, "migrations", number=1, name="0001_tables.sql", breaking=False)
+    only = (await found(dsn))["the schema is of before the first release"]
+    assert (only.severity, only.evidence) == ("critical", 'schema "asyncjobs" has 0001_tables.sql')
 
 
 async def test_a_schema_that_is_missing_or_too_new_is_diagnosed(

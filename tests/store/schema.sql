@@ -1,4 +1,4 @@
--- The schema as the migrations make it. Rewrite: python -m tests.support.snapshot > tests/store/schema.sql
+-- The schema as migrations and routines make it. Rewrite: python -m tests.support.snapshot > tests/store/schema.sql
 
 CREATE SEQUENCE asyncjobs.jobs_id_seq AS bigint INCREMENT 1 CACHE 1;
 CREATE SEQUENCE asyncjobs.place_seq AS bigint INCREMENT 1 CACHE 1;
@@ -254,6 +254,13 @@ CREATE TABLE asyncjobs.replacements (
     CONSTRAINT replacements_pkey PRIMARY KEY (number)
 );
 CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replacements DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION asyncjobs.apply_replacements();
+
+CREATE TABLE asyncjobs.routines (
+    name text NOT NULL,
+    hash text NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT routines_pkey PRIMARY KEY (name)
+);
 
 CREATE TABLE asyncjobs.runners (
     id bigint NOT NULL,
@@ -837,7 +844,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7ee6bec1a8d49142
+-- body: 5c03b242b0bb56cf
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record

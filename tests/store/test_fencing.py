@@ -1,18 +1,13 @@
 """Every write of an attempt names id, token and status in its text: what tests of single losses may not reach (promise P2)."""
 
 import re
-from pathlib import Path
 
-import asyncjobs
-
-MIGRATIONS = sorted((Path(asyncjobs.__file__).parent / "store" / "migrations").glob("*.sql"))
+from asyncjobs.store import routines
 
 
-def functions() -> dict[str, str]:
-    """The functions of the schema by name, without comments."""
-    text = "\n".join(re.sub(r"--.*", "", file.read_text(encoding="utf-8")) for file in MIGRATIONS)
-    bodies = re.split(r"CREATE (?:OR REPLACE )?FUNCTION asyncjobs\.", text)[1:]
-    return {body.split("(", 1)[0].strip(): body for body in bodies}
+def function(name: str) -> str:
+    """The function's text without comments."""
+    return re.sub(r"--.*", "", routines.of(name).text)
 
 
 def writes_of(body: str) -> list[str]:
@@ -22,7 +17,7 @@ def writes_of(body: str) -> list[str]:
 
 def test_writes_of_an_attempt_name_id_token_and_status() -> None:
     for name in ("ack", "finish_completed", "finish_one", "complete_here", "set_progress"):
-        write = writes_of(functions()[name])[0]
+        write = writes_of(function(name))[0]
         assert "j.claim_token = " in write, name
         assert "j.status = 'processing'" in write, name
         assert re.search(r"j\.id = (ANY|_id)", write), name

@@ -15,6 +15,7 @@ from tests.support.program import Program
 from tests.support.snapshot import snapshot
 
 NAMES = [migration.name for migration in known()]
+EVERYTHING = [*NAMES, "routines"]
 
 
 @pytest.fixture
@@ -34,8 +35,8 @@ async def admin(empty_dsn: str) -> AsyncGenerator[Connection]:
 async def test_an_empty_database_gets_all_migrations_once(empty: Database) -> None:
     with pytest.raises(SchemaMissing, match="asyncjobs migrate"):
         await check(empty)
-    assert (await status(empty)).pending == NAMES
-    assert await migrate(empty) == NAMES
+    assert (await status(empty)).pending == EVERYTHING
+    assert await migrate(empty) == EVERYTHING
     assert await migrate(empty) == []
     found = await status(empty)
     assert (found.applied, found.pending, found.unknown) == (NAMES, [], [])
@@ -45,7 +46,7 @@ async def test_an_empty_database_gets_all_migrations_once(empty: Database) -> No
 @pytest.mark.matrix("schema")
 async def test_twenty_at_once_do_the_work_once(empty: Database) -> None:
     answers = await asyncio.gather(*(migrate(empty) for _ in range(20)))
-    assert Counter(name for names in answers for name in names) == Counter(NAMES)
+    assert Counter(name for names in answers for name in names) == Counter(EVERYTHING)
 
 
 async def test_processes_at_once_do_the_work_once(empty: Database, admin: Connection) -> None:
@@ -58,7 +59,7 @@ async def test_processes_at_once_do_the_work_once(empty: Database, admin: Connec
     for program in programs:
         assert await program.wait() == 0
         await program.__aexit__()
-    assert sorted(name for line in said for name in line.split()[:-1]) == NAMES
+    assert sorted(name for line in said for name in line.split()[:-1]) == EVERYTHING
     assert await admin.fetchval("SELECT count(*) FROM asyncjobs.migrations") == len(NAMES)
 
 
@@ -113,7 +114,7 @@ async def test_a_breaking_migration_waits_for_someone_who_allows_it(empty: Datab
 
 async def test_a_new_schema_takes_breaking_migrations_without_asking(empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     more = _pretend(monkeypatch, "CREATE TABLE asyncjobs.more (number integer)", breaking=True)
-    assert await migrate(empty, allow_breaking=False) == [*NAMES, more]
+    assert await migrate(empty, allow_breaking=False) == [*NAMES, more, "routines"]
 
 
 async def test_a_migration_that_fails_leaves_nothing_of_itself(
@@ -122,8 +123,8 @@ async def test_a_migration_that_fails_leaves_nothing_of_itself(
     more = _pretend(monkeypatch, "CREATE TABLE asyncjobs.more (number integer); SELECT 1 / 0;")
     with pytest.raises(asyncpg.DivisionByZeroError):
         await migrate(empty)
-    assert await admin.fetchval("SELECT to_regclass('asyncjobs.more')") is None
-    assert (await status(empty)).pending == [more]
+    assert await admin.fetchval("SELECT to_regnamespace('asyncjobs')") is None
+    assert (await status(empty)).pending == [*NAMES, more, "routines"]
 
 
 async def test_a_long_transaction_delays_a_migration_but_not_everybody_else(
@@ -144,7 +145,7 @@ async def test_a_long_transaction_delays_a_migration_but_not_everybody_else(
     await reader.close()
 
 
-async def test_a_killed_migration_leaves_whole_steps_and_is_finished_by_the_next(empty: Database, admin: Connection) -> None:
+async def test_a_killed_migration_leaves_nothing_and_is_done_by_the_next(empty: Database, admin: Connection) -> None:
     await admin.execute(
         """
         CREATE FUNCTION public.stop_here() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -163,12 +164,14 @@ async def test_a_killed_migration_leaves_whole_steps_and_is_finished_by_the_next
         await eventually(lambda: admin.fetchval(waits), description="it is in the middle of a migration", timeout=20)
         program.kill()
         await program.wait()
-    applied = (await status(empty)).applied
-    assert 0 < len(applied) < len(NAMES)
-    assert await admin.fetchval("SELECT count(*) FROM pg_proc WHERE proname = 'enqueue'") == 0
-    finishing = asyncio.create_task(migrate(empty))
+    await eventually(
+        lambda: admin.fetchval(f"SELECT NOT EXISTS ({waits.replace('count(*)', '')})"), description="its session ended"
+    )
+    assert (await status(empty)).pending == EVERYTHING
+    assert await admin.fetchval("SELECT to_regnamespace('asyncjobs')") is None
+    doing = asyncio.create_task(migrate(empty))
     await admin.execute("SELECT pg_advisory_unlock(42)")
-    assert [*applied, *await finishing] == NAMES
+    assert await doing == EVERYTHING
 
 
 @pytest.mark.matrix("schema")
@@ -178,7 +181,7 @@ async def test_an_ordinary_role_may_migrate_what_it_owns(empty: Database, admin:
     await admin.execute(f"CREATE ROLE {role} NOSUPERUSER; GRANT CREATE ON DATABASE {name} TO {role}")
     await admin.execute(f"ALTER DATABASE {name} SET role = {role}")
     try:
-        assert await migrate(empty) == NAMES
+        assert await migrate(empty) == EVERYTHING
         owners = await admin.fetchval("SELECT array_agg(DISTINCT tableowner) FROM pg_tables WHERE schemaname = $1", empty.schema)
         assert [quote_identifier(owner) for owner in owners] == [role]
     finally:
@@ -188,7 +191,7 @@ async def test_an_ordinary_role_may_migrate_what_it_owns(empty: Database, admin:
 @pytest.mark.matrix("schema")
 async def test_the_search_path_does_not_matter(empty: Database, admin: Connection, empty_dsn: str) -> None:
     await admin.execute(f"ALTER DATABASE {quote_identifier(_name(empty_dsn))} SET search_path = ''")
-    assert await migrate(empty) == NAMES
+    assert await migrate(empty) == EVERYTHING
     # Objects of the same names elsewhere are not taken for ours.
     await admin.execute(f"ALTER DATABASE {quote_identifier(_name(empty_dsn))} SET search_path = decoy, public")
     await admin.execute("CREATE SCHEMA decoy; CREATE TABLE decoy.migrations (); CREATE TABLE decoy.jobs ()")

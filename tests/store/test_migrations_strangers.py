@@ -39,7 +39,7 @@ async def test_a_schema_that_others_use_is_shared_when_no_name_collides(empty_ds
     database = Database(empty_dsn, schema="public")
     connection = await asyncpg.connect(empty_dsn)
     await connection.execute("CREATE TABLE public.users (id integer)")
-    assert await migrate(database) == [migration.name for migration in migrations.known()]
+    assert await migrate(database) == [*(migration.name for migration in migrations.known()), "routines"]
     await check(database)
     await connection.close()
 

@@ -11,7 +11,7 @@ async def fill(connection: Connection) -> None:
     """Something of everything."""
     tables = await connection.fetchval(
         "SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables "
-        "WHERE schemaname = 'asyncjobs' AND tablename NOT IN ('migrations', 'ids_secret')"
+        "WHERE schemaname = 'asyncjobs' AND tablename NOT IN ('migrations', 'routines', 'ids_secret')"
     )
     await connection.execute(f"TRUNCATE {tables} RESTART IDENTITY")
     now = await connection.fetchval("SELECT now()")

@@ -62,7 +62,7 @@ async def snapshot(connection: Connection, schema: str = "asyncjobs") -> str:
 
 
 async def _parts(connection: Connection, schema: str) -> AsyncIterator[str]:
-    yield "-- The schema as the migrations make it. Rewrite: python -m tests.support.snapshot > tests/store/schema.sql"
+    yield "-- The schema as migrations and routines make it. Rewrite: python -m tests.support.snapshot > tests/store/schema.sql"
     yield "\n".join(await _texts(connection, _SEQUENCES, schema))
     for relation in await connection.fetch(_RELATIONS, schema):
         if relation["kind"] == "v":
@@ -84,7 +84,7 @@ async def _parts(connection: Connection, schema: str) -> AsyncIterator[str]:
 
 
 def _declaration(definition: str, body: str) -> str:
-    """A function without its body, which is in the migrations; a sum tells that it was changed."""
+    """A function without its body, which is in store/routines; a sum tells that it was changed."""
     lines = [line.strip() for line in _BODY.sub("", definition).replace("CREATE OR REPLACE", "CREATE").splitlines()]
     total = hashlib.sha256(body.encode()).hexdigest()[:16] if body else "SQL"
     return "\n    ".join(lines) + f"\n-- body: {total}"

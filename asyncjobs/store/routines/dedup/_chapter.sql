@@ -1,0 +1,1 @@
+-- Dedup keys: who has one, and on_duplicate="replace".

@@ -1,0 +1,22 @@
+-- At the commit of a caller's transaction: its replacements of jobs with a key, under the locks that are taken there anyway.
+CREATE FUNCTION asyncjobs.apply_replacements() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _row record;
+BEGIN
+    IF NOT EXISTS (SELECT FROM asyncjobs.replacements) THEN
+        RETURN NULL;  -- an earlier row of this transaction did it
+    END IF;
+    PERFORM asyncjobs.lock_joining();
+    FOR _row IN
+        WITH ours AS (
+            DELETE FROM asyncjobs.replacements AS r RETURNING r.number, r.job_id, r.serialization_key, r.payload, r.version, r.due_at)
+        SELECT o.job_id, o.serialization_key, o.payload, o.version, o.due_at FROM ours AS o ORDER BY o.number
+    LOOP
+        PERFORM asyncjobs.replace_keyed_job(_row.job_id, _row.serialization_key, _row.payload, _row.version, _row.due_at);
+    END LOOP;
+    RETURN NULL;
+END $$;
+REVOKE EXECUTE ON FUNCTION asyncjobs.apply_replacements() FROM PUBLIC;
+CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replacements
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION asyncjobs.apply_replacements();

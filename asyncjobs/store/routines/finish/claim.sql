@@ -1,0 +1,46 @@
+-- Claim at most `_limit` pending jobs of a queue: of one lane, or of any when `_lane` is null; from the front, or from behind
+-- (`_priority`, `_place`). `_suspects` asks for suspects (routines/rescue), else only others are taken.
+-- It locks exactly the rows it takes. `_versions`: the newest payload of each type that the runner can run.
+CREATE FUNCTION asyncjobs.claim(
+    _runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[],
+    _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}', _scan integer DEFAULT NULL)
+RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _picked tid[];  -- locked, so they stay where they are
+BEGIN
+    IF _suspects THEN
+        _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.status = 'pending' AND j.suspicion > 0 AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version) AND (_lane IS NULL OR j.lane = _lane)
+            ORDER BY j.suspicion, j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+    ELSIF _lane IS NULL THEN
+        _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
+              AND j.suspicion = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
+            ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+    ELSE
+        _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending'
+              AND (j.priority, j.place) > (_from_priority, _from_place) AND j.suspicion = 0 AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version)
+            ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+    END IF;
+    IF cardinality(_picked) = 0 THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    UPDATE asyncjobs.jobs AS j
+    SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, runner_id = _runner, error_message = NULL,
+        -- (a job that was enqueued after this transaction had begun did not start before it was there)
+        started_at = greatest(asyncjobs.clock(), j.run_at, j.created_at),
+        claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = asyncjobs.clock()
+    FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
+    WHERE j.ctid = p.ctid
+    RETURNING asyncjobs.answer_kind(j.on_dead), _scan, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
+        j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
+        j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.losses, j.suspicion, j.correlation_id, j.parent_job_id, j.created_by,
+            j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
+END $$;

@@ -1,0 +1,94 @@
+-- finish for outcomes that are all completions, and at most one scan: for general slots (`_limit` of them; 0: no scan), without
+-- probes. The rows of the answer are those of `finish`. With pauses, or with suspects if `_suspects` asks for these, too, the
+-- scan is left to `finish`.
+CREATE FUNCTION asyncjobs.finish_completed(
+    _runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[],
+    _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint,
+    _token_seq bigint)
+RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _written bigint[];
+    _dedup bigint[];
+    _keyed bigint[];
+    _heads bigint[];
+    _is_special boolean;
+    _versions jsonb;
+    _picked tid[];  -- as in `claim`
+    _row asyncjobs.answer;
+BEGIN
+    IF cardinality(_ids) > 0 THEN
+        -- Looked up all at once, in the order of their ids. A token is one claim's alone, so it need not be looked for beside its id.
+        -- (Of one job there may be two attempts here, of which one was lost: a result is found by its token.)
+        WITH acked AS (
+            UPDATE asyncjobs.jobs AS j
+            SET status = 'completed', completed_at = _now, result = _results[array_position(_tokens, j.claim_token)]::jsonb,
+                result_dropped = _dropped[array_position(_tokens, j.claim_token)], error_message = NULL, runner_id = NULL,
+                updated_at = _now
+            WHERE j.id = ANY (_ids) AND j.claim_token = ANY (_tokens) AND j.status = 'processing'
+            RETURNING j.id, j.claim_token, j.dedup_key, j.serialization_key)
+        SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL),
+            array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL)
+        INTO _written, _dedup, _keyed FROM acked AS a;
+        IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
+            _row.kind := 'lost';
+            FOR _row.id, _row.token IN SELECT o.id, o.token FROM unnest(_ids, _tokens) AS o(id, token)
+                                       WHERE _written IS NULL OR o.token <> ALL (_written) LOOP
+                RETURN NEXT _row;
+            END LOOP;
+        END IF;
+        IF _dedup IS NOT NULL THEN
+            PERFORM asyncjobs.end_dedup(_dedup);
+        END IF;
+        IF _keyed IS NOT NULL THEN
+            _heads := asyncjobs.release_keys(_keyed);
+        END IF;
+    END IF;
+
+    IF _limit > 0 THEN
+        -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
+        SELECT EXISTS (SELECT FROM asyncjobs.pauses) OR (_suspects AND EXISTS (
+                SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.suspicion > 0)), r.versions
+        INTO _is_special, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
+        IF _is_special THEN
+            RETURN QUERY SELECT f.kind, f.scan, f.queue, f.id, f.token, f.type, f.version, f.payload, f.priority, f.place, f.attempts,
+                f.max_attempts, f.scheduled_at, f.run_at, f.started_at, f.created_at, f.serialization_key, f.rest
+            FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
+                ARRAY[_queue], ARRAY[NULL::text], ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects],
+                _token_base, _token_seq, NULL, NULL, NULL) AS f;
+        ELSIF _is_special IS NULL THEN
+            _row := NULL;
+            _row.kind := 'gone';
+            RETURN NEXT _row;
+        ELSE
+            _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
+                WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
+                  AND j.suspicion = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
+                ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+            IF cardinality(_picked) > 0 THEN
+                RETURN QUERY
+                UPDATE asyncjobs.jobs AS j
+                SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, runner_id = _runner, error_message = NULL,
+                    started_at = greatest(_now, j.run_at, j.created_at),  -- as in `claim`
+                    claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
+                FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
+                WHERE j.ctid = p.ctid
+                RETURNING asyncjobs.answer_kind(j.on_dead), 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
+                    j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
+                    j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.losses, j.suspicion, j.correlation_id, j.parent_job_id, j.created_by,
+                        j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
+            END IF;
+        END IF;
+    END IF;
+
+    IF _heads IS NOT NULL THEN
+        _row := NULL;
+        FOR _row.kind, _row.queue IN
+            SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending' LOOP
+            RETURN NEXT _row;
+        END LOOP;
+    END IF;
+END $$;

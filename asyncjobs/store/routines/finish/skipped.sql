@@ -1,0 +1,35 @@
+-- Which of these scans (a queue, and a lane of it or null) would find a job if nobody held rows locked: what was skipped by one that came
+-- back short is still there, or has been let go since.
+CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
+RETURNS TABLE (queue text, lane text) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
+    _versions jsonb := (SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner);
+    _queue text;
+    _lane text;
+BEGIN
+    IF _any_paused THEN
+        _types := ARRAY(SELECT t.type FROM unnest(_types) AS t(type)
+            EXCEPT SELECT p.name FROM asyncjobs.pauses AS p WHERE p.kind = 'type');
+    END IF;
+    FOR _queue, _lane IN SELECT s.queue, s.lane FROM unnest(_queues, _lanes) AS s(queue, lane) LOOP
+        CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = _queue);
+        IF _lane IS NULL THEN
+            PERFORM FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.status = 'pending' AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
+        ELSE
+            PERFORM FROM asyncjobs.jobs AS j
+            WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending' AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
+        END IF;
+        IF FOUND THEN
+            queue := _queue;
+            lane := _lane;
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+END $$;

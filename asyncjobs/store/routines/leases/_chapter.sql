@@ -1,0 +1,1 @@
+-- Leases of duties, who can do them, and pruning.

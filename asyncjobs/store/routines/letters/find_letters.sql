@@ -1,0 +1,53 @@
+-- A page of dead letters that fit, the newest first, below `_before`. At most `_look` letters are looked at in a call: `next` is where the
+-- next one goes on, null when there is nothing more. Those of a key, of a correlation id or of a type are looked at directly, and
+-- so are those that nobody has acknowledged, if they are not more than that. Rows are compared with two bounds, since an
+-- equation would leave the order to any index. (Bitmaps are collected as a whole, whatever the limit.)
+CREATE FUNCTION asyncjobs.find_letters(
+    _before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text,
+    _died_after timestamptz, _died_before timestamptz, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _seen bigint[];
+    _floor bigint;
+BEGIN
+    _before := coalesce(_before, 9223372036854775807);
+    IF _correlation_id IS NOT NULL THEN
+        _seen := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
+            WHERE (d.original_job ->> 'correlation_id', d.id) < (_correlation_id, _before)
+              AND (d.original_job ->> 'correlation_id', d.id) > (_correlation_id, 0) AND d.original_job ->> 'correlation_id' IS NOT NULL
+            ORDER BY d.original_job ->> 'correlation_id' DESC, d.id DESC LIMIT _look);
+    ELSIF _key IS NOT NULL THEN
+        _seen := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
+            WHERE (d.original_job ->> 'serialization_key', d.id) < (_key, _before)
+              AND (d.original_job ->> 'serialization_key', d.id) > (_key, 0) AND d.original_job ->> 'serialization_key' IS NOT NULL
+            ORDER BY d.original_job ->> 'serialization_key' DESC, d.id DESC LIMIT _look);
+    ELSE
+        IF NOT _acknowledged THEN
+            _seen := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE NOT d.acknowledged ORDER BY d.died_at LIMIT _look + 1);
+        END IF;
+        IF cardinality(_seen) <= _look THEN
+            _seen := ARRAY(SELECT u.id FROM unnest(_seen) AS u(id) WHERE u.id < _before ORDER BY u.id DESC);
+        ELSIF _type IS NOT NULL THEN
+            _seen := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
+                WHERE (d.original_job ->> 'type', d.id) < (_type, _before) AND (d.original_job ->> 'type', d.id) > (_type, 0)
+                ORDER BY d.original_job ->> 'type' DESC, d.id DESC LIMIT _look);
+        ELSE
+            _seen := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id < _before ORDER BY d.id DESC LIMIT _look);
+        END IF;
+    END IF;
+    looked := cardinality(_seen);
+    _floor := CASE WHEN looked >= _look THEN _seen[_look] END;
+    ids := ARRAY(
+        SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
+        WHERE d.id = ANY (_seen) AND (_type IS NULL OR d.original_job ->> 'type' = _type)
+          AND (_queue IS NULL OR d.original_job ->> 'queue' = _queue)
+          AND (_key IS NULL OR d.original_job ->> 'serialization_key' = _key)
+          AND (_correlation_id IS NULL OR d.original_job ->> 'correlation_id' = _correlation_id)
+          AND (_error IS NULL OR strpos(lower(d.error_message), lower(_error)) > 0)
+          AND (_died_after IS NULL OR d.died_at >= _died_after) AND (_died_before IS NULL OR d.died_at < _died_before)
+          AND (_acknowledged IS NULL OR d.acknowledged = _acknowledged)
+        ORDER BY d.id DESC LIMIT _limit);
+    next := CASE WHEN cardinality(ids) >= _limit THEN ids[_limit] ELSE _floor END;
+END $$;

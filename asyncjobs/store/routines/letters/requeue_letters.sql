@@ -1,0 +1,65 @@
+-- Make new jobs of dead letters: the same work, with all its attempts, under new ids. A letter that was requeued before is passed
+-- over unless `_force`. Letters are locked first, in the order of their ids, then all keys, then lines are written: in the order of
+-- the deaths (of the ids, whatever the clock said), which is that in which each key had run them. `outcome`: 'requeued', or 'requeued before' (`new_id`: as which job); a
+-- letter that is not there has no row.
+CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolean)
+RETURNS TABLE (letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _locked bigint[];
+    _letters bigint[];
+    _new bigint[];
+    _keys text[];
+    _token bigint := asyncjobs.fresh_token();
+BEGIN
+    _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
+    _letters := ARRAY(
+        SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
+        WHERE d.id = ANY (_locked) AND (_force OR d.requeued_as IS NULL) ORDER BY d.id);
+    IF EXISTS (SELECT FROM asyncjobs.sequences_behind()) THEN
+        PERFORM asyncjobs.move_sequences();
+    END IF;
+    _new := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM unnest(_letters));
+    _keys := ARRAY(
+        SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
+        WHERE d.id = ANY (_letters) AND d.original_job ->> 'serialization_key' IS NOT NULL);
+    PERFORM asyncjobs.lock_keys(_keys);
+    PERFORM asyncjobs.check_places(_keys);
+
+    INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
+        timeout, correlation_id, parent_job_id, created_by, on_dead, requeued_from, trace_context, enqueue_token)
+    SELECT l.id, nextval('asyncjobs.place_seq'), o.serialization_key, o.queue, o.lane, o.type, o.version, o.payload, o.priority,
+        o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id, _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
+        _token
+    FROM (SELECT u.id, d.job_id, d.original_job
+          FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
+          JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.letter]) ORDER BY u.number) AS l
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.jobs, l.original_job) AS o
+    WHERE o.serialization_key IS NOT NULL;
+    PERFORM asyncjobs.dispatch_keys(_keys);
+
+    INSERT INTO asyncjobs.jobs (id, queue, lane, type, version, payload, priority, max_attempts, timeout, correlation_id, parent_job_id,
+        created_by, on_dead, requeued_from, trace_context, enqueue_token, status)
+    SELECT l.id, o.queue, o.lane, o.type, o.version, o.payload, o.priority, o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id,
+        _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context, _token,
+        CASE WHEN asyncjobs.is_paused(o.type, NULL) THEN 'paused' ELSE 'pending' END
+    FROM (SELECT u.id, d.job_id, d.original_job
+          FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
+          JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.letter]) ORDER BY u.number) AS l
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.jobs, l.original_job) AS o
+    WHERE o.serialization_key IS NULL;
+
+    UPDATE asyncjobs.dead_letter_jobs AS d
+    SET requeued_as = u.id, requeue_count = d.requeue_count + 1, acknowledged = true,
+        acknowledged_by = coalesce(d.acknowledged_by, _by), acknowledged_at = coalesce(d.acknowledged_at, _now)
+    FROM unnest(_letters, _new) AS u(letter, id) WHERE d.id = ANY (ARRAY[u.letter]);
+
+    RETURN QUERY
+    SELECT d.id, CASE WHEN d.id = ANY (_letters) THEN 'requeued' ELSE 'requeued before' END, d.job_id, d.requeued_as,
+        coalesce((SELECT j.status FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[d.requeued_as])), 'waiting'),
+        d.original_job ->> 'queue'
+    FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_locked);
+END $$;

@@ -1,0 +1,1 @@
+-- What attempts did, rolled up: a row per type, status and minute, later per hour, quarter of a day and day, with histograms of its durations.

@@ -1,0 +1,1 @@
+-- Pauses of queues and types: the claim reads `pauses` and takes nothing of them; this keeps what it would pass over out of its way.

@@ -1,0 +1,1 @@
+-- Promote: jobs that are scheduled, or failed and to be retried, become pending when their time has come.

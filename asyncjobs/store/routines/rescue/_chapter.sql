@@ -1,0 +1,1 @@
+-- Rescue: what runners that are gone still held is taken back.

@@ -1,0 +1,70 @@
+-- Take back at most `_batch` jobs from runners that are gone. Each is due at once; what that costs it `judge` says. After the last attempt,
+-- or when that was asked for, it ends instead. Run it in a transaction of its own, *after* the one that deleted the runners.
+--
+-- The candidates' ids and tokens are read first and compared again under the row's lock, in a new statement: a job that was rescued
+-- and claimed anew meanwhile, by a runner that is younger than our first snapshot, has another token by then.
+CREATE FUNCTION asyncjobs.rescue(
+    _batch integer, _max_errors integer,
+    OUT rescued bigint[],
+    OUT dead bigint[],       -- of these, ended for good
+    OUT cancelled bigint[],
+    OUT queues text[],       -- where jobs became pending
+    OUT types text[],        -- of the rescued, for the roll-ups
+    OUT statuses text[],     -- and what the lost attempt made of them
+    OUT more boolean)        -- the batch was full
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '50ms' SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _candidates bigint[];
+    _tokens bigint[];
+    _others bigint[];
+    _ids bigint[];
+    _ending bigint[];
+    _pending bigint[];
+    _runners bigint[];
+    _blamed bigint[];  -- of each, or 0
+    _id bigint;
+BEGIN
+    SELECT array_agg(o.id) FILTER (WHERE o.status = 'processing'), array_agg(o.claim_token) FILTER (WHERE o.status = 'processing'),
+           array_agg(o.id) FILTER (WHERE o.status <> 'processing')
+    INTO _candidates, _tokens, _others FROM asyncjobs.orphans(_batch * 10) AS o;
+
+    _ids := ARRAY(
+        SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[c.id]) AND j.claim_token = c.token
+        WHERE j.status = 'processing' ORDER BY c.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
+    SELECT array_agg(b.runner_id), array_agg(b.job_id) INTO _runners, _blamed FROM asyncjobs.blame(
+        ARRAY(SELECT DISTINCT j.runner_id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids))) AS b;
+    -- Jobs that end and thereby free a dedup key may have to wait for whoever looks at it: each by itself, after all others.
+    _ending := ARRAY(
+        SELECT j.id FROM asyncjobs.jobs AS j
+        WHERE j.id = ANY (_ids) AND j.dedup_key IS NOT NULL
+          AND (j.attempts >= j.max_attempts OR j.id = ANY (_blamed) OR j.requested_outcome IN ('cancel', 'dead')) ORDER BY j.id);
+    rescued := ARRAY(SELECT u.id FROM unnest(_ids) AS u(id) WHERE u.id <> ALL (_ending));
+    _pending := asyncjobs.fail_lost(rescued, _runners, _blamed, _max_errors);
+    FOREACH _id IN ARRAY _ending LOOP
+        BEGIN
+            _pending := _pending || asyncjobs.fail_lost(ARRAY[_id], _runners, _blamed, _max_errors);
+            rescued := rescued || _id;
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;  -- a stranger's transaction holds it: the job is as before, and an orphan of the next pass
+        END;
+    END LOOP;
+    _pending := _pending || asyncjobs.clear_suspects(_blamed);
+    FOREACH _id IN ARRAY coalesce(_others, '{}') LOOP
+        BEGIN
+            _pending := _pending || asyncjobs.settle_orphan(_id);
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;
+        END;
+    END LOOP;
+
+    dead := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'dead');
+    cancelled := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'cancelled');
+    queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending');
+    SELECT coalesce(array_agg(j.type), '{}'),
+        coalesce(array_agg(CASE WHEN j.status IN ('dead', 'cancelled') THEN j.status ELSE 'failed' END), '{}')
+    INTO types, statuses FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued);
+    more := cardinality(rescued) >= _batch;
+END $$;

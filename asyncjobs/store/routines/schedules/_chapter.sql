@@ -1,0 +1,13 @@
+-- Schedules: their rows, what runners declare, and the tick.
+--
+-- The code is the truth. A runner declares its schedules, under its own id, and fires only a row whose definition equals what it
+-- declared. Its declarations go with its own row, so whatever is in `schedule_declarations` is declared by a runner that lives.
+--
+-- Of two definitions of one name the newest wins: one that was never there before replaces the other at once, one that was replaced
+-- before comes back only when no runner that lives declares its successor. So the old and the new programs of a rolling deploy do
+-- not undo each other's work, whichever restarts in between, and rolling back works.
+--
+-- `last_tick` is how far a schedule got. After the server's clock was put far ahead and back that lies in the future, and the schedule
+-- would be silent until then. Whoever finds that ticks between now and then had no turn lets it begin anew from now; those that had one
+-- while the clock was ahead are `spent`, and make no job a second time. From `unbroken_since` to `last_tick` each tick had its turn;
+-- a tick that leaves others out begins it anew.

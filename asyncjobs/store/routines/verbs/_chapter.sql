@@ -1,0 +1,11 @@
+-- Operators' verbs on jobs and keys. Each is one transaction, says what it found and did, and leaves every key it touched with a head
+-- dispatched, or with a reason why not.
+--
+-- `outcome` of a verb: what it did, or why it did nothing: 'unknown' (no such job), 'final', 'waiting', 'processing', 'duplicate',
+-- 'again' (the job moved on under our eyes: call once more). `was`: the status in which it found the job.
+
+-- Operators' verbs that end jobs, dead letters, and what runners look for: whether the end of a job that they run was asked for.
+--
+-- A request (`requested_outcome`: 'cancel', 'dead' or 'fail') is written on the row of a job that runs. Its runner is told, or finds
+-- it when it looks, and cancels the handler; the outcome is applied by the ack when the handler has ended, or by the rescue when its
+-- runner is gone. The last request counts. A handler that ended by itself before its runner saw the request has ended so.

@@ -1,0 +1,64 @@
+-- Run a job again, or now: one that is not due becomes due, one that is dead or cancelled starts over with all its attempts. A job
+-- that still has its key (it halted it, or is to be retried) keeps its place; one whose key has moved on goes to the end of the line.
+CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT was text, OUT other_id bigint, OUT queues text[])
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.clock();
+    _type text;
+    _dedup text;
+    _job asyncjobs.jobs;
+    _heads bigint[];
+BEGIN
+    SELECT j.type, j.dedup_key, j.status INTO _type, _dedup, was FROM asyncjobs.jobs AS j WHERE j.id = _id;
+    IF NOT FOUND THEN
+        outcome := CASE WHEN EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id) THEN 'waiting' ELSE 'unknown' END;
+        was := CASE WHEN outcome = 'waiting' THEN 'waiting' END;
+        RETURN;
+    END IF;
+    IF was IN ('dead', 'cancelled') AND _dedup IS NOT NULL THEN
+        other_id := asyncjobs.take_dedup_key(_type, _dedup, _id, NULL);
+        IF other_id <> _id THEN
+            IF asyncjobs.having_status(ARRAY[_id], ARRAY[was]) = '{}' THEN  -- it was pruned while its dedup key was waited for
+                RAISE EXCEPTION 'job % moved on', _id USING ERRCODE = 'serialization_failure';
+            END IF;
+            outcome := 'duplicate';
+            RETURN;
+        END IF;
+    END IF;
+    SELECT j.id, j.status, j.serialization_key, j.queue INTO _job.id, _job.status, _job.serialization_key, _job.queue
+    FROM asyncjobs.jobs AS j WHERE j.id = _id FOR UPDATE;
+    IF _job.status IS DISTINCT FROM was THEN
+        RAISE EXCEPTION 'job % moved on', _id USING ERRCODE = 'serialization_failure';  -- called once more; the dedup key is as before
+    END IF;
+    IF was NOT IN ('scheduled', 'failed', 'dead', 'cancelled') THEN
+        outcome := CASE WHEN was = 'completed' THEN 'final' ELSE was END;
+        RETURN;
+    END IF;
+    IF was IN ('dead', 'cancelled') THEN
+        UPDATE asyncjobs.jobs AS j SET attempts = 0, rescues = 0, losses = 0, suspicion = 0, completed_at = NULL, error_message = NULL, claim_token = NULL, progress = NULL,
+            status = 'failed', requested_outcome = NULL, request_message = NULL, cancel_requested_at = NULL
+        WHERE j.id = _id;
+        UPDATE asyncjobs.dead_letter_jobs AS d SET acknowledged = true, acknowledged_by = _by, acknowledged_at = _now,
+            requeued_as = _id, requeue_count = d.requeue_count + 1
+        WHERE d.job_id = _id AND NOT d.acknowledged;
+    END IF;
+    IF _job.serialization_key IS NOT NULL THEN
+        PERFORM asyncjobs.lock_keys(ARRAY[_job.serialization_key]);
+        UPDATE asyncjobs.serialized_jobs AS s SET halted_at = NULL, halt_reason = NULL WHERE s.id = _id AND s.job_id IS NOT NULL;
+        IF NOT FOUND THEN
+            PERFORM asyncjobs.join_line(_id);
+            SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(ARRAY[_job.serialization_key]) AS d;
+            queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
+            outcome := 'retried';
+            RETURN;
+        END IF;
+    END IF;
+    UPDATE asyncjobs.jobs AS j
+    SET status = CASE WHEN asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END,
+        run_at = _now, place = nextval('asyncjobs.place_seq'), updated_at = _now
+    WHERE j.id = _id;
+    outcome := 'retried';
+    queues := ARRAY[_job.queue];
+END $$;
