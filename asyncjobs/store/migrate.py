@@ -49,9 +49,9 @@ class Status(msgspec.Struct, frozen=True):
     pending: list[str]
     unknown: list[str]
     unknown_breaking: list[str]
-    forgotten: list[str]  # of before the first release: no way leads on from there
     isolation: str = ISOLATION  # at which the program's sessions begin
     renamed_from: str | None = None  # the schema for which its functions were made, if that is another
+    forgotten: list[str] = msgspec.field(default_factory=list)  # of before the first release: no way leads on from there
 
     @property
     def breaking(self) -> list[str]:
