@@ -256,11 +256,13 @@ BEGIN
     FROM unnest(_letters, _new) AS u(letter, id) WHERE d.id = ANY (ARRAY[u.letter]);
 
     RETURN QUERY
-    SELECT d.id, CASE WHEN d.id = ANY (_letters) THEN 'requeued' WHEN _met ? d.id::text THEN 'duplicate' ELSE 'requeued before' END,
-        d.job_id, CASE WHEN NOT _met ? d.id::text THEN d.requeued_as END,
+    SELECT d.id, CASE WHEN d.id = ANY (_letters) THEN 'requeued' WHEN m.other_id IS NULL THEN 'requeued before' ELSE 'duplicate' END,
+        d.job_id, CASE WHEN m.other_id IS NULL THEN d.requeued_as END,
         coalesce((SELECT j.status FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[d.requeued_as])), 'waiting'),
-        d.original_job ->> 'queue', (_met ->> d.id::text)::bigint
-    FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_locked);
+        d.original_job ->> 'queue', m.other_id
+    FROM asyncjobs.dead_letter_jobs AS d CROSS JOIN LATERAL (
+        SELECT CASE WHEN _force OR d.requeued_as IS NULL THEN (_met ->> d.id::text)::bigint END AS other_id) AS m
+    WHERE d.id = ANY (_locked);
 END $$;
 
 -- Somebody has seen these dead letters. They are kept for a while, and no longer listed as unacknowledged.
