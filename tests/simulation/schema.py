@@ -83,7 +83,8 @@ def as_written(definition: str) -> str:
 
 def simulated(definition: str) -> str:
     """The function as it is in a simulated world."""
-    changed = _LOCK_TIMEOUT.sub(r"\g<1>1ms\2", definition).replace("clock_timestamp()", "asyncjobs.clock()")
+    changed = _LOCK_TIMEOUT.sub(r"\g<1>1ms\2", definition).replace("clock_timestamp() - now()", "interval '0'")
+    changed = changed.replace("clock_timestamp()", "asyncjobs.clock()")
     changed = changed.replace("PERFORM pg_notify(", "PERFORM asyncjobs.simulated_notify(")
     changed = changed.replace("PERFORM pg_sleep(0.001);", _NO_SLEEP)
     is_own = "asyncjobs.simulated_" in definition.split("\n", 1)[0] or "asyncjobs.audit_" in definition.split("\n", 1)[0]
