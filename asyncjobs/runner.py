@@ -173,6 +173,7 @@ class Runner:
             report_progress=self.progress.report,
             complete=self._complete_here,
             share=self.resources.use,
+            may_begin=lambda: self.is_confirmed,
             loop_ends=lambda: self._opened.is_ending,
             hooks=hooks,
             hook_seconds=settings.hook_timeout,

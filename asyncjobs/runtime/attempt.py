@@ -10,6 +10,11 @@ with all tasks at its end: the attempt is interrupted. Any other error that come
 told, not charged. A CancelledError of something that the handler awaited is the handler's own, and a failed attempt; so is a
 SystemExit, whoever was cancelled by it.
 
+Nothing begins in a runner that others may have declared dead: its jobs may have been done elsewhere. Whether that is so is looked
+at when the attempt's turn comes, and again at the very instant at which the handler is called (in a thread: by that thread): the
+process may have been frozen in between, so it goes by a clock that went on meanwhile. An attempt that does not begin is given
+back, if its claim is still there. What was frozen in its middle goes on until it notices; its claim is fenced.
+
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
 the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a
 plain function that was asked to end and saw it in `ctx.cancelled`: it may have left. The answer of one that never looked counts.
@@ -77,6 +82,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     report_progress: Callable[["Attempt", float, str], None]
     complete: Callable[["Attempt", Any, str | None, str | None], Any]
     share: Callable[[Resource[Any]], Awaitable[Any]]
+    may_begin: Callable[[], bool] = lambda: True  # from any thread: whether nobody can have taken what was claimed
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
     hooks: Sequence[Hook] = ()
     hook_seconds: float = 30.0  # for each call of a hook
@@ -176,8 +182,11 @@ class Attempt:
         _current.set(self)
         ending: object
         try:
-            if self._surroundings.events.wants(AttemptStarted):
-                self._emit_started()
+            wants_started = self._surroundings.events.wants(AttemptStarted)
+            began_at = time.monotonic()  # before the look: a start that it allows is told as of then, whatever froze it since
+            self._see_whether_it_may_begin()
+            if wants_started:
+                self._emit_started(began_at)
             timeout = self.claimed.timeout_seconds
             ending = await (self._call() if timeout is None else self._call_in_time(timeout))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
@@ -263,6 +272,7 @@ class Attempt:
                 self._entered = entered = list[Hook]()
                 await enter_attempt(hooks, context, entered, seconds=self._surroundings.hook_seconds)
             function = handler.function if handler.is_async else self._call_in_thread
+            self._see_whether_it_may_begin()
             answer = await (function(context, **arguments) if handler.takes_context else function(**arguments))
         except BaseException as error:
             if not await close(context, error):
@@ -271,6 +281,10 @@ class Attempt:
             if context.resources is not None:
                 await close(context)
         return answer
+
+    def _see_whether_it_may_begin(self) -> None:
+        if self.cancel_reason is not None or not self._surroundings.may_begin():
+            raise ClaimLost(f"job {self.claimed.id} does not begin here: its claim may be another's by now.")
 
     @property
     def job(self) -> Job:
@@ -295,6 +309,7 @@ class Attempt:
 
         def call() -> tuple[Any, BaseException | None]:
             try:
+                self._see_whether_it_may_begin()
                 return function(*args, **kwargs), None
             except BaseException as error:  # noqa: BLE001 - SystemExit in a task of its own would end the event loop
                 return None, error
@@ -357,14 +372,14 @@ class Attempt:
         value: T = await self._surroundings.share(resource)
         return value
 
-    def _emit_started(self) -> None:
+    def _emit_started(self, began_at: float) -> None:
         claimed = self.claimed
         self._surroundings.events.emit(
             AttemptStarted(
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), serialization_key=claimed.serialization_key,
                 queued_seconds=max(claimed.started_epoch - claimed.run_epoch, 0.0),
-                correlation_id=claimed.correlation_id, trace_context=claimed.trace_context,
+                correlation_id=claimed.correlation_id, trace_context=claimed.trace_context, began_at=began_at,
             )
         )  # fmt: skip
 
