@@ -387,7 +387,13 @@ class Runner:
     async def _complete_here(self, attempt: Attempt, connection: Connection, result: str | None, dropped: str | None) -> None:
         claimed = attempt.claimed
         if not await callers.complete(
-            connection, self._opened.database, claimed.id, claimed.token, result=result, dropped=dropped
+            connection,
+            self._opened.database,
+            claimed.id,
+            claimed.token,
+            result=result,
+            dropped=dropped,
+            progress=attempt.unwritten_progress,
         ):
             raise ClaimLost(f"job {claimed.id} is not this attempt's any more: let its transaction roll back.")
 
