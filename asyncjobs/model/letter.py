@@ -7,7 +7,7 @@ import msgspec
 
 from asyncjobs.model.job import Job
 
-LetterOutcome = Literal["acknowledged", "acknowledged before", "requeued", "requeued before", "unknown", "busy"]
+LetterOutcome = Literal["acknowledged", "acknowledged before", "requeued", "requeued before", "unknown", "busy", "unreadable"]
 
 
 class LetterFilter(TypedDict, total=False):

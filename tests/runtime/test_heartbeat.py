@@ -2,71 +2,23 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from asyncjobs.model.lease import LeaseTimes
 from asyncjobs.runtime import heartbeat as heartbeat_module
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.heartbeat import Heartbeat, MainLoop
-from asyncjobs.runtime.leader import Leader
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, LoopStalled, RunnerLostItself, ServicePassFailed
 from asyncjobs.testing import Proxy, Recorder
-from tests.support.eventually import Stopwatch, eventually, patience
+from tests.support.beating import BEAT, PATIENT, Watched
+from tests.support.eventually import eventually, patience
 from tests.support.factories import insert_runner
 
-BEAT = 0.05
-#: For a beat that is to succeed: on a busy machine it takes longer than such an interval to connect.
-PATIENT = 60.0
 WAITS = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'asyncjobs heartbeat' AND wait_event_type = 'Lock')"
-
-
-class Watched:
-    """A heartbeat, and what it told."""
-
-    def __init__(self, database: Database, **options: Any) -> None:
-        self.declared_dead: list[int] = []
-        self.unconfirmed: list[tuple[int, float]] = []
-        self.threads: set[int] = set()
-        defaults: dict[str, Any] = {
-            "heartbeat_seconds": BEAT,
-            "answer_seconds": PATIENT,
-            "runner_timeout_seconds": 3600.0,
-            "stall_after_seconds": 60.0,
-            "stall_limit_seconds": 120.0,
-        }
-        self.heartbeat = Heartbeat(
-            database,
-            events=Events(),
-            on_declared_dead=self._on_declared_dead,
-            on_unconfirmed=self._on_unconfirmed,
-            **(defaults | options),
-        )
-
-    def _on_declared_dead(self, runner_id: int) -> None:
-        self.threads.add(threading.get_ident())
-        self.declared_dead.append(runner_id)
-
-    def _on_unconfirmed(self, runner_id: int) -> None:
-        self.threads.add(threading.get_ident())
-        self.unconfirmed.append((runner_id, self.heartbeat.clock() - self.heartbeat.confirmed_at))
-
-    @asynccontextmanager
-    async def following(self, runner_id: int = 1) -> AsyncGenerator[Heartbeat]:
-        """Beat for the runner until the context is left."""
-        self.heartbeat.follow(runner_id)
-        self.heartbeat.start()
-        try:
-            await eventually(lambda: self.heartbeat.beats > 0, description="the first beat")
-            yield self.heartbeat
-        finally:
-            await self.heartbeat.stop()
 
 
 @pytest.fixture
@@ -212,68 +164,6 @@ async def test_failing_beats_are_repeated_on_a_new_connection(proxy: Proxy, runn
         heartbeat.answer_seconds = PATIENT
         before = heartbeat.beats
         await eventually(lambda: heartbeat.beats > before, description="another beat")
-
-
-async def test_each_beat_is_given_up_in_time_also_while_it_connects(
-    proxy: Proxy, runner: int, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(heartbeat_module, "_UNHURRIED_SECONDS", BEAT)
-    async with Watched(Database(proxy.dsn)).following(runner) as heartbeat:
-        heartbeat.answer_seconds = BEAT
-        proxy.black_hole("heartbeat")
-        await recorder.wait_for(ServicePassFailed, lambda event: event.failures == 4)
-
-
-async def test_connecting_has_two_seconds_of_its_own(
-    database: Database, runner: int, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect = Database.connect
-
-    async def connect_slowly(self: Database, role: str, *, command_timeout: float | None = None) -> Connection:
-        await asyncio.sleep(0.7)
-        return await connect(self, role, command_timeout=command_timeout)
-
-    monkeypatch.setattr(Database, "connect", connect_slowly)
-    async with Watched(database, answer_seconds=0.2).following(runner) as heartbeat:
-        assert heartbeat.beats
-    assert recorder.of(ServicePassFailed) == []
-
-
-@pytest.mark.parametrize("leads", [False, True])
-async def test_runner_that_is_not_confirmed_has_two_seconds_for_a_beat(
-    proxy: Proxy, runner: int, recorder: Recorder, *, leads: bool
-) -> None:
-    now = [0.0]
-    leader = a_leader(lambda: now[0]) if leads else None
-    # Through this proxy an answer takes 0.25 s, and each beat asks twice: for the statement's types, and for its rows.
-    watched = Watched(Database(proxy.dsn), clock=lambda: now[0], runner_timeout_seconds=360.0, leader=leader)
-    async with watched.following(runner) as heartbeat:
-        if leader is not None:
-            await eventually(lambda: leader.held() == ["prune"], description="it holds a lease")
-        heartbeat.answer_seconds = 0.2
-        proxy.delay(0.25, "heartbeat")
-        await recorder.wait_for(ServicePassFailed)
-        now[0] = 301.0
-        await eventually(lambda: trusted(heartbeat), description="it is confirmed again")
-        assert heartbeat.confirmed_at == 301.0
-
-
-async def test_renewal_of_a_runner_that_is_confirmed_is_given_up_in_time_for_another(
-    proxy: Proxy, runner: int, recorder: Recorder
-) -> None:
-    leader = a_leader(boottime)
-    async with Watched(Database(proxy.dsn), leader=leader).following(runner) as heartbeat:
-        await eventually(lambda: leader.held() == ["prune"], description="it holds a lease")
-        proxy.silence("heartbeat")
-        watch = Stopwatch()
-        await recorder.wait_for(ServicePassFailed)
-        assert watch.stop() < 1.8
-        assert trusted(heartbeat)
-
-
-def a_leader(clock: Callable[[], float]) -> Leader:
-    times = LeaseTimes(renew_seconds=0.3, trust_seconds=30.0, observe_seconds=40.0, expiry_seconds=60.0)
-    return Leader(["prune"], times, events=Events(), fresh_seconds=600.0, clock=clock)
 
 
 async def test_database_that_is_down_at_the_start_is_waited_for(proxy: Proxy, runner: int, recorder: Recorder) -> None:
