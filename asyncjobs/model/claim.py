@@ -9,6 +9,7 @@ from asyncjobs.model.discreet import discreet
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.status import Status
+from asyncjobs.model.storable import cut, in_ascii
 
 #: Where a scan starts when it starts at the front: before every (priority, place).
 FRONT: Final = (-1, -1)
@@ -97,13 +98,18 @@ class Ack(msgspec.Struct, frozen=True):
         return self.status if self.outcome.asked_for is None else _STATUS[self.outcome.asked_for]
 
 
-_LONGEST_NOTE: Final = 1000
+_LONGEST_NOTE: Final = 1000  # bytes
 
 
 def progress_text(done: float, note: str) -> str:
     """How far an attempt is, as JSON that the database takes: what a handler says on the way never fails its job."""
-    cut = note[:_LONGEST_NOTE].replace("\0", "").encode(errors="replace").decode()
-    return msgspec.json.encode({"done": done, "note": cut}).decode()
+    return msgspec.json.encode({"done": done, "note": cut(note, _LONGEST_NOTE)}).decode()
+
+
+def progress_in_ascii(text: str) -> str:
+    """The same for a database whose encoding does not have a character of it."""
+    told = msgspec.json.decode(text)
+    return progress_text(told["done"], in_ascii(told["note"]))
 
 
 _STATUS: Final[dict[str, Status]] = {

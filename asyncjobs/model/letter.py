@@ -7,7 +7,9 @@ import msgspec
 
 from asyncjobs.model.job import Job
 
-LetterOutcome = Literal["acknowledged", "acknowledged before", "requeued", "requeued before", "duplicate", "unknown", "busy"]
+LetterOutcome = Literal[
+    "acknowledged", "acknowledged before", "requeued", "requeued before", "duplicate", "unknown", "busy", "unreadable"
+]
 
 
 class LetterFilter(TypedDict, total=False):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, final
 import msgspec
 
 from asyncjobs.model.discreet import discreet
+from asyncjobs.model.storable import in_ascii
 
 Duration: TypeAlias = timedelta | float  # float: seconds
 
@@ -151,8 +152,8 @@ COMPLETED: Final = Outcome(kind="completed")
 def refused(outcome: Outcome) -> Outcome:
     """A failed attempt in place of an outcome that the database does not take. A handler that did its work is not run again."""
     message = "the database refused to store the outcome of this attempt"
-    if outcome.message:  # in letters that every database can hold
-        message += f": {outcome.message.encode('ascii', 'backslashreplace').decode()}"
+    if outcome.message:
+        message += f": {in_ascii(outcome.message)}"
     kind: OutcomeKind = "retry" if outcome.kind == "retry" else "dead"
     error = {"type": "UnstorableResult", "message": message}
     return Outcome(kind=kind, delay_seconds=outcome.delay_seconds, message=message, error=error)

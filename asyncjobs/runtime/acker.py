@@ -40,7 +40,7 @@ from typing import Final
 
 import msgspec
 
-from asyncjobs.model.claim import Ack, Claimed, Finished, Probe, Scan
+from asyncjobs.model.claim import Ack, Claimed, Finished, Probe, Scan, progress_in_ascii
 from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.model.status import FINAL
 from asyncjobs.runtime import points
@@ -396,14 +396,21 @@ class Acker:
         """The server refused a value: find whose it is, and write the others."""
         if len(acks) > 1:
             half = len(acks) // 2
-            for part in (acks[:half], acks[half:]):
-                try:
-                    await self._settle(part, await self._call(part, partial(self._calls.finish, part, [])))
-                except Exception as error:
-                    if not is_unsendable(error):
-                        raise
-                    await self._isolate(part)
+            await self._write_each(acks[:half], acks[half:])
             return
         [ack] = acks
+        if ack.progress is not None and (told := progress_in_ascii(ack.progress)) != ack.progress:
+            # What a handler says on the way never fails its job.
+            await self._write_each([msgspec.structs.replace(ack, progress=told)])
+            return
         plain = msgspec.structs.replace(ack, outcome=refused(ack.outcome))
         await self._settle([plain], await self._call([plain], partial(self._calls.finish, [plain], [])))
+
+    async def _write_each(self, *parts: Sequence[Ack]) -> None:
+        for part in parts:
+            try:
+                await self._settle(part, await self._call(part, partial(self._calls.finish, part, [])))
+            except Exception as error:
+                if not is_unsendable(error):
+                    raise
+                await self._isolate(part)

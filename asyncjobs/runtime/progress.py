@@ -10,9 +10,11 @@
 
 from typing import ClassVar
 
+from asyncjobs.model.claim import progress_in_ascii
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import jobs
+from asyncjobs.store.failures import is_unstorable_text
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import Events
 
@@ -42,7 +44,12 @@ class Progress(Service):
         rows = [(one.claimed.id, one.claimed.token, text) for one, _, text in reports if text is not None]
         if rows:
             async with self._pool.take() as link:
-                await jobs.set_progress(link, rows)
+                try:
+                    await jobs.set_progress(link, rows)
+                except Exception as error:
+                    if not is_unstorable_text(error):
+                        raise
+                    await jobs.set_progress(link, [(id, token, progress_in_ascii(text)) for id, token, text in rows])
         for attempt, report, _ in reports:
             if attempt.reported is report:
                 attempt.reported = None
