@@ -16,6 +16,8 @@ were taken, when handlers started and ended, which writes were accepted, and wha
 5. Nothing of a paused queue, type or key starts between the answer to the pause and the resume, but for what had been claimed
    when the answer came: it may be on its way to its runner, or wait there for a slot.
 
+Besides: at most one live job has a dedup key at any moment (`lives.py`).
+
 Moments are seconds of `time.monotonic`, as a recorder notes them. What an operator did took effect somewhere between `sent_at`
 and `done_at`: the checker takes the moment that accuses nobody wrongly.
 """
@@ -27,6 +29,7 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 
 from asyncjobs.testing.attempts import Attempt, Violation
+from asyncjobs.testing.lives import Lived, together
 
 T = TypeVar("T")
 
@@ -91,11 +94,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     verbs: Sequence[Applied] = ()
     pauses: Sequence[Held] = ()
     writes: Sequence[Written] = ()
+    lives: Sequence[Lived] = ()  # of jobs with dedup keys
     ended: Mapping[int, float] = {}  # when jobs ended, by the table: some are ended by others than their attempts
 
     def violations(self) -> list[Violation]:
         """Every violation that was found; none: P2 and P3 held."""
-        return [*self._of_tokens(), *self._of_writes(), *self._overlaps(), *self._cancelled(), *self._held(), *self._order()]
+        of_claims = [*self._of_tokens(), *self._of_writes()]
+        return [*of_claims, *self._overlaps(), *self._cancelled(), *self._held(), *self._order(), *together(self.lives)]
 
     def _of_tokens(self) -> Iterator[Violation]:
         for token, attempts in _grouped(self.attempts, lambda attempt: attempt.token):
