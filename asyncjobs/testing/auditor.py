@@ -9,8 +9,8 @@
 | dedup | notes | two jobs of one dedup key that lived at the same time |
 | P13 | process, server | tasks, threads, connections, transactions and attempts left behind |
 
-Order and lives need notes that are kept while jobs join their lines, live and end: `install_line` once per schema, before the jobs.
-The checks take a few queries; all of them are reads.
+Order and lives need notes that are kept while jobs join their lines, live and end: `install_line` once per schema, before the
+jobs. The checks take a few queries; all of them are reads.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """When jobs with a dedup key lived: at most one job of a type and key lives at any moment, whatever brings one to life.
 
-The tables tell it only of the end. A life begins with a note that the job lives, and ends with one that it has ended; an operator's
-retry begins another. Notes are numbered as they are written, in the transactions that they tell of: a job that takes its key when
-another has let it go has the later number.
+The tables tell it only of the end. A life begins with a note that the job lives, and ends with one that it has ended; an
+operator's retry begins another. Notes are numbered as they are written, in the transactions that they tell of: a job that takes
+its key when another has let it go has the later number.
 """
 
 from collections import defaultdict
