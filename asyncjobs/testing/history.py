@@ -19,6 +19,8 @@ were taken, when handlers started and ended, which writes were accepted, and wha
    started, or its job had ended. One that had started before, and was frozen in its middle, may go on until it notices. An
    attempt starts when it was seen that it may, whenever that was told: its process may have been frozen in between.
 
+Besides: at most one live job has a dedup key at any moment (`lives.py`).
+
 Moments are seconds of `time.monotonic`, as a recorder notes them. What an operator did took effect somewhere between `sent_at`
 and `done_at`: the checker takes the moment that accuses nobody wrongly.
 """
@@ -30,6 +32,7 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 
 from asyncjobs.testing.attempts import Attempt, Violation
+from asyncjobs.testing.lives import Lived, together
 
 T = TypeVar("T")
 
@@ -94,12 +97,14 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     verbs: Sequence[Applied] = ()
     pauses: Sequence[Held] = ()
     writes: Sequence[Written] = ()
+    lives: Sequence[Lived] = ()  # of jobs with dedup keys
     ended: Mapping[int, float] = {}  # when jobs ended, by the table: some are ended by others than their attempts
 
     def violations(self) -> list[Violation]:
         """Every violation that was found; none: P2 and P3 held."""
         of_claims = [*self._of_tokens(), *self._of_writes(), *self._of_starts()]
-        return [*of_claims, *self._overlaps(), *self._cancelled(), *self._held(), *self._order()]
+        of_keys = [*self._order(), *together(self.lives)]
+        return [*of_claims, *self._overlaps(), *self._cancelled(), *self._held(), *of_keys]
 
     def _of_tokens(self) -> Iterator[Violation]:
         for token, attempts in _grouped(self.attempts, lambda attempt: attempt.token):

@@ -1,7 +1,7 @@
 """Any two calls that write, one of them waiting for the other: the end is one that some serial order gives, and nobody deadlocks.
 
-In `make test`: what pauses, what replaces and what ends many, beside the calls of runners, on the worlds in which they have met; and
-what brings a job with a dedup key to life.
+In `make test`: what pauses, what replaces and what ends many, beside the calls of runners, on the worlds in which they have met;
+and what brings a job with a dedup key to life.
 All pairs on all worlds, and triples, are played by `make proof`.
 """
 
