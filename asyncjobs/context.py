@@ -164,6 +164,7 @@ class JobContext:
     async def complete(self, connection: Connection, result: object = None) -> None:
         """Complete the job in the caller's transaction: its effects and its completion commit together.
 
+        A handler that returns, and whose transaction was not committed, has failed (CompletionNotCommitted).
         ClaimLost when the attempt's claim was taken away: let the transaction roll back.
         """
         await self._attempt.complete(connection, result)

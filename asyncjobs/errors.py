@@ -17,7 +17,8 @@
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
     │   └ JobDied · JobCancelled
-    ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult
+    ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult ·
+    │   CompletionNotCommitted
     ├ in attempts, of what surrounds the handler: ResourceFailed · HookFailed
     ├ in attempts, by an operator: FailedByHand
     └ in duties: LeaseLost
@@ -304,6 +305,10 @@ class WaitTimeout(JobError, TimeoutError):
 
 class AttemptTimeout(AsyncJobsError, TimeoutError):
     """An attempt took longer than its timeout."""
+
+
+class CompletionNotCommitted(AsyncJobsError):
+    """A handler returned after `ctx.complete`, and its transaction was not committed: what it wrote there is gone."""
 
 
 class ClaimLost(AsyncJobsError):

@@ -51,6 +51,7 @@ LONG_FILES = {
     "asyncjobs/runtime/acker.py": "the one loop that claims and acks: what one call may ask for, and what its answer means",
     "asyncjobs/runner.py": "the composition root: what a runner is made of is read in one place",
     "asyncjobs/telemetry/events.py": "every event there is, in one list",
+    "tests/simulation/world.py": "one clock and one order of events: what can happen, and what happens then",
 }
 
 OPTIONAL = {

@@ -352,6 +352,10 @@ class Attempt:
         await self._surroundings.complete(self, connection, None if dropped else text, dropped)
         self.is_completed = True
 
+    def failed_by(self, error: Exception) -> Outcome:
+        """What its outcome is if it ended in this error."""
+        return self._decide(error)
+
     async def share(self, resource: Resource[T], /) -> T:
         """What all attempts of the runner share."""
         value: T = await self._surroundings.share(resource)

@@ -6,7 +6,8 @@ would hold up strangers. After the handler ended, one at a time:
 1. Is the job completed under this claim's token? Then the completion was committed: its key and dedup key are released, done.
 2. If not, the transaction rolled back, or is still open. The attempt's real outcome is written with a lock time-out; if that
    runs out, the transaction is still open: back to 1 after a pause. If it says that the claim is lost, 1 decides once more: the
-   transaction may have been committed during the wait.
+   transaction may have been committed during the wait. A handler that returned as if all were well has failed
+   (CompletionNotCommitted): what it wrote is gone, so its job is not completed.
 3. Whatever the database says, nothing ends this: an outcome that it refuses to store is replaced by one that says so, and
    everything else is tried again.
 
@@ -20,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from asyncjobs.errors import UsageError
+from asyncjobs.errors import CompletionNotCommitted, UsageError
 from asyncjobs.model.claim import Ack
 from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.runtime.attempt import Attempt
@@ -70,8 +71,11 @@ class Settler:
         """Wait until every such job is settled."""
         await self._idle.wait()
 
-    def settle(self, _attempt: Attempt, ack: Ack) -> None:
+    def settle(self, attempt: Attempt, ack: Ack) -> None:
         """Find out, in a task."""
+        if ack.outcome.kind == "completed":
+            error = CompletionNotCommitted("the handler returned after ctx.complete(), and its transaction was not committed")
+            ack = msgspec.structs.replace(ack, outcome=attempt.failed_by(error))
         try:
             self._start("settler", partial(self._settle, ack))
         except UsageError:

@@ -42,7 +42,7 @@ BEGIN
 END $$;
 
 -- What handlers write in the transactions in which they complete their jobs.
-CREATE TABLE asyncjobs.simulated_effects (job_id bigint, token bigint);
+CREATE TABLE asyncjobs.simulated_effects (job_id bigint);
 
 CREATE TABLE asyncjobs.simulated_moves (
     number bigint GENERATED ALWAYS AS IDENTITY, at timestamptz, job_id bigint, was text, is_now text, attempts_were integer,

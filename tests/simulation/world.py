@@ -335,6 +335,9 @@ class World:
         if isinstance(error, asyncpg.DeadlockDetectedError):
             self.violations.append(f"locks: {call.name} of {connection.process.name} met a deadlock")
         self._note_transaction(call, error)
+        if call.name in {"hold_back_key", "wait_for_claims"}:
+            rows = self.server.fetch("SELECT token FROM asyncjobs.simulated_moves WHERE is_now = 'processing'")
+            connection.process.claimed = {row[0] for row in rows}
         self._tell(call)
         self._settle(call)
         if call.at_answer is not None:
