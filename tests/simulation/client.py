@@ -33,9 +33,9 @@ class Told:
         self.retried: set[int] = set()  # ids that an operator started over, perhaps
         self.released: set[int] = set()  # heads that halted their keys, before these were let go
 
-    def paused(self, kind: Any, name: str, claimed: Collection[int], now: float) -> None:
-        """A pause was answered. It says nothing if a resume may come after it that was sent before."""
-        if self._resumes.get((kind, name), 0.0) <= now:
+    def paused(self, kind: Any, name: str, claimed: Collection[int], sent_at: float, now: float) -> None:
+        """A pause was answered. It says nothing if a resume was under way that may have come after it."""
+        if self._resumes.get((kind, name), 0.0) <= sent_at:
             self.held.append(Held(kind, name, now, claimed))
 
     def resumes(self, kind: Any, name: str, now: float) -> None:
@@ -165,8 +165,9 @@ class Client:
 
     async def _pause(self) -> None:
         kind, name = self.random.choice([("key", self._key()), ("type", "act"), ("queue", "default")])
+        sent_at = self.process.world.now
         await self.jobs.admin.pause(**{kind: name})
-        self.told.paused(kind, name, self.process.claimed, self.process.world.now)
+        self.told.paused(kind, name, self.process.claimed, sent_at, self.process.world.now)
         await self._enqueue(serialization_key=self.random.choice([None, self._key()]))
         await asyncio.sleep(self.random.choice([0.1, 2.0]))
         await self._resume(kind, name)
