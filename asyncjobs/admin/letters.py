@@ -1,9 +1,11 @@
 """Verbs on dead letters.
 
 Requeue or retry? `requeue` makes a *new* job of a letter: the dead one stays as it was, with its errors and its history,
-and both are linked (`jobs.requeued_from`, `requeued_as` of the letter). It takes no dedup key, and goes to the end of its key's
-line. `retry` starts the *same* row over: the id that others hold stays good, a job that halted its key keeps its
-place in the line, and the dedup key is taken again. So: retry what halts a key or what somebody waits for; requeue the rest.
+and both are linked (`jobs.requeued_from`, `requeued_as` of the letter). It goes to the end of its key's
+line. `retry` starts the *same* row over: the id that others hold stays good, and a job that halted its key keeps its
+place in the line. So: retry what halts a key or what somebody waits for; requeue the rest.
+
+Both take the dedup key. A live job that has it is in the way (`duplicate`), and named; verbs on many pass over such letters.
 
 Nothing is requeued by itself. `requeue_count` goes on from letter to letter, so that poison is recognised.
 """
@@ -68,8 +70,8 @@ class Letters(Desk):
         """Make a new job with the same payload, queue, lane, priority, attempts, timeout, correlation id and key: `new_id`.
 
         The letter is acknowledged by that. Keyed work goes to the end of its key's line: behind a head that halted it, it waits.
-        What is paused stays so. The new job has no dedup key. DeadLetterNotFound. StateError when the letter was requeued before,
-        unless `force`.
+        What is paused stays so. DeadLetterNotFound. StateError when the letter was requeued before, unless `force`; and when a
+        live job has its dedup key, whatever you say.
         """
         found = await self._requeue([letter_id], by, force=force)
         if not found:
@@ -79,6 +81,10 @@ class Letters(Desk):
             raise StateError(
                 f"dead letter {letter_id} (job {done.job_id}) was requeued before, as job {done.new_id}, {done.new_status} now. "
                 "`force` makes another job of it."
+            )
+        if done.outcome == "duplicate":
+            raise StateError(
+                f"dead letter {letter_id} (job {done.job_id}) was not requeued: job {done.other_id} lives and has its dedup key."
             )
         return done
 
@@ -94,7 +100,9 @@ class Letters(Desk):
         """Requeue all that fit and that nobody has acknowledged, the oldest first, so that jobs of a key come in their order.
 
         `acknowledged=None` takes the acknowledged ones, too; of these, the ones that were requeued before are passed over unless
-        `force`. Letters that come into being meanwhile are not among them, so poison is requeued once.
+        `force`. So are those whose dedup key a live job has, the one that was just made of another letter among them: outcome
+        `duplicate`, of which `dry_run` knows nothing. Letters that come into being meanwhile are not taken, so poison is requeued
+        once.
         """
         which.setdefault("acknowledged", False)
         return await self._all(

@@ -95,6 +95,7 @@ def simulated(definition: str) -> str:
     changed = _SET.sub(r"SET application_name TO 'patience \1'", definition)
     changed = _SET_HERE.sub(r"set_config('application_name', 'patience ' || \1, true)", changed)
     changed = changed.replace("WHEN lock_not_available THEN", "WHEN lock_not_available OR query_canceled THEN")
+    changed = changed.replace("clock_timestamp() - now()", "interval '0'")
     changed = changed.replace("clock_timestamp()", "asyncjobs.clock()")
     changed = changed.replace("PERFORM pg_notify(", "PERFORM asyncjobs.simulated_notify(")
     changed = changed.replace("PERFORM pg_sleep(0.001);", _NO_SLEEP).replace(_CLAIMS, _SAME_CLAIMS)

@@ -3,9 +3,17 @@
 CREATE SEQUENCE asyncjobs.jobs_id_seq AS bigint;
 CREATE SEQUENCE asyncjobs.place_seq AS bigint;
 
--- The one place where SQL reads time. It carries no SET clause: with one it could not be inlined.
+-- The one place where SQL reads time. It says when the transaction began, for as long as that lasts: so what one call writes has one
+-- time, and a plan may look for it in an index. A transaction of asyncjobs' own is one call, and its start is the call. It carries no SET
+-- clause: with one it could not be inlined.
 CREATE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
     RETURN pg_catalog.now();
+
+-- The same, at this moment, for what is done in a transaction of somebody else's, which may have begun long ago: an enqueue (what it has a
+-- delay, a `dedup_for` or a time in the past counts from here, and so does whether others' dedup keys are over), what is left to its
+-- commit, and `ctx.complete`. A call asks once, and hands on what it was told. Tests move `clock`, and this goes along.
+CREATE FUNCTION asyncjobs.moment() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE
+    RETURN asyncjobs.clock() + (pg_catalog.clock_timestamp() - pg_catalog.now());
 
 -- Whose a row is that SQL itself enqueues: a random number, as programs draw for theirs.
 CREATE FUNCTION asyncjobs.fresh_token() RETURNS bigint LANGUAGE sql VOLATILE

@@ -10,6 +10,20 @@ CREATE FUNCTION asyncjobs.channel() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL
 RETURN 'asyncjobs_' || pg_catalog.left(pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(
     (pg_catalog.parse_ident('asyncjobs.channel'))[1], 'UTF8')), 'hex'), 32);
 
+-- Whether this transaction may notify: not behind an enqueue with notify=False. Whoever says so means to PREPARE TRANSACTION, which a
+-- single NOTIFY forbids, whatever it is for. It is a setting, which ends (and rolls back to savepoints) with the transaction.
+CREATE FUNCTION asyncjobs.may_notify() RETURNS boolean LANGUAGE sql STABLE
+RETURN pg_catalog.current_setting('asyncjobs_notify.is_off', true) IS DISTINCT FROM 'on';
+
+-- The only way in which SQL notifies. What is not told is found by the polls of those who would have heard it.
+CREATE FUNCTION asyncjobs.tell(_payload text) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF asyncjobs.may_notify() THEN
+        PERFORM pg_notify(asyncjobs.channel(), _payload);
+    END IF;
+END $$;
+
 -- Keys whose head is to be dispatched by a serializer. No key is unique here: to find out would conflict with others.
 CREATE TABLE asyncjobs.dispatch_requests (
     id                bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -109,7 +123,7 @@ BEGIN
         PERFORM asyncjobs.move_sequences();  -- its number belongs to another request
     END LOOP;
     IF _count > 0 THEN
-        PERFORM pg_notify(asyncjobs.channel(), 'k');
+        PERFORM asyncjobs.tell('k');
     END IF;
 END $$;
 

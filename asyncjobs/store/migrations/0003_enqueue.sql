@@ -6,14 +6,14 @@
 -- `_ids` were reserved by an earlier call (null: drawn here), `_tokens` say whose a row is. `_again`: an earlier call with the same
 -- ids and tokens was not answered. A row that is there with its token was written by that call; one that is there with another
 -- token is somebody else's, who got the id from a server that had forgotten it (a fail-over). `_own` false: the transaction is the
--- caller's, keyed rows join their line at its commit.
+-- caller's, keyed rows join their line at its commit. `_now`: from when delays and the like count (null: from now).
 
 CREATE FUNCTION asyncjobs.enqueue(
     _ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[],
     _priorities integer[], _max_attempts integer[], _timeouts float8[], _run_ats timestamptz[], _delays float8[],
     _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors float8[],
     _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean,
-    _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false,
+    _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false, _now timestamptz DEFAULT NULL,
     OUT ids bigint[],         -- the id of each row: its own, or that of the job that has its dedup key
     OUT existing integer[],   -- ordinals of rows whose dedup key another job has
     OUT refused integer[],    -- ordinals of rows that asked to be refused then, or to replace a job with another serialization key:
@@ -26,7 +26,6 @@ LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _now timestamptz := asyncjobs.clock();
     _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
     _new bigint[];        -- the ids of the rows that are to be written here, null for the others
     _replacing integer[]; -- ordinals
@@ -41,6 +40,7 @@ DECLARE
     _taker bigint := -1;  -- the row of this call that took the last key, and its ordinal
     _taker_at integer;
 BEGIN
+    _now := coalesce(_now, asyncjobs.moment());
     IF _lock_timeout IS NOT NULL THEN
         PERFORM set_config('lock_timeout', _lock_timeout, true);  -- the transaction is this call
     END IF;
@@ -51,7 +51,7 @@ BEGIN
                 INTO ids, existing, refused, statuses, taken, reserved
                 FROM asyncjobs.enqueue(_ids, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts,
                     _run_ats, _delays, _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _dedup_fors, _on_duplicates,
-                    _serialization_keys, _on_deads, _trace_contexts, _own, _again, _reserve, NULL, true) AS e;
+                    _serialization_keys, _on_deads, _trace_contexts, _own, _again, _reserve, NULL, true, _now) AS e;
                 RETURN;
             EXCEPTION WHEN SQLSTATE 'AJ001' THEN
                 NULL;
@@ -87,7 +87,7 @@ BEGIN
                 WITH ORDINALITY AS r(id, type, dedup_key, dedup_for, on_duplicate, key, ordinal)
             WHERE r.id IS NOT NULL AND r.dedup_key IS NOT NULL ORDER BY r.type, r.dedup_key, r.ordinal
         LOOP
-            _other := asyncjobs.take_dedup_key(_row.type, _row.dedup_key, _row.id, _row.expires_at);
+            _other := asyncjobs.take_dedup_key(_row.type, _row.dedup_key, _row.id, _row.expires_at, _taker);
             IF _other = _row.id THEN
                 _taker := _row.id;
                 _taker_at := _row.at;
@@ -128,7 +128,7 @@ BEGIN
     END IF;
     IF _replacing IS NOT NULL THEN
         PERFORM asyncjobs.replace_jobs(ids, _types, _dedup_keys, _payloads, _versions, _run_ats, _delays, _serialization_keys, _replacing,
-            _own, _keys);
+            _own, _keys, _now);
     ELSIF _keys IS NOT NULL THEN
         PERFORM asyncjobs.lock_keys(_keys);
     END IF;
@@ -155,7 +155,7 @@ BEGIN
         IF _serialization_keys IS NOT NULL THEN
             _written := _written + asyncjobs.enqueue_keyed(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities,
                 _max_attempts, _timeouts, _run_ats, _delays, _correlation_ids, _parent_job_ids, _creators, _dedup_keys,
-                _serialization_keys, _on_deads, _trace_contexts, _own);
+                _serialization_keys, _on_deads, _trace_contexts, _own, _now);
             IF _own THEN
                 PERFORM asyncjobs.dispatch_keys(_keys);
             ELSE
@@ -229,12 +229,11 @@ CREATE FUNCTION asyncjobs.enqueue_keyed(
     _ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[],
     _priorities integer[], _max_attempts integer[], _timeouts float8[], _run_ats timestamptz[], _delays float8[],
     _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[],
-    _on_deads text[], _trace_contexts text[], _own boolean) RETURNS integer
+    _on_deads text[], _trace_contexts text[], _own boolean, _now timestamptz) RETURNS integer
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _now timestamptz := asyncjobs.clock();
     _written integer;
     _is_behind boolean;
     _looks boolean := _own OR current_setting('transaction_isolation') <> 'serializable';  -- (there a look is a conflict)
@@ -306,6 +305,8 @@ CREATE FUNCTION asyncjobs.enqueue_here(
     _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL,
     OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.moment();
 BEGIN
     IF _ids IS NOT NULL AND asyncjobs.proofs(_ids) IS DISTINCT FROM _proofs THEN
         RAISE EXCEPTION 'these ids were not given by give_ids' USING ERRCODE = 'insufficient_privilege';
@@ -329,9 +330,12 @@ BEGIN
     CROSS JOIN LATERAL asyncjobs.enqueue(_ids, a.tokens, a.types, a.queues, a.lanes, a.versions, a.payloads, a.priorities,
         a.max_attempts, a.timeouts, a.run_ats, a.delays, a.correlation_ids, a.parent_job_ids, a.creators,
         CASE WHEN a.dedup THEN a.dedup_keys END, a.dedup_fors, a.on_duplicates, CASE WHEN a.keyed THEN a.keys END, a.on_deads,
-        a.trace_contexts, _own, _again, 0, _lock_timeout) AS e;
+        a.trace_contexts, _own, _again, 0, _lock_timeout, false, _now) AS e;
+    IF NOT _own AND _rows::jsonb @> '[{"notify": false}]' THEN
+        PERFORM set_config('asyncjobs_notify.is_off', 'on', true);
+    END IF;
     IF _channel IS NOT NULL AND refused IS NULL THEN
-        PERFORM asyncjobs.announce(_rows::jsonb, existing, _channel);
+        PERFORM asyncjobs.announce(_rows::jsonb, existing, _now);
     END IF;
 END $$;
 REVOKE EXECUTE ON FUNCTION asyncjobs.enqueue_here FROM PUBLIC;
@@ -339,12 +343,10 @@ REVOKE EXECUTE ON FUNCTION asyncjobs.enqueue_here FROM PUBLIC;
 -- Notify, with the commit of this transaction, what was just enqueued in it: the queues of jobs that are due, and the promoters when
 -- something is due soon. Later ones are found by the promoters' interval. A job that was replaced and is due became pending here, or, if
 -- it was delayed and has a key, is left to the promoters.
-CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _channel text) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _now timestamptz) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    _now timestamptz := asyncjobs.clock();
 BEGIN
-    PERFORM pg_notify(_channel, n.payload) FROM (
+    PERFORM asyncjobs.tell(n.payload) FROM (
         SELECT DISTINCT p.payload
         FROM jsonb_array_elements(_rows) WITH ORDINALITY AS x(item, ordinal)
         CROSS JOIN LATERAL jsonb_to_record(x.item) AS r(queue text, priority integer, run_at timestamptz, delay_seconds float8,

@@ -405,7 +405,7 @@ SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(hashtext('asyncjobs.completing') & 2147483647, (_id & 2147483647)::integer);  -- is_completing
     UPDATE asyncjobs.jobs AS j
-    SET status = 'completed', completed_at = asyncjobs.clock(), result = _result::jsonb, result_dropped = _dropped, updated_at = asyncjobs.clock()
+    SET status = 'completed', completed_at = asyncjobs.moment(), result = _result::jsonb, result_dropped = _dropped, updated_at = asyncjobs.moment()
     WHERE j.id = _id AND j.claim_token = _token AND j.status = 'processing';
     RETURN FOUND;
 END $$;

@@ -1,13 +1,29 @@
 -- Dedup keys: who has one, and on_duplicate="replace".
+--
+-- At most one live job of a type has a dedup key, whatever brings it to life.
+--
+-- 1. A job takes its key in the transaction that brings it to life, and before its own row is written: an enqueue, and an operator's retry
+--    or requeue of a job that has ended. Whatever else makes a job pending (promotion, dispatch, a retry that is due, rescue, give-back,
+--    release of its serialization key, resume, replacement) does that to one that has not ended, and has its key.
+-- 2. `live` says that the key's job has not ended. Whatever ends a job takes that back (`end_dedup`), and lets the key go if its time
+--    (`expires_at`) is over, or if it has none.
+-- 3. An enqueue finds a key taken while its job lives, and until its time is over. An operator's hand starts a job over although that time
+--    lasts, and whoever has the key, as long as that one has ended: the key and its time go over to the job. A live job is in the way
+--    of both, and named.
+-- 4. A key that is live, and whose job is gone (somebody's hand deleted it), is free.
 
--- Take a dedup key for a job, unless a live job or an unexpired key has it; returns the id of whoever has it now. Waits for a
+-- Take a dedup key for a job, if nothing is in its way; returns the id of the job that has it now. Waits for a
 -- transaction that is about to take it, and looks again in a new statement: a winner that rolls back leaves the key to the waiter.
 -- The row of a key that somebody has is not locked: it would be until the end of the caller's transaction, and whatever ends that
 -- job would wait for it. Inserting before looking keeps serializable transactions with different keys out of each other's way.
-CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _expires_at timestamptz) RETURNS bigint LANGUAGE plpgsql
+-- `_taker`: a job that has taken a key in this call, and whose row is yet to be written.
+CREATE FUNCTION asyncjobs.take_dedup_key(
+    _type text, _key text, _id bigint, _expires_at timestamptz, _taker bigint, _by_hand boolean DEFAULT false) RETURNS bigint LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    _now timestamptz;
     _owner bigint;
+    _is_live boolean;
     _is_free boolean;
 BEGIN
     LOOP
@@ -16,13 +32,19 @@ BEGIN
         IF FOUND THEN
             RETURN _id;
         END IF;
-        SELECT d.job_id, NOT d.live AND d.expires_at <= asyncjobs.clock() INTO _owner, _is_free
+        _now := asyncjobs.moment();
+        SELECT d.job_id, d.live, CASE
+            WHEN d.live THEN d.job_id IS DISTINCT FROM _taker AND NOT EXISTS (SELECT FROM asyncjobs.status_and_key(d.job_id))
+            ELSE _by_hand OR d.expires_at <= _now END
+        INTO _owner, _is_live, _is_free
         FROM asyncjobs.dedup_keys AS d WHERE d.type = _type AND d.dedup_key = _key;
         IF FOUND AND NOT _is_free THEN
             RETURN _owner;
         END IF;
-        UPDATE asyncjobs.dedup_keys AS d SET job_id = _id, live = true, expires_at = _expires_at
-        WHERE d.type = _type AND d.dedup_key = _key AND NOT d.live AND d.expires_at <= asyncjobs.clock();
+        UPDATE asyncjobs.dedup_keys AS d
+        SET job_id = _id, live = true, expires_at = CASE WHEN _by_hand THEN d.expires_at ELSE _expires_at END
+        WHERE d.type = _type AND d.dedup_key = _key AND d.job_id = _owner AND d.live = _is_live
+          AND (_is_live OR _by_hand OR d.expires_at <= _now);
         IF FOUND THEN
             RETURN _id;
         END IF;
@@ -54,10 +76,9 @@ END;
 -- `_keys`. Error AJ001 if one of these jobs has ended since its dedup key was looked at: then nothing stands in the way of a new job.
 CREATE FUNCTION asyncjobs.replace_jobs(
     _ids bigint[], _types text[], _dedup_keys text[], _payloads text[], _versions integer[], _run_ats timestamptz[], _delays float8[],
-    _serialization_keys text[], _which integer[], _own boolean, _keys text[]) RETURNS void LANGUAGE plpgsql
+    _serialization_keys text[], _which integer[], _own boolean, _keys text[], _now timestamptz) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _now timestamptz := asyncjobs.clock();
     _here integer[] := ARRAY(
         SELECT w.at FROM unnest(_which) AS w(at) WHERE _own OR _serialization_keys IS NULL OR _serialization_keys[w.at] IS NULL);
     _row record;
@@ -98,10 +119,12 @@ END $$;
 -- Give a job without a serialization key that has not started a new payload and time. One that has started stays as it is.
 CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version integer, _due_at timestamptz) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.moment();
 BEGIN
     UPDATE asyncjobs.jobs AS j
-    SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = asyncjobs.clock(),
-        status = CASE WHEN _due_at > asyncjobs.clock() THEN 'scheduled'
+    SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = _now,
+        status = CASE WHEN _due_at > _now THEN 'scheduled'
                       WHEN j.status = 'paused' OR asyncjobs.is_paused(j.type, NULL) THEN 'paused'
                       ELSE 'pending' END,
         place = CASE WHEN j.status = 'pending' THEN j.place ELSE nextval('asyncjobs.place_seq') END
@@ -118,7 +141,7 @@ LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _now timestamptz := asyncjobs.clock();
+    _now timestamptz := asyncjobs.moment();
     _waits boolean;
     _has_row boolean;
     _next bigint;
@@ -153,7 +176,7 @@ BEGIN
     DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id;
     IF FOUND AND NOT _waits THEN
         SELECT d.id INTO _next FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d;
-        PERFORM pg_notify(asyncjobs.channel(), 'q:' || j.queue) FROM asyncjobs.jobs AS j WHERE j.id = _next AND j.status = 'pending';
+        PERFORM asyncjobs.tell('q:' || j.queue) FROM asyncjobs.jobs AS j WHERE j.id = _next AND j.status = 'pending';
     END IF;
 END $$;
 
@@ -162,7 +185,7 @@ CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _payload text, _version 
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE asyncjobs.jobs AS j
-    SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = asyncjobs.clock()
+    SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = asyncjobs.moment()
     WHERE j.id = _id AND j.status IN ('dead', 'cancelled') AND j.attempts = 0 AND j.started_at IS NULL;
     IF FOUND THEN
         UPDATE asyncjobs.dead_letter_jobs AS d

@@ -158,12 +158,42 @@ BEGIN
     INTO dead, ended_keyed, ended_dedup FROM obeyed AS o;
 END $$;
 
--- Make new jobs of dead letters: the same work, with all its attempts, under new ids. A letter that was requeued before is passed
--- over unless `_force`. Letters are locked first, in the order of their ids, then all keys, then lines are written: in the order of
--- the deaths (of the ids, whatever the clock said), which is that in which each key had run them. `outcome`: 'requeued', or 'requeued before' (`new_id`: as which job); a
+-- Take the dedup keys of these letters' jobs, each for a new id: `takers` says which, by letter, and `met` which live job has the key of
+-- another letter.
+CREATE FUNCTION asyncjobs.take_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _row record;
+    _id bigint;
+    _taker bigint;
+    _other bigint;
+BEGIN
+    takers := '{}';
+    met := '{}';
+    FOR _row IN
+        SELECT d.id, d.original_job ->> 'type' AS type, d.original_job ->> 'dedup_key' AS dedup_key FROM asyncjobs.dead_letter_jobs AS d
+        WHERE d.id = ANY (_ids) AND (_force OR d.requeued_as IS NULL) AND d.original_job ->> 'dedup_key' IS NOT NULL
+        ORDER BY d.original_job ->> 'type', d.original_job ->> 'dedup_key', d.id
+    LOOP
+        _id := nextval('asyncjobs.jobs_id_seq');
+        _other := asyncjobs.take_dedup_key(_row.type, _row.dedup_key, _id, NULL, _taker, true);
+        IF _other = _id THEN
+            _taker := _id;
+            takers := takers || jsonb_build_object(_row.id, _id);
+        ELSE
+            met := met || jsonb_build_object(_row.id, _other);
+        END IF;
+    END LOOP;
+END $$;
+
+-- Make new jobs of dead letters: the same work, with all its attempts and its dedup key, under new ids. A letter that was requeued before
+-- is passed over unless `_force`, and so is one whose dedup key a live job has (0005). The dedup keys come first; a letter that
+-- turns out to be requeued, or pruned, meanwhile is an error 40001: called once more. Letters are locked then, in the order of their ids,
+-- then all keys, then lines are written: in the order of the deaths (of the ids, whatever the clock said), which is that in which each key
+-- had run them. `outcome`: 'requeued', 'requeued before' (`new_id`: as which job), or 'duplicate' (`other_id`: the live job); a
 -- letter that is not there has no row.
 CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolean)
-RETURNS TABLE (letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text) LANGUAGE plpgsql
+RETURNS TABLE (letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text, other_id bigint) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -174,15 +204,23 @@ DECLARE
     _new bigint[];
     _keys text[];
     _token bigint := asyncjobs.fresh_token();
+    _takers jsonb;
+    _met jsonb;
 BEGIN
-    _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
-    _letters := ARRAY(
-        SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
-        WHERE d.id = ANY (_locked) AND (_force OR d.requeued_as IS NULL) ORDER BY d.id);
     IF EXISTS (SELECT FROM asyncjobs.sequences_behind()) THEN
         PERFORM asyncjobs.move_sequences();
     END IF;
-    _new := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM unnest(_letters));
+    SELECT k.takers, k.met INTO _takers, _met FROM asyncjobs.take_letters_keys(_ids, _force) AS k;
+    _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
+    _letters := ARRAY(
+        SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
+        WHERE d.id = ANY (_locked) AND (_force OR d.requeued_as IS NULL) AND NOT _met ? d.id::text ORDER BY d.id);
+    IF EXISTS (SELECT FROM jsonb_object_keys(_takers) AS t(letter) WHERE t.letter::bigint <> ALL (_letters)) THEN
+        RAISE EXCEPTION 'a dead letter moved on' USING ERRCODE = 'serialization_failure';
+    END IF;
+    _new := ARRAY(
+        SELECT coalesce((_takers ->> u.letter::text)::bigint, nextval('asyncjobs.jobs_id_seq'))
+        FROM unnest(_letters) WITH ORDINALITY AS u(letter, number) ORDER BY u.number);
     _keys := ARRAY(
         SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
         WHERE d.id = ANY (_letters) AND d.original_job ->> 'serialization_key' IS NOT NULL);
@@ -190,9 +228,9 @@ BEGIN
     PERFORM asyncjobs.check_places(_keys);
 
     INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
-        timeout, correlation_id, parent_job_id, created_by, on_dead, requeued_from, trace_context, enqueue_token)
+        timeout, correlation_id, parent_job_id, created_by, dedup_key, on_dead, requeued_from, trace_context, enqueue_token)
     SELECT l.id, nextval('asyncjobs.place_seq'), o.serialization_key, o.queue, o.lane, o.type, o.version, o.payload, o.priority,
-        o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id, _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
+        o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id, _by, o.dedup_key, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
         _token
     FROM (SELECT u.id, d.job_id, d.original_job
           FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
@@ -202,9 +240,9 @@ BEGIN
     PERFORM asyncjobs.dispatch_keys(_keys);
 
     INSERT INTO asyncjobs.jobs (id, queue, lane, type, version, payload, priority, max_attempts, timeout, correlation_id, parent_job_id,
-        created_by, on_dead, requeued_from, trace_context, enqueue_token, status)
+        created_by, dedup_key, on_dead, requeued_from, trace_context, enqueue_token, status)
     SELECT l.id, o.queue, o.lane, o.type, o.version, o.payload, o.priority, o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id,
-        _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context, _token,
+        _by, o.dedup_key, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context, _token,
         CASE WHEN asyncjobs.is_paused(o.type, NULL) THEN 'paused' ELSE 'pending' END
     FROM (SELECT u.id, d.job_id, d.original_job
           FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
@@ -218,10 +256,13 @@ BEGIN
     FROM unnest(_letters, _new) AS u(letter, id) WHERE d.id = ANY (ARRAY[u.letter]);
 
     RETURN QUERY
-    SELECT d.id, CASE WHEN d.id = ANY (_letters) THEN 'requeued' ELSE 'requeued before' END, d.job_id, d.requeued_as,
+    SELECT d.id, CASE WHEN d.id = ANY (_letters) THEN 'requeued' WHEN m.other_id IS NULL THEN 'requeued before' ELSE 'duplicate' END,
+        d.job_id, CASE WHEN m.other_id IS NULL THEN d.requeued_as END,
         coalesce((SELECT j.status FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[d.requeued_as])), 'waiting'),
-        d.original_job ->> 'queue'
-    FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_locked);
+        d.original_job ->> 'queue', m.other_id
+    FROM asyncjobs.dead_letter_jobs AS d CROSS JOIN LATERAL (
+        SELECT CASE WHEN _force OR d.requeued_as IS NULL THEN (_met ->> d.id::text)::bigint END AS other_id) AS m
+    WHERE d.id = ANY (_locked);
 END $$;
 
 -- Somebody has seen these dead letters. They are kept for a while, and no longer listed as unacknowledged.
