@@ -131,7 +131,10 @@ class JobContext:
         return self._attempt.cancelled
 
     def progress(self, done: float, note: str = "") -> None:
-        """Show how far the job is: `done` from 0 to 1. Written now and then, not at every call; never waits."""
+        """Show how far the job is: `done` from 0 to 1; never waits.
+
+        Written now and then, not at every call; the last word with the outcome, and in the transaction of `complete`.
+        """
         self._attempt.progress(done, note)
 
     def use(self, provider: Callable[["JobContext"], AbstractAsyncContextManager[T]] | Resource[T], /) -> Coroutine[Any, Any, T]:

@@ -132,6 +132,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     result_dropped: str | None = None
     message: str | None = None  # why it ended, at most 8 KiB
     error: Mapping[str, Any] | None = None  # one entry of the job's history of errors
+    is_begun: bool = True  # not of a job that was given back before its attempt had begun
+    asked_for: Literal["cancel", "dead"] | None = None  # interrupted because an operator asked for this end of the job
+
+    @property
+    def means(self) -> OutcomeKind:
+        """What becomes of the job, as far as its runner knows: of one that an operator ends, that; the ack sees to it."""
+        return self.asked_for or self.kind
 
     def __repr__(self) -> str:
         return discreet(self, "result")

@@ -7,7 +7,7 @@ megabytes, ends the attempt like any other.
 import random as random_module
 import traceback
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -24,11 +24,15 @@ _NEWER_SHARE: Final = 0.1
 
 
 class Interrupted(msgspec.Struct, frozen=True):
-    """The attempt was ended by its runner (shutdown, claim lost, cancel requested): it is given back, nothing is charged."""
+    """The attempt was ended by its runner (shutdown, claim lost, cancel requested): it is given back, nothing is charged.
+
+    `asked_for`: an operator asked for this end of the job, for this reason; then it counts.
+    """
 
     reason: str = "interrupted"
     cause: BaseException | None = None  # what its handler raised as it was ended
     delay_seconds: float = 0.0
+    asked_for: Literal["cancel", "dead"] | None = None
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +74,8 @@ def decide(
     )  # fmt: skip
     if isinstance(ending, (Interrupted, ClaimLost)):
         given = ending if isinstance(ending, Interrupted) else Interrupted(_safe_str(ending))
-        return Outcome(kind="interrupted", delay_seconds=given.delay_seconds, message=_cut(_said_of(given), max_error_bytes))
+        message = _cut(_said_of(given), max_error_bytes)
+        return Outcome(kind="interrupted", delay_seconds=given.delay_seconds, message=message, asked_for=given.asked_for)
     if isinstance(ending, UndecodablePayload):
         return _given_back(ending, policy) if ending.is_newer else _ended("dead", ending, policy)
     verdict = verdict_in(ending)

@@ -10,6 +10,11 @@ with all tasks at its end: the attempt is interrupted. Any other error that come
 told, not charged. A CancelledError of something that the handler awaited is the handler's own, and a failed attempt; so is a
 SystemExit, whoever was cancelled by it.
 
+Nothing begins in a runner that others may have declared dead: its jobs may have been done elsewhere. Whether that is so is looked
+at when the attempt's turn comes, and again at the very instant at which the handler is called (in a thread: by that thread): the
+process may have been frozen in between, so it goes by a clock that went on meanwhile. An attempt that does not begin is given
+back, if its claim is still there. What was frozen in its middle goes on until it notices; its claim is fenced.
+
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
 the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a
 plain function that was asked to end and saw it in `ctx.cancelled`: it may have left. The answer of one that never looked counts.
@@ -33,7 +38,7 @@ from asyncjobs.connections import Connection
 from asyncjobs.context import Resource
 from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, UndecodablePayload
 from asyncjobs.hooks import Hook, after_failed, enter_attempt
-from asyncjobs.model.claim import Ack, Claimed, to_job
+from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, verdict_in
 from asyncjobs.model.request import Request, Wanted
@@ -74,9 +79,10 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     threads: Threads
     max_result_bytes: int
     max_error_bytes: int
-    report_progress: Callable[["Attempt", float, str], None]
+    report_progress: Callable[["Attempt"], None]
     complete: Callable[["Attempt", Any, str | None, str | None], Any]
     share: Callable[[Resource[Any]], Awaitable[Any]]
+    may_begin: Callable[[], bool] = lambda: True  # from any thread: whether nobody can have taken what was claimed
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
     hooks: Sequence[Hook] = ()
     hook_seconds: float = 30.0  # for each call of a hook
@@ -91,6 +97,8 @@ class Attempt:
     cancelled_at: float | None = None  # since when it should have ended
     completed_here = False  # perhaps: the transaction's end decides
     is_completed = False
+    reported: tuple[float, str] | None = None  # how far it is, by the last word of it that is not written yet
+    _has_begun = False
     _has_seen_its_end = False  # in `cancelled`
     _request: Request | None = None
     _task: "asyncio.Task[None] | None" = None
@@ -176,8 +184,12 @@ class Attempt:
         _current.set(self)
         ending: object
         try:
-            if self._surroundings.events.wants(AttemptStarted):
-                self._emit_started()
+            wants_started = self._surroundings.events.wants(AttemptStarted)
+            began_at = time.monotonic()  # before the look: a start that it allows is told as of then, whatever froze it since
+            self._see_whether_it_may_begin()
+            self._has_begun = True
+            if wants_started:
+                self._emit_started(began_at)
             timeout = self.claimed.timeout_seconds
             ending = await (self._call() if timeout is None else self._call_in_time(timeout))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
@@ -195,13 +207,16 @@ class Attempt:
 
     def _end(self, ending: object) -> None:
         outcome = COMPLETED if ending is None else self._outcome_of(ending)
+        if not self._has_begun and outcome.kind == "interrupted":
+            outcome = msgspec.structs.replace(outcome, is_begun=False)
         # Nothing holds anything in a circle any more: what has ended is gone at once, without the collector.
         self._task = self._context = None
         if outcome.kind != "completed" or self._surroundings.events.wants(AttemptEnded):  # of completions only some want to know
             self._emit_ended(outcome, ending)
         claimed = self.claimed
         key_queue = None if claimed.serialization_key is None else claimed.queue
-        self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue))
+        self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, self.unwritten_progress))
+        self.reported = None
 
     def _outcome_of(self, ending: object) -> Outcome:
         if self._decided is None or self._decided[0] is not ending:
@@ -263,6 +278,7 @@ class Attempt:
                 self._entered = entered = list[Hook]()
                 await enter_attempt(hooks, context, entered, seconds=self._surroundings.hook_seconds)
             function = handler.function if handler.is_async else self._call_in_thread
+            self._see_whether_it_may_begin()
             answer = await (function(context, **arguments) if handler.takes_context else function(**arguments))
         except BaseException as error:
             if not await close(context, error):
@@ -271,6 +287,10 @@ class Attempt:
             if context.resources is not None:
                 await close(context)
         return answer
+
+    def _see_whether_it_may_begin(self) -> None:
+        if self.cancel_reason is not None or not self._surroundings.may_begin():
+            raise ClaimLost(f"job {self.claimed.id} does not begin here: its claim may be another's by now.")
 
     @property
     def job(self) -> Job:
@@ -295,6 +315,7 @@ class Attempt:
 
         def call() -> tuple[Any, BaseException | None]:
             try:
+                self._see_whether_it_may_begin()
                 return function(*args, **kwargs), None
             except BaseException as error:  # noqa: BLE001 - SystemExit in a task of its own would end the event loop
                 return None, error
@@ -338,10 +359,16 @@ class Attempt:
         )
 
     def progress(self, done: float, note: str) -> None:
-        """Take note of how far the handler is; written now and then. Works from the handler's thread, too."""
+        """Take note of how far the handler is; written now and then, and with the outcome. From the handler's thread, too."""
         if self.is_completed:
             raise ClaimLost(f"job {self.claimed.id} is completed: no progress after ctx.complete().")
-        self._loop.call_soon_threadsafe(self._surroundings.report_progress, self, float(done), str(note))
+        self.reported = float(done), str(note)
+        self._loop.call_soon_threadsafe(self._surroundings.report_progress, self)
+
+    @property
+    def unwritten_progress(self) -> str | None:
+        """What its outcome takes along."""
+        return None if self.reported is None else progress_text(*self.reported)
 
     async def complete(self, connection: Connection, result: object) -> None:
         """Complete the job in the handler's own transaction. ClaimLost: let that transaction roll back."""
@@ -361,14 +388,14 @@ class Attempt:
         value: T = await self._surroundings.share(resource)
         return value
 
-    def _emit_started(self) -> None:
+    def _emit_started(self, began_at: float) -> None:
         claimed = self.claimed
         self._surroundings.events.emit(
             AttemptStarted(
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), serialization_key=claimed.serialization_key,
                 queued_seconds=max(claimed.started_epoch - claimed.run_epoch, 0.0),
-                correlation_id=claimed.correlation_id, trace_context=claimed.trace_context,
+                correlation_id=claimed.correlation_id, trace_context=claimed.trace_context, began_at=began_at,
             )
         )  # fmt: skip
 
@@ -377,7 +404,7 @@ class Attempt:
         self._surroundings.events.emit(
             AttemptEnded(
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
-                runner_id=self._surroundings.runner_id(), outcome=outcome.kind, message=outcome.message,
+                runner_id=self._surroundings.runner_id(), outcome=outcome.means, message=outcome.message,
                 serialization_key=claimed.serialization_key, run_seconds=self.run_seconds, delay_seconds=outcome.delay_seconds,
                 error=ending if issubclass(type(ending), BaseException) and verdict_in(ending) is None else None,
             )
@@ -387,7 +414,7 @@ class Attempt:
 def _ending_of(request: Request, ending: Any) -> object:
     """How an attempt ends whose end was asked for. The ack turns an interrupted one into what was asked for."""
     if request.wanted != "fail":
-        return Interrupted()
+        return Interrupted(request.message or "ended by an operator", asked_for=request.wanted)
     failure = FailedByHand(request.message or "failed by an operator")
     failure.__cause__ = ending if issubclass(type(ending), Exception) else None  # stays in the traceback
     return failure

@@ -2,14 +2,15 @@
 
 A handler that blocks the main loop must not get its runner declared dead. The rules:
 
-1. A beat per `heartbeat_seconds`, each with a time-out of that length. A beat that fails is tried again with back-off. To connect,
-   and to beat when nobody trusts this runner any more, it has two seconds at least: what is cut off begins again with a new
-   connection, and on a busy host that never ended.
+1. A beat per `heartbeat_seconds`, each with a time-out of that length. A beat that fails is tried again with back-off. To
+   connect, and to beat when nobody trusts this runner any more, it has two seconds at least: what is cut off begins again with a
+   new connection, and on a busy host that never ended.
 2. No row for our id: others declared this runner dead, and its jobs are theirs. `on_declared_dead` is called, once; beats go
    on when `follow` names the id under which the runner registered anew.
 3. Confirmed is a beat as of when it was *sent*. Without one for 5/6 of `runner_timeout` on our own CLOCK_BOOTTIME
    `on_unconfirmed` is called, once until the next confirmed beat: others may declare us dead from then on, so attempts have
-   to stop now. It takes two observers' clocks of equal speed, and no agreement about the time of day.
+   to stop now. It takes two observers' clocks of equal speed, and no agreement about the time of day. Nothing begins from the
+   same instant on (`is_confirmed`), whether or not that call has come: of a process that was frozen it comes late.
 4. A main loop that has not turned for `stall_after_seconds` is reported with the task that blocks it and the stack of its
    thread, and again each time the stall has doubled. The report is emitted from the heartbeat's thread: the main loop could
    not.

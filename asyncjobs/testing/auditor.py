@@ -3,7 +3,7 @@
 | promise | from | what is looked for |
 |---|---|---|
 | P1 | tables | limbo: rows that no claim, promote, dispatch, rescue or operator's verb would pick up; a death without letter |
-| P2 | tables, events | a claim token twice; two valid attempts of one job at the same time |
+| P2 | tables, events | a claim token twice; two valid attempts of one job at the same time; a start in a runner that is dead |
 | P3 | events, notes | two attempts of one key at the same time; a start out of the line's order |
 | P7 | tables, events | attempts that were not counted, or more than allowed |
 | P13 | process, server | tasks, threads, connections, transactions and attempts left behind |
@@ -20,7 +20,7 @@ from collections.abc import Collection
 
 from asyncjobs.app import AsyncJobs
 from asyncjobs.store.database import Database, Link
-from asyncjobs.testing.attempts import Attempt, Place, Violation, out_of_order, overlapping, uncounted
+from asyncjobs.testing.attempts import Attempt, Place, Violation, late, out_of_order, overlapping, uncounted
 from asyncjobs.testing.recorder import Recorder
 from asyncjobs.testing.target import database_of
 
@@ -91,7 +91,12 @@ class Auditor:
             return []
         rows = await link.fetch("audit_attempts", sorted({attempt.job_id for attempt in attempts}))
         counted = {row["id"]: row["attempts"] for row in rows}
-        return [*overlapping(attempts), *out_of_order(attempts, await self._line(link)), *uncounted(attempts, counted)]
+        return [
+            *overlapping(attempts),
+            *late(attempts),
+            *out_of_order(attempts, await self._line(link)),
+            *uncounted(attempts, counted),
+        ]
 
     async def _line(self, link: Link) -> list[Place]:
         found = await link.fetch_row("audit_has_line", self.database.schema)

@@ -8,18 +8,21 @@ It knows nothing of the database and believes no process: it looks at who joined
 were taken, when handlers started and ended, which writes were accepted, and what operators did. The rules:
 
 1. A token is of one claim. A claim's writes are accepted at most once, and never after the claim was taken away.
-2. Two attempts of one job, or of two jobs with one key, do not overlap, unless the earlier one had lost its claim (or the later
-   one had, before it started: its process was frozen in between).
+2. Two attempts of one job, or of two jobs with one key, do not overlap, unless the earlier one had lost its claim. (One that
+   breaks rule 6 is not held against others, too.)
 3. A *stay* of a job in its key's line lasts from its joining until it is settled: completed, cancelled, dead (if its type halts:
    not before it was released). No job starts before all stays with a lower place are settled. An operator's retry of a job that
    was settled is a new stay, with the place of its new joining; one of a job that halted its key goes on with the old.
 4. A job does not start when its cancellation is done.
 5. Nothing of a paused queue, type or key starts between the answer to the pause and the resume, but for what had been claimed
    when the answer came: it may be on its way to its runner, or wait there for a slot.
-6. What a handler's transaction wrote in which it completed its job (`ctx.complete`) is there when the job is completed, and only
+6. No attempt starts when its claim has been taken away: its runner had been declared dead, a later attempt of its job had
+   started, or its job had ended. One that had started before, and was frozen in its middle, may go on until it notices. An
+   attempt starts when it was seen that it may, whenever that was told: its process may have been frozen in between.
+7. What a handler's transaction wrote in which it completed its job (`ctx.complete`) is there when the job is completed, and only
    then, and once.
-7. No job waits for longer than `prompt_seconds` beside a free slot of its queue (`late.py`).
-8. No call is answered by a deadlock: of any calls of asyncjobs none waits for another in a circle.
+8. No job waits for longer than `prompt_seconds` beside a free slot of its queue (`late.py`).
+9. No call is answered by a deadlock: of any calls of asyncjobs none waits for another in a circle.
 
 Moments are seconds of `time.monotonic`, as a recorder notes them. What an operator did took effect somewhere between `sent_at`
 and `done_at`: the checker takes the moment that accuses nobody wrongly.
@@ -118,10 +121,9 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     def violations(self) -> list[Violation]:
         """Every violation that was found; none: the rules held."""
-        return [
-            *self._of_tokens(), *self._of_writes(), *self._overlaps(), *self._cancelled(), *self._held(), *self._order(),
-            *self._of_effects(), *self._late(), *(Violation("locks", None, one) for one in self.deadlocks),
-        ]  # fmt: skip
+        of_claims = [*self._of_tokens(), *self._of_writes(), *self._of_starts()]
+        of_keys = [*self._overlaps(), *self._cancelled(), *self._held(), *self._order()]
+        return [*of_claims, *of_keys, *self._of_effects(), *self._late(), *(Violation("locks", None, one) for one in self.deadlocks)]
 
     def _of_tokens(self) -> Iterator[Violation]:
         for token, attempts in _grouped(self.attempts, lambda attempt: attempt.token):
@@ -137,20 +139,35 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
                 if write.fenced_at is not None and write.fenced_at < write.at:
                     yield Violation("P2", write.job_id, f"accepted an outcome under token {token}, whose claim was taken away")
 
-    def _heeded(self) -> list[Attempt]:
-        """Without those that started after their claim was taken away, in a process that had been frozen: they are fenced."""
-        newest: dict[int, int] = {}
+    def _of_starts(self) -> Iterator[Violation]:
+        for attempt in self._sorted_out()[1]:
+            yield Violation("P2", attempt.job_id, f"started attempt {attempt.number} when its claim had been taken away")
+
+    def _sorted_out(self) -> tuple[list[Attempt], list[Attempt]]:
+        """The attempts in the order they started, and those that did after their claim was taken away."""
+        retried: dict[int, float] = {}
+        for verb in self.verbs:
+            if verb.verb == "retry":
+                retried[verb.job_id] = max(verb.sent_at, retried.get(verb.job_id, verb.sent_at))
+        newest: dict[int, Attempt] = {}
         heeded: list[Attempt] = []
+        late: list[Attempt] = []
         for attempt in sorted(self.attempts, key=lambda attempt: attempt.started_at):
-            ended_at = self.ended.get(attempt.job_id, float("inf"))
-            taken_away = attempt.number < newest.get(attempt.job_id, 0) or ended_at < attempt.started_at
-            if not (attempt.claim_lost and taken_away):
+            before = newest.get(attempt.job_id)
+            is_older = before is not None and attempt.number < before.number
+            if is_older and before is not None and retried.get(attempt.job_id, float("-inf")) > before.started_at:
+                is_older = False  # it was started over, and counts anew
+            is_fenced = attempt.fenced_at is not None and attempt.fenced_at < attempt.started_at
+            has_ended = self.ended.get(attempt.job_id, float("inf")) < attempt.started_at
+            if attempt.claim_lost and (is_older or has_ended or is_fenced):
+                late.append(attempt)
+            else:
                 heeded.append(attempt)
-                newest[attempt.job_id] = attempt.number
-        return heeded
+                newest[attempt.job_id] = attempt
+        return heeded, late
 
     def _overlaps(self) -> Iterator[Violation]:
-        heeded = self._heeded()
+        heeded, _ = self._sorted_out()
         for _, attempts in _grouped(heeded, lambda attempt: attempt.job_id):
             for first, second in _overlapping(attempts):
                 yield Violation("P2", second.job_id, f"started attempt {second.number} while attempt {first.number} ran")
@@ -236,7 +253,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         return at
 
     def _stays(self) -> Iterator[_Stay]:
-        attempts = dict(_grouped(self._heeded(), lambda attempt: attempt.job_id))
+        attempts = dict(_grouped(self._sorted_out()[0], lambda attempt: attempt.job_id))
         verbs = dict(_grouped(self.verbs, lambda verb: verb.job_id))
         for job_id, joins in _grouped(self.joins, lambda joined: joined.job_id):
             stays = _stays_of(sorted(joins, key=_place), attempts.get(job_id, []), verbs.get(job_id, []))

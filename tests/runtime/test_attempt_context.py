@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from asyncjobs import Cancel, Dead, Retry, Snooze
 from asyncjobs.context import JobContext
 from asyncjobs.errors import ClaimLost
-from asyncjobs.runtime.progress import progress_text
+from asyncjobs.model.claim import Ack, progress_text
+from asyncjobs.model.outcome import COMPLETED
 from tests.support.attempts import Runs
 
 
@@ -89,13 +91,33 @@ async def test_resource_that_cannot_be_closed_fails_the_attempt_and_the_others_a
 async def test_progress_is_reported_from_the_handler_and_from_its_thread(runs: Runs, kind: str) -> None:
     async def handler(ctx: JobContext) -> None:
         ctx.progress(0.5, "half")
+        await asyncio.sleep(0)
 
     def function(ctx: JobContext) -> None:
         ctx.progress(0.5, "half")
 
     await runs.run(handler if kind == "async" else function)
-    await asyncio.sleep(0)
     assert runs.reports == [(0.5, "half")]
+    assert runs.acks[0].progress == '{"done":0.5,"note":"half"}'
+
+
+@pytest.mark.parametrize("ending", [None, Snooze(5), Retry(), Cancel("no"), Dead("no"), ValueError("x")], ids=repr)
+async def test_last_progress_goes_with_the_outcome_whatever_that_is(runs: Runs, ending: Any) -> None:
+    async def handler(ctx: JobContext) -> Any:
+        ctx.progress(0.5)
+        ctx.progress(0.9, "nearly")
+        if isinstance(ending, ValueError):
+            raise ending
+        return ending
+
+    await runs.run(handler)
+    await asyncio.sleep(0)  # the reports come when the attempt has ended
+    assert (runs.acks[0].progress, runs.reports[-1]) == ('{"done":0.9,"note":"nearly"}', None)
+
+
+async def test_outcome_of_an_attempt_that_says_nothing_of_progress_has_none(runs: Runs) -> None:
+    await runs.run(lambda: None)
+    assert runs.acks[0] == Ack(runs.acks[0].id, runs.acks[0].token, COMPLETED)
 
 
 async def test_progress_that_is_no_number_is_the_handlers_error(runs: Runs) -> None:

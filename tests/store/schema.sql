@@ -447,7 +447,7 @@ UNION ALL
    FROM asyncjobs.serialized_jobs s
   WHERE (s.job_id IS NULL);
 
-CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])
+CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _unbegun boolean[], _progress text[], OUT written bigint[], OUT pending bigint[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -455,7 +455,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fc8626062f9eb3c7
+-- body: ca9a9e9732475e72
 
 CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
     RETURNS TABLE(letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -597,12 +597,12 @@ CREATE FUNCTION asyncjobs.clock()
     STABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text)
+CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL::text)
     RETURNS boolean
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2e6d14d93aebc449
+-- body: 3083671f56edf7d5
 
 CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean)
     RETURNS record
@@ -800,7 +800,7 @@ CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look int
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7997df370b286b64
 
-CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
+CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[], _unbegun boolean[] DEFAULT NULL::boolean[], _progress text[] DEFAULT NULL::text[])
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -808,13 +808,13 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4b1d75481d0a9e38
+-- body: e41db2270a525f37
 
-CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer)
+CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _unbegun boolean[], _progress text[])
     RETURNS TABLE(kind text, id bigint, queue text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: edfb9b700483d0a9
+-- body: deb2d7efd5e7a551
 
 CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1145,7 +1145,7 @@ CREATE FUNCTION asyncjobs.note_pause()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3f6fa2cfabc47a71
 
-CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
+CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1153,7 +1153,7 @@ CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _max_errors integer, OUT 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2f35a52fd356f0c9
+-- body: 6633278158080850
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)

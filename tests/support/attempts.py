@@ -25,7 +25,7 @@ class Runs:
         self._app = AsyncJobs()
         self.contexts: list[JobContext] = []
         self.acks: list[Ack] = []
-        self.reports: list[tuple[float, str]] = []
+        self.reports: list[tuple[float, str] | None] = []
         self.completions: list[tuple[Any, str | None, str | None]] = []
         given: dict[str, Any] = {
             "events": self.events,
@@ -34,7 +34,7 @@ class Runs:
             "threads": Threads(),
             "max_result_bytes": 1000,
             "max_error_bytes": 1000,
-            "report_progress": lambda _attempt, done, note: self.reports.append((done, note)),
+            "report_progress": lambda attempt: self.reports.append(attempt.reported),
             "complete": self._complete,
             "share": Resources(events=self.events).use,
         }

@@ -147,17 +147,32 @@ def test_an_end_that_nobody_took_note_of_lets_no_other_job_run() -> None:
     assert found(History(attempts=attempts, joins=line(1, 2))) == [("P3", 2)]
 
 
-def test_an_attempt_of_a_process_that_was_frozen_before_its_start_concerns_nobody() -> None:
+def test_an_attempt_that_lost_its_claim_and_settles_nothing_concerns_nobody() -> None:
     attempts = [ran(1, 0, 1), ran(2, 2, 3), ran(1, 4, 5, claim_lost=True), ran(3, 6, 7)]
     assert found(History(attempts=attempts, joins=line(1, 2, 3))) == []
 
 
-def test_an_attempt_that_started_without_its_claim_may_run_beside_others() -> None:
+def test_an_attempt_that_started_without_its_claim_is_found_and_not_held_against_others() -> None:
     late = ran(1, 4, 6, "interrupted", claim_lost=True)
     attempts = [ran(1, 0, 1, number=2), ran(2, 3, 5), late]
-    assert found(History(attempts=attempts, joins=line(1, 2))) == []  # a later attempt of its job had started
-    assert found(History(attempts=attempts[1:], joins=line(1, 2), ended={1: 2.0})) == []  # its job had been ended by a rescue
+    assert found(History(attempts=attempts, joins=line(1, 2))) == [("P2", 1)]  # a later attempt of its job had started
+    assert found(History(attempts=attempts[1:], joins=line(1, 2), ended={1: 2.0})) == [("P2", 1)]  # a rescue had ended its job
+    late.fenced_at = 3.5  # its runner had been declared dead
+    assert found(History(attempts=attempts[1:])) == [("P2", 1)]
+    late.fenced_at = None
     assert found(History(attempts=attempts[1:])) == [("P3", 1)]
+
+
+def test_an_attempt_that_was_frozen_in_its_middle_may_go_on() -> None:
+    frozen = ran(1, 0, 9, "interrupted", claim_lost=True, fenced_at=4.0)
+    attempts = [frozen, ran(1, 5, 6, number=2), ran(2, 7, 8)]
+    assert found(History(attempts=attempts, joins=line(1, 2), ended={1: 6.0})) == []
+
+
+def test_a_first_attempt_after_a_retry_that_loses_its_claim_is_not_late() -> None:
+    attempts = [ran(1, 0, 1, "dead", number=3), ran(1, 4, 5, "retry", claim_lost=True), ran(1, 6, 7, number=2)]
+    assert found(History(attempts=attempts, joins=line(1), verbs=[Applied("retry", 1, 2, 3)])) == []
+    assert found(History(attempts=attempts[:2], joins=line(1))) == [("P2", 1)]
 
 
 def test_an_outcome_that_was_accepted_twice_is_found() -> None:

@@ -10,16 +10,20 @@ RETURN CASE WHEN pg_catalog.jsonb_typeof(_errors) <> 'array' THEN '[]'::jsonb ||
 -- Write outcomes. Each names its job and the token of its claim: an attempt whose claim is lost touches no row. Arrays are sorted
 -- by id, so that rows are locked in that order. Returns the tokens that were written (two attempts of one job may end together, and
 -- only one has the claim), and the jobs that may be claimed now: those given back, and the next heads of the keys that were let go.
--- Whoever asked for a job's end while it ran gets it when the attempt did not end the job by itself.
+-- Whoever asked for a job's end while it ran gets it when the attempt did not end the job by itself. `_refunds` does not count an
+-- attempt; one that had begun (`_unbegun` is not true) counts all the same when its job ends at somebody's request. `_progress`: how far
+-- it was, where that is not written yet.
 CREATE FUNCTION asyncjobs.ack(
     _ids bigint[], _tokens bigint[], _statuses text[], _delays float8[], _refunds boolean[], _snoozes boolean[], _results text[],
-    _dropped text[], _messages text[], _errors text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])
+    _dropped text[], _messages text[], _errors text[], _max_errors integer, _unbegun boolean[], _progress text[],
+    OUT written bigint[], OUT pending bigint[])
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
     _asked bigint[];
+    _uncounted bigint[];
     _dead bigint[];
     _ended_keyed bigint[];
     _ended_dedup bigint[];
@@ -37,25 +41,28 @@ BEGIN
             suspicion = CASE WHEN o.refund AND o.snooze IS NOT TRUE THEN j.suspicion ELSE 0 END,
             completed_at = CASE WHEN o.status IN ('completed', 'dead', 'cancelled') THEN _now END,
             result = o.result::jsonb, result_dropped = o.dropped, error_message = o.message,
+            progress = coalesce(o.progress::jsonb, j.progress),
             last_error = coalesce(o.error::jsonb ->> 'message', j.last_error),
             last_error_at = CASE WHEN o.error IS NULL THEN j.last_error_at ELSE _now END,
             errors = CASE WHEN o.error IS NULL THEN j.errors ELSE asyncjobs.with_error(j.errors, e.entry, _max_errors) END,
             runner_id = NULL, updated_at = _now
-        FROM unnest(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors)
-            AS o(id, token, status, delay, refund, snooze, result, dropped, message, error)
+        FROM unnest(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors, _unbegun, _progress)
+            AS o(id, token, status, delay, refund, snooze, result, dropped, message, error, unbegun, progress)
         CROSS JOIN LATERAL (SELECT o.error::jsonb || jsonb_build_object('at', _now) AS entry) AS e
         WHERE j.id = ANY (ARRAY[o.id]) AND j.claim_token = o.token AND j.status = 'processing'
-        RETURNING j.id, j.claim_token, j.status, j.serialization_key, j.dedup_key, j.requested_outcome)
+        RETURNING j.id, j.claim_token, j.status, j.serialization_key, j.dedup_key, j.requested_outcome,
+            o.refund AND o.unbegun IS NOT TRUE AS is_uncounted)
     SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (WHERE a.status = 'pending' AND a.requested_outcome IS NULL),
         array_agg(a.id) FILTER (WHERE a.requested_outcome IS NOT NULL AND a.status NOT IN ('completed', 'dead', 'cancelled')),
+        array_agg(a.id) FILTER (WHERE a.requested_outcome IS NOT NULL AND a.is_uncounted),
         array_agg(a.id) FILTER (WHERE a.status = 'dead'),
         array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL AND a.status IN ('completed', 'dead', 'cancelled')),
         array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL AND a.status IN ('completed', 'dead', 'cancelled'))
-    INTO written, pending, _asked, _dead, _ended_keyed, _ended_dedup FROM acked AS a;
+    INTO written, pending, _asked, _uncounted, _dead, _ended_keyed, _ended_dedup FROM acked AS a;
 
     IF _asked IS NOT NULL THEN
         SELECT _dead || o.dead, _ended_keyed || o.ended_keyed, _ended_dedup || o.ended_dedup
-        INTO _dead, _ended_keyed, _ended_dedup FROM asyncjobs.obey_requests(_asked, _max_errors) AS o;
+        INTO _dead, _ended_keyed, _ended_dedup FROM asyncjobs.obey_requests(_asked, _uncounted, _max_errors) AS o;
     END IF;
 
     IF pending IS NOT NULL THEN
@@ -237,7 +244,7 @@ CREATE FUNCTION asyncjobs.finish(
     _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer,
     _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[],
     _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint,
-    _probe_types text[], _probe_groups integer[], _probe_limits integer[])
+    _probe_types text[], _probe_groups integer[], _probe_limits integer[], _unbegun boolean[] DEFAULT NULL, _progress text[] DEFAULT NULL)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -258,7 +265,8 @@ DECLARE
 BEGIN
     IF cardinality(_ids) > 0 THEN
         SELECT a.written, a.pending INTO _written, _pending
-        FROM asyncjobs.ack(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors, _max_errors) AS a;
+        FROM asyncjobs.ack(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors, _max_errors,
+            _unbegun, _progress) AS a;
         IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
             _row.kind := 'lost';
             FOR _row.id, _row.token IN SELECT o.id, o.token FROM unnest(_ids, _tokens) AS o(id, token)
@@ -400,12 +408,13 @@ END $$;
 
 -- ctx.complete: the job's completion inside the handler's own transaction. Only the jobs row is written: the key is released and
 -- the runner's name taken off when the handler has ended, so an open transaction of a handler blocks nobody.
-CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text) RETURNS boolean LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(hashtext('asyncjobs.completing') & 2147483647, (_id & 2147483647)::integer);  -- is_completing
     UPDATE asyncjobs.jobs AS j
-    SET status = 'completed', completed_at = asyncjobs.moment(), result = _result::jsonb, result_dropped = _dropped, updated_at = asyncjobs.moment()
+    SET status = 'completed', completed_at = asyncjobs.moment(), result = _result::jsonb, result_dropped = _dropped,
+        progress = coalesce(_progress::jsonb, j.progress), updated_at = asyncjobs.moment()
     WHERE j.id = _id AND j.claim_token = _token AND j.status = 'processing';
     RETURN FOUND;
 END $$;
@@ -440,13 +449,14 @@ END $$;
 -- An ack by itself, which gives up waiting for a row's lock after a moment: a handler's transaction may still hold it.
 CREATE FUNCTION asyncjobs.finish_alone(
     _runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays float8[], _refunds boolean[], _snoozes boolean[],
-    _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer)
+    _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _unbegun boolean[], _progress text[])
 RETURNS TABLE (kind text, id bigint, queue text) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM set_config('lock_timeout', '500ms', true);
     RETURN QUERY SELECT f.kind, f.id, f.queue FROM asyncjobs.finish(_runner, _ids, _tokens, _statuses, _delays, _refunds, _snoozes,
-        _results, _dropped, _messages, _errors, _max_errors, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL) AS f;
+        _results, _dropped, _messages, _errors, _max_errors, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL,
+        _unbegun, _progress) AS f;
 END $$;
 
 -- How far running handlers are.
