@@ -123,7 +123,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         """Every violation that was found; none: the rules held."""
         of_claims = [*self._of_tokens(), *self._of_writes(), *self._of_starts()]
         of_keys = [*self._overlaps(), *self._cancelled(), *self._held(), *self._order()]
-        return [*of_claims, *of_keys, *self._of_effects(), *self._late(), *(Violation("locks", None, one) for one in self.deadlocks)]
+        return [
+            *of_claims,
+            *of_keys,
+            *self._of_effects(),
+            *self._late(),
+            *(Violation("locks", None, one) for one in self.deadlocks),
+        ]
 
     def _of_tokens(self) -> Iterator[Violation]:
         for token, attempts in _grouped(self.attempts, lambda attempt: attempt.token):

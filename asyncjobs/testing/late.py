@@ -1,8 +1,9 @@
-"""Jobs that waited although they could have run (P4, P6): nothing kept them, and a runner that served their queue had a free slot.
+"""Jobs that waited although they could have run (P4): nothing kept them, and a runner that served their queue had a free slot.
 
-A job may start when it is there and due, when all that stand in front of it in its key's line are settled, and when no pause holds
-it back. It is late when after that moment slots of its queue were free for longer than what a wake-up takes, without a break, in
-runners that could claim: confirmed, and known to be there. Busy slots, and times in which no runner could claim, are nobody's fault.
+A job may start when it is there and due, when all that stand in front of it in its key's line are settled, and when no pause
+holds it back. It is late when after that moment slots of its queue were free for longer than what a wake-up takes, without a
+break, in runners that could claim: confirmed, and known to be there. Busy slots, and times in which no runner could claim, are
+nobody's fault.
 
 When a runner could claim is said by who knows what befell it (`Serving`); when jobs came to be due, by who enqueued them
 (`Ready`). Retries and snoozes are due by what their attempts say.

@@ -13,8 +13,17 @@ RUNNER_TIMEOUT: Final = 9.0
 LEASE_EXPIRY: Final = 6.0
 
 
+#: What the application lets out where it is unruly.
+LEAKED: Final = "leaked"
+
+
 class HandlerError(Exception):
     """What a handler raises that was told to."""
+
+
+_RAISES: Final[dict[str, Callable[[str], BaseException]]] = {
+    "fail": HandlerError, "leak": asyncio.CancelledError, "exit": SystemExit,
+}  # fmt: skip
 
 
 def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJobs:
@@ -30,21 +39,7 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
     )  # fmt: skip
 
     async def act(ctx: JobContext, plan: list[str], seconds: float, number: int) -> int:
-        what = plan[min(ctx.attempt, len(plan)) - 1]
-        await (_stubbornly(seconds) if what == "stubborn" else asyncio.sleep(seconds))
-        if what == "fail":
-            raise HandlerError(number)
-        if what == "die":
-            return Dead("it was to die")  # type: ignore[return-value]
-        if what in {"complete", "forget"}:
-            await _complete_here(process, ctx, commits=what == "complete")
-        if what == "leak":
-            raise asyncio.CancelledError(LEAKED)
-        if what == "exit":
-            raise SystemExit(LEAKED)
-        if what == "snooze" and ctx.job.snoozes < 2:
-            return Snooze(0.5)  # type: ignore[return-value]
-        return number
+        return await _act(process, ctx, plan[min(ctx.attempt, len(plan)) - 1], seconds, number)
 
     jobs.job("act", backoff=Backoff(0.5, maximum=1), max_attempts=3)(act)
     jobs.job("halting", backoff=Backoff(0.5, maximum=1), max_attempts=2, on_dead="halt")(act)
@@ -72,10 +67,6 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
     return jobs
 
 
-#: What the application lets out where it is unruly.
-LEAKED: Final = "leaked"
-
-
 def misbehave(process: Process, odds: float) -> None:
     """Perhaps a cancellation that somebody awaited comes out here, or an exit."""
     random = process.world.random
@@ -95,6 +86,20 @@ class Unruly(Hook):
 
     async def after_attempt(self, _ctx: JobContext, /, _outcome: Outcome) -> None:
         misbehave(self._process, 0.05)
+
+
+async def _act(process: Process, ctx: JobContext, what: str, seconds: float, number: int) -> int:
+    """Do as the job's plan says of this attempt."""
+    await (_stubbornly(seconds) if what == "stubborn" else asyncio.sleep(seconds))
+    if what in {"complete", "forget"}:
+        await _complete_here(process, ctx, commits=what == "complete")
+    if what in _RAISES:
+        raise _RAISES[what](LEAKED)
+    if what == "die":
+        return Dead("it was to die")  # type: ignore[return-value]
+    if what == "snooze" and ctx.job.snoozes < 2:
+        return Snooze(0.5)  # type: ignore[return-value]
+    return number
 
 
 async def _stubbornly(seconds: float) -> None:

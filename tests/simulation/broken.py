@@ -205,6 +205,10 @@ def parts_end() -> list[Any]:
     return [patch.object(Part, "_live", mutant), patch.object(Part, "_ended", ended)]
 
 
+def begins_unconfirmed() -> list[Any]:
+    return [patch.object(Attempt, "_see_whether_it_may_begin", lambda _self: None)]
+
+
 def charged_for_ends() -> list[Any]:
     return [patch.object(Attempt, "_is_cancelled_from_outside", lambda _self, **_: False)]
 
@@ -214,7 +218,7 @@ def sinks_exit() -> list[Any]:
         for sink in (*self._sinks.get(type(event), ()), *self._all):
             try:
                 sink(event)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - what it does not catch is the mutant
                 self._report(sink, event, error)
 
     return [patch.object(Events, "emit", mutant)]

@@ -1,9 +1,9 @@
 """What a seed's world is like: every seed draws a few of the faults and a few of the features, so that each of them meets the
 others often, undisturbed by the rest; and some worlds are calm, where every job has to start in time.
 
-In some worlds nothing fails and all quarrel: enqueues that replace, operators and runners want one key at once, and most calls wait
-for others in their middle. In others nothing is well-behaved: parts of runners are cancelled, programs call `sys.exit`, and handlers,
-hooks, duties and sinks leak cancellations and exits.
+In some worlds nothing fails and all quarrel: enqueues that replace, operators and runners want one key at once, and most calls
+wait for others in their middle. In others nothing is well-behaved: parts of runners are cancelled, programs call `sys.exit`, and
+handlers, hooks, duties and sinks leak cancellations and exits.
 """
 
 from random import Random

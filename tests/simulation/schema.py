@@ -1,8 +1,8 @@
 """The schema of a simulated world: the functions as they are, with a clock, gates and notes of the simulation's own.
 
 * `asyncjobs.clock()` is a setting that travels with each statement.
-* A lock time-out is virtual time, too: a function says by its session's name for how long it waits for a lock (the server shows that
-  to others at once), and the world cancels the wait then. Who catches a lock that is not to be had catches that.
+* A lock time-out is virtual time, too: a function says by its session's name for how long it waits for a lock (the server shows
+  that to others at once), and the world cancels the wait then. Who catches a lock that is not to be had catches that.
 * Before each statement of every PL/pgSQL function there is a gate. A call may be told to wait at its n-th gate, as if the server
   had taken its time there, while others go on: what two transactions do to each other shows only between their statements.
 * `simulated_moves` keeps every writing of a job's status, with what `checks.py` has to know about it.

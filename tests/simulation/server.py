@@ -143,8 +143,9 @@ class Server:
         self._at = str(_START + timedelta(microseconds=round(seconds * 1_000_000)))
 
     def begin(self, session: Any, work: Any, *, gate: str = "", claims: str = "") -> "asyncio.Task[Any]":
-        """Let the session carry it out; `gate`: where it is to wait, by the number of gates before it and its own; `claims`: those
-        for whose end it slept.
+        """Let the session carry it out. `gate`: where it is to wait, by the number of gates before it and its own.
+
+        `claims`: those for whose end it slept.
         """
         settings = [("simulated.at", self._at)]
         if claims or session in self._asked:
@@ -196,7 +197,7 @@ class Server:
         return self._waits[session.get_server_pid()]
 
     def interrupt(self, session: Any, task: "asyncio.Task[Any]") -> bool:
-        """Cancel the wait of a session that is parked. Whether its statement has ended: it may have caught that, and wait again."""
+        """Cancel the wait of a session that is parked. Whether its statement has ended: it may catch that, and wait again."""
         pid = session.get_server_pid()
         before = _turns(pid)
         self.do(self._monitor, self._monitor.fetchval("SELECT pg_cancel_backend($1)", pid))

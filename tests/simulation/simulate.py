@@ -1,5 +1,21 @@
 """One seed: runners and a client in a world that fails, then a time of peace, and what must be so.
 
+The calls are the product's own SQL on a real PostgreSQL, one statement at a time (`server.py`), so what a statement sees that has
+waited for a lock - all else as of its beginning, and the newest version of that row alone - is the server's own doing. A model of
+that in Python would hold what we think of it, and that was what was wrong. (Pairs and triples of calls, and where the first of
+them is held, are gone through by `tests/interleavings` without gaps, against the serial orders; here they meet runners that
+remember, and faults.) Statements that wait have to happen, though, and have to be seen. They did not and were not, which let
+a start under an answered pause, two live jobs of a dedup key, starts in a runner that was dead and three-way deadlocks pass:
+
+* Every lock time-out struck at once, so that whoever would have waited gave up: `hold_key` never held up an ack. It is virtual
+  time now.
+* Gates, at which a call waits in its middle with its locks, were for one call in ten, in worlds in which hardly anybody else
+  wanted those locks. Now there are worlds that quarrel for them.
+* What was checked were updates of a status. The next job of a key starts by an insert; a pause's promise begins with its answer,
+  which the client had and nobody compared; dedup keys were looked at in the end, when all was over.
+* Nothing was claimed ahead, so nobody had anything to begin after a freeze; and what the application lets out, and what ends its
+  program besides a kill, was not in any world.
+
 1. Faults, at random: processes killed, frozen, stalled, stopped and started; connections reset or silent; the server down; its
    clock set; answers and notifications late; parts of runners cancelled, and programs ended by an exit.
 2. Peace: everything accepted has to end, within a time that covers every time-out there is.

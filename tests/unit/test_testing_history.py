@@ -212,7 +212,7 @@ def test_what_is_not_paused_starts_beside_a_pause() -> None:
     [(1, True, []), (0, False, []), (0, True, ["P1"]), (1, False, ["P2"]), (2, True, ["P2"])],
 )
 def test_what_a_handler_wrote_with_its_jobs_completion_is_there_when_that_is_and_once(
-    times: int, completed: bool, promises: list[str]
+    times: int, *, completed: bool, promises: list[str]
 ) -> None:
     history = History(attempts=[], effects={1: times}, completed=[1] if completed else [])
     assert [promise for promise, _ in found(history)] == promises
