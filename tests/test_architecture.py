@@ -52,6 +52,7 @@ LONG_FILES = {
     "asyncjobs/runtime/attempt.py": "one attempt from its claim to its outcome: what each end of it means is read in one place",
     "asyncjobs/runner.py": "the composition root: what a runner is made of is read in one place",
     "asyncjobs/telemetry/events.py": "every event there is, in one list",
+    "tests/simulation/world.py": "one clock and one order of events: what can happen, and what happens then",
 }
 
 OPTIONAL = {

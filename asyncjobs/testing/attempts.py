@@ -47,6 +47,7 @@ class Attempt(msgspec.Struct, kw_only=True):
     started_at: float
     ended_at: float | None = None  # None: not ended, or its process died
     outcome: str | None = None
+    delay_seconds: float = 0.0  # until it is tried again
     claim_lost: bool = False  # its effects on asyncjobs are fenced: it may overlap with its successor
     given_back: bool = False  # it does not count; a crash does
     fenced_at: float | None = None  # when others were seen to have declared its runner dead
@@ -122,7 +123,7 @@ def _started(at: float, event: AttemptStarted) -> Attempt:
 def _follow(attempt: Attempt, at: float, event: Event) -> None:
     match event:
         case AttemptEnded(token=attempt.token):
-            attempt.ended_at, attempt.outcome = at, event.outcome
+            attempt.ended_at, attempt.outcome, attempt.delay_seconds = at, event.outcome, event.delay_seconds
             attempt.given_back |= event.outcome in _REFUNDED
         case ClaimWasLost(token=attempt.token):
             attempt.claim_lost = True

@@ -8,6 +8,7 @@
 | P7 | tables, events | attempts that were not counted, or more than allowed |
 | dedup | notes | two jobs of one dedup key that lived at the same time |
 | P13 | process, server | tasks, threads, connections, transactions and attempts left behind |
+| locks | server | deadlocks: no two calls wait for each other |
 
 Order and lives need notes that are kept while jobs join their lines, live and end: `install_line` once per schema, before the
 jobs. The checks take a few queries; all of them are reads.
@@ -57,11 +58,13 @@ async def install_line(of: AsyncJobs | Database) -> None:
 class Auditor:
     """Audits one schema, an app's or a database's, and what a recorder saw.
 
-    Make it before the jobs run: it minds no task or thread that exists then.
+    Make it before the jobs run: it minds no task or thread that exists then. `deadlocks`: so many the server had found in the
+    database before (`pg_stat_database`); more are a violation, whoever's calls they were.
     """
 
-    def __init__(self, of: AsyncJobs | Database, recorder: Recorder) -> None:
+    def __init__(self, of: AsyncJobs | Database, recorder: Recorder, *, deadlocks: int = 0) -> None:
         self.database = database_of(of)
+        self.deadlocks = deadlocks
         self.recorder = recorder
         self._tasks = _tasks()
         self._threads = _threads()
@@ -133,7 +136,16 @@ class Auditor:
             if late or not rows:
                 break
             await asyncio.sleep(0.02)
-        return [Violation("P13", None, f"connection left behind: {row['application_name']}, {row['state']}") for row in rows]
+        return [
+            *(Violation("P13", None, f"connection left behind: {row['application_name']}, {row['state']}") for row in rows),
+            *await self._of_locks(link),
+        ]
+
+    async def _of_locks(self, link: Link) -> list[Violation]:
+        """Sessions that have ended have told of theirs."""
+        row = await link.fetch_row("audit_deadlocks")
+        more = 0 if row is None else row["deadlocks"] - self.deadlocks
+        return [Violation("locks", None, f"{more} deadlocks were found by the server")] if more > 0 else []
 
 
 def unended(attempts: Collection[Attempt]) -> list[Violation]:

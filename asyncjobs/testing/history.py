@@ -1,4 +1,5 @@
-"""A checker of histories: did one owner at a time (P2) and one at a time per key, in order (P3) hold in what was recorded?
+"""A checker of histories: did one owner at a time (P2), one at a time per key, in order (P3), and no idle slots (P4) hold in what
+was recorded?
 
     history = History(attempts=recorder.attempts(), joins=joins, verbs=verbs, writes=writes)
     assert history.violations() == []
@@ -18,6 +19,10 @@ were taken, when handlers started and ended, which writes were accepted, and wha
 6. No attempt starts when its claim has been taken away: its runner had been declared dead, a later attempt of its job had
    started, or its job had ended. One that had started before, and was frozen in its middle, may go on until it notices. An
    attempt starts when it was seen that it may, whenever that was told: its process may have been frozen in between.
+7. What a handler's transaction wrote in which it completed its job (`ctx.complete`) is there when the job is completed, and only
+   then, and once.
+8. No job waits for longer than `prompt_seconds` beside a free slot of its queue (`late.py`).
+9. No call is answered by a deadlock: of any calls of asyncjobs none waits for another in a circle.
 
 Besides: at most one live job has a dedup key at any moment (`lives.py`).
 
@@ -32,11 +37,14 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 
 from asyncjobs.testing.attempts import Attempt, Violation
+from asyncjobs.testing.late import Ready, Serving, idle_seconds
 from asyncjobs.testing.lives import Lived, together
 
 T = TypeVar("T")
 
 _FINAL = frozenset({"completed", "cancel"})
+_AGAIN = frozenset({"retry", "snooze"})
+_NEVER = float("inf")
 
 
 class Joined(NamedTuple):
@@ -81,6 +89,15 @@ class Written(NamedTuple):
     fenced_at: float | None = None  # when the claim was taken away
 
 
+class _Wait(NamedTuple):
+    """From when on nothing kept a job but its line, until it started, or was seen last."""
+
+    job_id: int
+    queue: str
+    since: float
+    until: float
+
+
 class _Stay(msgspec.Struct):
     """One stay of a job in the line."""
 
@@ -99,12 +116,24 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     writes: Sequence[Written] = ()
     lives: Sequence[Lived] = ()  # of jobs with dedup keys
     ended: Mapping[int, float] = {}  # when jobs ended, by the table: some are ended by others than their attempts
+    completed: Collection[int] = ()  # jobs, by the table
+    effects: Mapping[int, int] = {}  # of jobs that their handlers complete: how often what they write with it is there
+    ready: Sequence[Ready] = ()  # once for each job that is to be in time
+    serving: Sequence[Serving] = ()
+    prompt_seconds: float = 1.5
+    deadlocks: Sequence[str] = ()  # answers to calls, or lines of the server's log, in words
 
     def violations(self) -> list[Violation]:
-        """Every violation that was found; none: P2 and P3 held."""
+        """Every violation that was found; none: the rules held."""
         of_claims = [*self._of_tokens(), *self._of_writes(), *self._of_starts()]
-        of_keys = [*self._order(), *together(self.lives)]
-        return [*of_claims, *self._overlaps(), *self._cancelled(), *self._held(), *of_keys]
+        of_keys = [*self._overlaps(), *self._cancelled(), *self._held(), *self._order(), *together(self.lives)]
+        return [
+            *of_claims,
+            *of_keys,
+            *self._of_effects(),
+            *self._late(),
+            *(Violation("locks", None, one) for one in self.deadlocks),
+        ]
 
     def _of_tokens(self) -> Iterator[Violation]:
         for token, attempts in _grouped(self.attempts, lambda attempt: attempt.token):
@@ -174,16 +203,64 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
                     yield Violation("P3", attempt.job_id, f"started after the pause of {pause.kind} {pause.name} was answered")
 
     def _order(self) -> Iterator[Violation]:
-        for key, stays in _grouped(self._stays(), lambda stay: stay.joined.key):
+        for stay, latest, front in self._in_line():
+            if stay.started_at is not None and stay.started_at < latest:
+                key = stay.joined.key
+                yield Violation("P3", stay.joined.job_id, f"of key {key} started before job {front}, in front of it, was done")
+
+    def _in_line(self) -> Iterator[tuple[_Stay, float, int]]:
+        """Each stay, when all in front of it were settled, and which was settled last."""
+        for _, stays in _grouped(self._stays(), lambda stay: stay.joined.key):
             latest, front = float("-inf"), 0
             for stay in sorted(stays, key=lambda stay: stay.joined.place):
-                if stay.started_at is not None and stay.started_at < latest:
-                    yield Violation(
-                        "P3", stay.joined.job_id, f"of key {key} started before job {front}, in front of it, was done"
-                    )
-                settled_at = float("inf") if stay.settled_at is None else stay.settled_at
+                yield stay, latest, front
+                settled_at = _NEVER if stay.settled_at is None else stay.settled_at
                 if settled_at > latest:
                     latest, front = settled_at, stay.joined.job_id
+
+    def _of_effects(self) -> Iterator[Violation]:
+        completed = frozenset(self.completed)
+        for job_id, times in self.effects.items():
+            if times > 1:
+                yield Violation("P2", job_id, f"was completed in {times} of its handlers' transactions")
+            elif times and job_id not in completed:
+                yield Violation(
+                    "P2", job_id, "is not completed, although the transaction in which its handler did so was committed"
+                )
+            elif not times and job_id in completed:
+                yield Violation("P1", job_id, "is completed, and what its handler's transaction wrote is gone")
+
+    def _late(self) -> Iterator[Violation]:
+        fronts: dict[int, float] = {}
+        for stay, latest, _ in self._in_line() if self.ready else ():
+            fronts.setdefault(stay.joined.job_id, latest)
+        for wait in self._waits():
+            since = max(wait.since, fronts.get(wait.job_id, wait.since))
+            if wait.until - since > self.prompt_seconds:
+                idle = idle_seconds(wait.queue, since, wait.until, self.serving, self.attempts)
+                if idle > self.prompt_seconds:
+                    yield Violation("P4", wait.job_id, f"waited while a slot of queue {wait.queue} was free for {idle:.1f} s")
+
+    def _waits(self) -> Iterator[_Wait]:
+        attempts = dict(_grouped(sorted(self.attempts, key=_start), lambda attempt: attempt.job_id))
+        cancelled = {verb.job_id for verb in self.verbs if verb.verb == "cancel"}
+        for ready in self.ready:
+            mine, at = attempts.get(ready.job_id, []), ready.at
+            if not mine and (ready.job_id in cancelled or self.pauses):
+                continue
+            for attempt in mine:
+                yield _Wait(ready.job_id, ready.queue, self._resumed(attempt, at), attempt.started_at)
+                is_again = attempt.outcome in _AGAIN and not attempt.claim_lost and attempt.ended_at is not None
+                at = (attempt.ended_at or 0.0) + attempt.delay_seconds if is_again else _NEVER
+            if at < _NEVER:
+                yield _Wait(ready.job_id, ready.queue, at, self.ended.get(ready.job_id, _NEVER))
+
+    def _resumed(self, attempt: Attempt, at: float) -> float:
+        """When no pause held it back any more."""
+        for pause in sorted(self.pauses, key=lambda pause: pause.resumed_at):
+            if pause.covers(attempt) and pause.answered_at < attempt.started_at and at < pause.resumed_at < attempt.started_at:
+                at = pause.resumed_at
+        return at
 
     def _stays(self) -> Iterator[_Stay]:
         attempts = dict(_grouped(self._sorted_out()[0], lambda attempt: attempt.job_id))
@@ -237,6 +314,10 @@ def _overlapping(attempts: Sequence[Attempt]) -> Iterator[tuple[Attempt, Attempt
             continue
         if running is None or running.ended_at is None or (attempt.ended_at or float("inf")) > running.ended_at:
             running = attempt
+
+
+def _start(attempt: Attempt) -> float:
+    return attempt.started_at
 
 
 def _place(joined: Joined) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import asyncpg
 import pytest
 
 from asyncjobs.store import serialized
@@ -196,6 +197,22 @@ async def test_finds_a_connection_and_an_open_transaction(
     (found,) = await auditor.violations()
     assert (found.promise, found.problem) == ("P13", "connection left behind: asyncjobs finish, idle in transaction")
     await forgotten.close()
+    assert await auditor.violations() == []
+
+
+async def test_finds_a_deadlock_once(auditor: Auditor, dsn: str) -> None:
+    one, other = [await asyncpg.connect(dsn) for _ in range(2)]
+    for number, session in enumerate((one, other)):
+        await session.execute(f"SET deadlock_timeout = '10ms'; BEGIN; SELECT pg_advisory_xact_lock({number})")
+    waits = [session.execute(f"SELECT pg_advisory_xact_lock({number})") for session, number in ((one, 1), (other, 0))]
+    answers = await asyncio.gather(*waits, return_exceptions=True)
+    assert asyncpg.DeadlockDetectedError in {type(answer) for answer in answers}
+    for session in (one, other):
+        await session.close()
+    assert [(found.promise, found.problem) for found in await auditor.violations()] == [
+        ("locks", "1 deadlocks were found by the server")
+    ]
+    auditor.deadlocks = 1
     assert await auditor.violations() == []
 
 
