@@ -62,7 +62,7 @@ class Queue:
     them. ConfigurationError for what cannot be.
     """
 
-    __slots__ = ("concurrency", "lanes", "name", "prefetch")
+    __slots__ = ("admitted", "concurrency", "lanes", "name", "prefetch")
 
     def __init__(
         self, name: str = "default", *, concurrency: int = 10, lanes: Mapping[str, int | Lane] | None = None, prefetch: int = 0
@@ -74,6 +74,8 @@ class Queue:
         self.lanes: dict[str, Lane] = {
             check_name("lane", lane): slots if isinstance(slots, Lane) else Lane(slots) for lane, slots in (lanes or {}).items()
         }
+        #: The lanes that a job may be put on in this app: its own, and those with which a runner was given a queue of this name.
+        self.admitted: Mapping[str, Lane] = self.lanes
         kept = sum(lane.slots for lane in self.lanes.values())
         if kept > self.concurrency:
             raise ConfigurationError(f"{of}its lanes keep {kept} slots, but concurrency is {self.concurrency}.")

@@ -17,7 +17,8 @@
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
     │   └ JobDied · JobCancelled
-    ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult
+    ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · NotCommitted · RunnerLost · CircuitOpen
+    ├ in attempts, of what is stored: UndecodablePayload · UnstorableResult
     ├ in attempts, of what surrounds the handler: ResourceFailed · HookFailed
     ├ in attempts, by an operator: FailedByHand
     └ in duties: LeaseLost
@@ -308,6 +309,10 @@ class AttemptTimeout(AsyncJobsError, TimeoutError):
 
 class ClaimLost(AsyncJobsError):
     """The attempt's claim was taken away: nothing that it does counts any more."""
+
+
+class NotCommitted(AsyncJobsError):
+    """A handler returned that had called `ctx.complete`, in a transaction that was not committed: its effects are gone."""
 
 
 class LeaseLost(AsyncJobsError):

@@ -101,14 +101,14 @@ def in_queue(row: NewRow, handler: Handler, queues: Mapping[str, Queue]) -> NewR
         raise UnknownQueue(row.queue, queues, of=f"{row.type}: ")
     if row.lane is None:
         return row
-    lane = queue.lanes.get(row.lane)
+    lane = queue.admitted.get(row.lane)
     if lane is not None:
         if row.timeout_seconds is None and lane.timeout_seconds is not None:
             return msgspec.structs.replace(row, timeout_seconds=lane.timeout_seconds)
         return row
     if row.lane == handler.lane and row.queue != handler.queue:
         return msgspec.structs.replace(row, lane=None)
-    raise UnknownLane(row.lane, row.queue, queue.lanes, of=f"{row.type}: ")
+    raise UnknownLane(row.lane, row.queue, queue.admitted, of=f"{row.type}: ")
 
 
 def check_placed(handler: Handler, queues: Mapping[str, Queue]) -> None:
@@ -118,7 +118,7 @@ def check_placed(handler: Handler, queues: Mapping[str, Queue]) -> None:
     of = f'job "{handler.name}" ({handler.declared_at}): '
     if handler.queue not in queues:
         raise UnknownQueue(handler.queue, queues, of=of)
-    lanes = queues[handler.queue].lanes
+    lanes = queues[handler.queue].admitted
     if handler.lane is not None and handler.lane not in lanes:
         raise UnknownLane(handler.lane, handler.queue, lanes, of=of)
 

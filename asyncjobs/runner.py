@@ -172,7 +172,9 @@ class Runner:
             max_error_bytes=settings.max_error_bytes,
             report_progress=self.progress.report,
             complete=self._complete_here,
+            was_committed=lambda attempt, is_patient: self.settler.was_committed(attempt, is_patient=is_patient),
             share=self.resources.use,
+            may_begin=lambda: self.is_confirmed,
             loop_ends=lambda: self._opened.is_ending,
             hooks=hooks,
             hook_seconds=settings.hook_timeout,
@@ -386,7 +388,13 @@ class Runner:
     async def _complete_here(self, attempt: Attempt, connection: Connection, result: str | None, dropped: str | None) -> None:
         claimed = attempt.claimed
         if not await callers.complete(
-            connection, self._opened.database, claimed.id, claimed.token, result=result, dropped=dropped
+            connection,
+            self._opened.database,
+            claimed.id,
+            claimed.token,
+            result=result,
+            dropped=dropped,
+            progress=attempt.unwritten_progress,
         ):
             raise ClaimLost(f"job {claimed.id} is not this attempt's any more: let its transaction roll back.")
 

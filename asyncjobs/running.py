@@ -15,7 +15,7 @@ from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.duty_set import DeclaredDuty
 from asyncjobs.runtime.opened import Opened, unavailable
 from asyncjobs.runtime.stubs import Stubs
-from asyncjobs.served import served_handlers, served_queues
+from asyncjobs.served import admit_to, served_handlers, served_queues
 from asyncjobs.signals import children_apart, handled, heeding_the_server, hurried_by_the_server
 from asyncjobs.store.failures import is_passing
 
@@ -43,7 +43,7 @@ async def running(
     With `only_jobs` the app's schedules and its own duties rest.
     """
     chosen = served_queues(app.queues, queues)
-    app.queues.update({queue.name: queue for queue in chosen if queue.name not in app.queues})  # its jobs are enqueued here, too
+    admit_to(app.queues, chosen)
     handlers = served_handlers(app.handlers, types)
     seconds = default_grace if app.settings.grace is None else app.settings.grace
     if grace is not None:

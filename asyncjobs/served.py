@@ -29,6 +29,14 @@ def served_queues(known: Mapping[str, Queue], asked: Iterable[str | Queue] | Non
     return list(served.values())
 
 
+def admit_to(known: dict[str, Queue], served: Iterable[Queue]) -> None:
+    """From now on jobs are enqueued to these, too: what a runner was given is known to the enqueues of its app."""
+    for queue in served:
+        namesake = known.setdefault(queue.name, queue)
+        if not queue.lanes.keys() <= namesake.admitted.keys():
+            namesake.admitted = {**queue.lanes, **namesake.admitted}
+
+
 def served_handlers(known: Mapping[str, Handler], asked: Iterable[str] | None) -> dict[str, Handler]:
     """The handlers to run by name and by alias, all when no types are asked for; never a stub's.
 

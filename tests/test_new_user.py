@@ -76,7 +76,7 @@ async def test_a_new_user_installs_runs_kills_inspects_and_retries(
     await user.installs()
     (tmp_path / "shop.py").write_text(SHOP, encoding="utf-8")
     assert (await user.reads("--version")).startswith("asyncjobs ")
-    assert "applied 0001_tables.sql" in await user.reads("migrate", "shop:jobs")
+    assert "applied 0019_baseline.sql" in await user.reads("migrate", "shop:jobs")
     job_id = json.loads(await user.reads("jobs", "enqueue", "charge", '{"card": "visa"}', "--json"))["id"]
     async with user.types("run", "shop:jobs", "--queues", "default=2") as first:
         await first.line("charging visa", timeout=60)

@@ -60,7 +60,8 @@ class Desk:
             except Exception as error:
                 if is_unstorable_text(error):
                     raise UsageError(
-                        f"{name}: a text has a NUL character or a lone surrogate, which PostgreSQL cannot hold."
+                        f"{name}: a text has a character that the database cannot hold: a NUL, a lone surrogate, or one that its "
+                        f"encoding does not have ({error})."
                     ) from None
                 if is_out_of_range(error):
                     raise UsageError(f"{name}: a number is out of its range: {error}.") from None

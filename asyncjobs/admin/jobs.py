@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from asyncjobs.admin.desk import BATCH, TRIES, Desk
+from asyncjobs.errors import JobNotFound, StateError
 from asyncjobs.model.request import Wanted
 from asyncjobs.runtime.opened import not_found
 from asyncjobs.store import serialized
@@ -44,9 +45,20 @@ class Jobs(Desk):
     async def retry_dead(
         self, *, key: str | None = None, type: str | None = None, limit: int = BATCH, by: str = "operator"
     ) -> dict[int, Verb]:
-        """Retry dead jobs whose letters nobody acknowledged, in the order in which they died: jobs of a key keep their order."""
+        """Retry dead jobs whose letters nobody acknowledged, in the order in which they died: jobs of a key keep their order.
+
+        Outcomes as of `retry`, `busy` for one that a transaction holds, and `unknown` for one that is gone: the others go on.
+        """
         ids = await self._do("retry_dead", lambda link: serialized.dead(link, key, type, limit))
-        return {job_id: await self.retry(job_id, by=by) for job_id in ids}
+        return {job_id: await self._retry_one(job_id, by) for job_id in ids}
+
+    async def _retry_one(self, job_id: int, by: str) -> Verb:
+        try:
+            return await self.retry(job_id, by=by)
+        except StateError:
+            return Verb("busy", None, [])
+        except JobNotFound:
+            return Verb("unknown", None, [])
 
     async def _end(self, name: str, job_id: int, wanted: Wanted, message: str) -> Verb:
         most = self._opened(f"admin.{name} was called").settings.max_errors

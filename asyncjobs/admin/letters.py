@@ -1,9 +1,11 @@
 """Verbs on dead letters.
 
 Requeue or retry? `requeue` makes a *new* job of a letter: the dead one stays as it was, with its errors and its history,
-and both are linked (`jobs.requeued_from`, `requeued_as` of the letter). It takes no dedup key, and goes to the end of its key's
-line. `retry` starts the *same* row over: the id that others hold stays good, a job that halted its key keeps its
-place in the line, and the dedup key is taken again. So: retry what halts a key or what somebody waits for; requeue the rest.
+and both are linked (`jobs.requeued_from`, `requeued_as` of the letter). It goes to the end of its key's
+line. `retry` starts the *same* row over: the id that others hold stays good, and a job that halted its key keeps its
+place in the line. So: retry what halts a key or what somebody waits for; requeue the rest.
+
+Both take the dedup key. A live job that has it is in the way (`duplicate`), and named; verbs on many pass over such letters.
 
 Nothing is requeued by itself. `requeue_count` goes on from letter to letter, so that poison is recognised.
 """
@@ -24,6 +26,7 @@ from asyncjobs.model.letter import (
 )
 from asyncjobs.store import letters
 from asyncjobs.store.database import Link
+from asyncjobs.store.failures import is_refused_value
 
 _PAGE: Final = 1_000
 _BATCH: Final = 200
@@ -68,8 +71,8 @@ class Letters(Desk):
         """Make a new job with the same payload, queue, lane, priority, attempts, timeout, correlation id and key: `new_id`.
 
         The letter is acknowledged by that. Keyed work goes to the end of its key's line: behind a head that halted it, it waits.
-        What is paused stays so. The new job has no dedup key. DeadLetterNotFound. StateError when the letter was requeued before,
-        unless `force`.
+        What is paused stays so. DeadLetterNotFound. StateError when the letter was requeued before, unless `force`; when a live
+        job has its dedup key, whatever you say; and when its record is not one of a job (a stranger's hand).
         """
         found = await self._requeue([letter_id], by, force=force)
         if not found:
@@ -79,6 +82,15 @@ class Letters(Desk):
             raise StateError(
                 f"dead letter {letter_id} (job {done.job_id}) was requeued before, as job {done.new_id}, {done.new_status} now. "
                 "`force` makes another job of it."
+            )
+        if done.outcome == "duplicate":
+            raise StateError(
+                f"dead letter {letter_id} (job {done.job_id}) was not requeued: job {done.other_id} lives and has its dedup key."
+            )
+        if done.outcome == "unreadable":
+            raise StateError(
+                f"dead letter {letter_id} cannot be requeued: a value of its record (`original_job`) is none that a job can "
+                "have. Enqueue the job anew, and acknowledge the letter."
             )
         return done
 
@@ -94,7 +106,9 @@ class Letters(Desk):
         """Requeue all that fit and that nobody has acknowledged, the oldest first, so that jobs of a key come in their order.
 
         `acknowledged=None` takes the acknowledged ones, too; of these, the ones that were requeued before are passed over unless
-        `force`. Letters that come into being meanwhile are not among them, so poison is requeued once.
+        `force`. So are those whose dedup key a live job has, the one that was just made of another letter among them: outcome
+        `duplicate`, of which `dry_run` knows nothing. Letters that come into being meanwhile are not taken, so poison is requeued
+        once. One whose record is not one of a job is left as it is, and counted: `unreadable`, which a dry run cannot tell.
         """
         which.setdefault("acknowledged", False)
         return await self._all(
@@ -152,7 +166,18 @@ class Letters(Desk):
         return await self._do("acknowledge", lambda link: letters.acknowledge(link, ids, by), most=_TRIES)
 
     async def _requeue(self, ids: Sequence[int], by: str, *, force: bool) -> list[LetterVerb]:
-        done, queues = await self._do("requeue", lambda link: letters.requeue(link, ids, by, force=force), most=_TRIES)
+        try:
+            done, queues = await self._do("requeue", lambda link: letters.requeue(link, ids, by, force=force), most=_TRIES)
+        except Exception as error:
+            if not is_refused_value(error):
+                raise
+            if len(ids) == 1:
+                return [LetterVerb(ids[0], "unreadable")]
+            half = len(ids) // 2  # the others of its batch are requeued
+            return [
+                *await self._requeue(ids[:half], by, force=force),
+                *await self._requeue(ids[half:], by, force=force),
+            ]
         self._announce(queues)
         return done
 

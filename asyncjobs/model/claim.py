@@ -9,6 +9,7 @@ from asyncjobs.model.discreet import discreet
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.status import Status
+from asyncjobs.model.storable import cut, in_ascii
 
 #: Where a scan starts when it starts at the front: before every (priority, place).
 FRONT: Final = (-1, -1)
@@ -82,13 +83,33 @@ class Ack(msgspec.Struct, frozen=True):
     token: int
     outcome: Outcome
     key_queue: str | None = None  # of a job with a serialization key: its queue, where the key's next job is most likely to be
+    progress: str | None = None  # how far the attempt was, as JSON, if that is not written yet
 
     @property
     def status(self) -> Status:
-        """What the job becomes. An interrupted job that is to wait a moment is scheduled, not pending."""
+        """What the attempt makes of the job. An interrupted job that is to wait a moment is scheduled, not pending."""
         if self.outcome.kind == "interrupted" and self.outcome.delay_seconds > 0:
             return "scheduled"
         return _STATUS[self.outcome.kind]
+
+    @property
+    def final_status(self) -> Status:
+        """What the job becomes when an operator's request has been obeyed, too."""
+        return self.status if self.outcome.asked_for is None else _STATUS[self.outcome.asked_for]
+
+
+_LONGEST_NOTE: Final = 1000  # bytes
+
+
+def progress_text(done: float, note: str) -> str:
+    """How far an attempt is, as JSON that the database takes: what a handler says on the way never fails its job."""
+    return msgspec.json.encode({"done": done, "note": cut(note, _LONGEST_NOTE)}).decode()
+
+
+def progress_in_ascii(text: str) -> str:
+    """The same for a database whose encoding does not have a character of it."""
+    told = msgspec.json.decode(text)
+    return progress_text(told["done"], in_ascii(told["note"]))
 
 
 _STATUS: Final[dict[str, Status]] = {

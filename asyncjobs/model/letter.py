@@ -7,7 +7,9 @@ import msgspec
 
 from asyncjobs.model.job import Job
 
-LetterOutcome = Literal["acknowledged", "acknowledged before", "requeued", "requeued before", "unknown", "busy"]
+LetterOutcome = Literal[
+    "acknowledged", "acknowledged before", "requeued", "requeued before", "duplicate", "unknown", "busy", "unreadable"
+]
 
 
 class LetterFilter(TypedDict, total=False):
@@ -66,6 +68,7 @@ class LetterVerb(msgspec.Struct, frozen=True):
     new_id: int | None = None  # the job that was made of it
     new_status: str | None = None  # `waiting` behind others of its key, `paused`, or `pending`
     by: str | None = None  # who acknowledged it
+    other_id: int | None = None  # of the live job that has the dedup key: nothing was made
 
 
 class LettersDone(msgspec.Struct, frozen=True):

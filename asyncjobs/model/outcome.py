@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, final
 import msgspec
 
 from asyncjobs.model.discreet import discreet
+from asyncjobs.model.storable import in_ascii
 
 Duration: TypeAlias = timedelta | float  # float: seconds
 
@@ -132,6 +133,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     result_dropped: str | None = None
     message: str | None = None  # why it ended, at most 8 KiB
     error: Mapping[str, Any] | None = None  # one entry of the job's history of errors
+    is_begun: bool = True  # not of a job that was given back before its attempt had begun
+    asked_for: Literal["cancel", "dead"] | None = None  # interrupted because an operator asked for this end of the job
+
+    @property
+    def means(self) -> OutcomeKind:
+        """What becomes of the job, as far as its runner knows: of one that an operator ends, that; the ack sees to it."""
+        return self.asked_for or self.kind
 
     def __repr__(self) -> str:
         return discreet(self, "result")
@@ -144,8 +152,8 @@ COMPLETED: Final = Outcome(kind="completed")
 def refused(outcome: Outcome) -> Outcome:
     """A failed attempt in place of an outcome that the database does not take. A handler that did its work is not run again."""
     message = "the database refused to store the outcome of this attempt"
-    if outcome.message:  # in letters that every database can hold
-        message += f": {outcome.message.encode('ascii', 'backslashreplace').decode()}"
+    if outcome.message:
+        message += f": {in_ascii(outcome.message)}"
     kind: OutcomeKind = "retry" if outcome.kind == "retry" else "dead"
     error = {"type": "UnstorableResult", "message": message}
     return Outcome(kind=kind, delay_seconds=outcome.delay_seconds, message=message, error=error)

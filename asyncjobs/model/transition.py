@@ -1,13 +1,13 @@
 """From what a handler ended in to what becomes of its job. Pure: the clock of the database and the ack come later.
 
-Every text that leaves here fits its column: bounded, without NUL, encodable. An exception whose `str()` fails, or runs to
+Every text that leaves here fits its column (`model/storable.py`). An exception whose `str()` fails, or runs to
 megabytes, ends the attempt like any other.
 """
 
 import random as random_module
 import traceback
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.breaker import come_back_seconds
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, OutcomeKind, Retry, Snooze, Verdict, cause_of, verdict_in
+from asyncjobs.model.storable import cut, cut_front
 
 _FRAMES: Final = 20
 #: For how long, on average, a job of a newer program is given back: a tenth of the time it has waited, within these bounds.
@@ -24,11 +25,15 @@ _NEWER_SHARE: Final = 0.1
 
 
 class Interrupted(msgspec.Struct, frozen=True):
-    """The attempt was ended by its runner (shutdown, claim lost, cancel requested): it is given back, nothing is charged."""
+    """The attempt was ended by its runner (shutdown, claim lost, cancel requested): it is given back, nothing is charged.
+
+    `asked_for`: an operator asked for this end of the job, for this reason; then it counts.
+    """
 
     reason: str = "interrupted"
     cause: BaseException | None = None  # what its handler raised as it was ended
     delay_seconds: float = 0.0
+    asked_for: Literal["cancel", "dead"] | None = None
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +75,8 @@ def decide(
     )  # fmt: skip
     if isinstance(ending, (Interrupted, ClaimLost)):
         given = ending if isinstance(ending, Interrupted) else Interrupted(_safe_str(ending))
-        return Outcome(kind="interrupted", delay_seconds=given.delay_seconds, message=_cut(_said_of(given), max_error_bytes))
+        message = cut(_said_of(given), max_error_bytes)
+        return Outcome(kind="interrupted", delay_seconds=given.delay_seconds, message=message, asked_for=given.asked_for)
     if isinstance(ending, UndecodablePayload):
         return _given_back(ending, policy) if ending.is_newer else _ended("dead", ending, policy)
     verdict = verdict_in(ending)
@@ -88,7 +94,7 @@ def _given_back(error: BaseException, policy: Policy) -> Outcome:
     # Spread out: all jobs of the newer program are met within moments of each other.
     least, most = _NEWER_SECONDS
     seconds = min(max(policy.waited_seconds * _NEWER_SHARE, least), most) * (0.5 + policy.random())
-    message = _cut(f"{_kind_of(error)}: {_safe_str(error)}", policy.max_error_bytes)
+    message = cut(f"{_kind_of(error)}: {_safe_str(error)}", policy.max_error_bytes)
     return Outcome(kind="interrupted", delay_seconds=seconds, message=message)
 
 
@@ -113,9 +119,9 @@ def _obeyed(verdict: Verdict, policy: Policy) -> Outcome:
                 trace = "" if cause is None else _traceback_of(cause)
                 return _failed_because("Retry", told, trace, policy, delay_seconds=seconds)
             case Cancel(reason):
-                return Outcome(kind="cancel", message=_cut(_safe_str(reason), limit))
+                return Outcome(kind="cancel", message=cut(_safe_str(reason), limit))
             case Dead(reason):
-                text = _cut(_safe_str(reason), limit)
+                text = cut(_safe_str(reason), limit)
                 return Outcome(kind="dead", message=text, error=_entry("Dead", text, "", policy))
     except ValueError as error:  # a delay that is none
         return _failed(error, policy)
@@ -145,7 +151,7 @@ def _refused(refusal: CircuitOpen, policy: Policy) -> Outcome:
     if refusal.retry_after is None:  # raised by the user's own code
         return Outcome(kind="snooze", delay_seconds=policy.backoff.delay_seconds(policy.attempt, policy.random))
     delay_seconds = come_back_seconds(refusal.retry_after, policy.random())
-    return Outcome(kind="snooze", delay_seconds=delay_seconds, message=_cut(_safe_str(refusal), policy.max_error_bytes))
+    return Outcome(kind="snooze", delay_seconds=delay_seconds, message=cut(_safe_str(refusal), policy.max_error_bytes))
 
 
 def _seconds(delay: Duration, verdict: str) -> float:
@@ -157,7 +163,7 @@ def _failed(error: BaseException, policy: Policy) -> Outcome:
 
 
 def _failed_because(kind: str, text: str, trace: str, policy: Policy, *, delay_seconds: float | None = None) -> Outcome:
-    message = _cut(f"{kind}: {text}" if text else kind, policy.max_error_bytes)
+    message = cut(f"{kind}: {text}" if text else kind, policy.max_error_bytes)
     entry = _entry(kind, text, trace, policy)
     if policy.attempt >= policy.max_attempts:
         return Outcome(kind="dead", message=message, error=entry)
@@ -169,15 +175,15 @@ def _failed_because(kind: str, text: str, trace: str, policy: Policy, *, delay_s
 def _ended(kind: OutcomeKind, error: BaseException, policy: Policy) -> Outcome:
     name, text = _kind_of(error), _safe_str(error)
     entry = _entry(name, text, _traceback_of(error), policy)
-    return Outcome(kind=kind, message=_cut(f"{name}: {text}", policy.max_error_bytes), error=entry)
+    return Outcome(kind=kind, message=cut(f"{name}: {text}", policy.max_error_bytes), error=entry)
 
 
 def _entry(kind: str, text: str, trace: str, policy: Policy) -> dict[str, Any]:
     """One entry of the job's history: at most `max_error_bytes` of text, the end of the traceback rather than its beginning."""
-    kind = _cut(kind, 200)
-    message = _cut(text, policy.max_error_bytes // 2)
+    kind = cut(kind, 200)
+    message = cut(text, policy.max_error_bytes // 2)
     left = policy.max_error_bytes - len(kind.encode()) - len(message.encode())
-    return {"type": kind, "message": message, "traceback": _cut_front(trace, left), "attempt": policy.attempt}
+    return {"type": kind, "message": message, "traceback": cut_front(trace, left), "attempt": policy.attempt}
 
 
 def _kind_of(error: BaseException) -> str:
@@ -201,24 +207,3 @@ def _traceback_of(error: BaseException) -> str:
         return "".join(traceback.format_exception(error, limit=-_FRAMES))
     except BaseException as failure:  # noqa: BLE001 - it calls str() and repr() of the user's objects
         return f"<no traceback: {type(failure).__name__}>"
-
-
-def _clean(text: str) -> bytes:
-    """UTF-8 that PostgreSQL takes: without NUL, lone surrogates as question marks."""
-    return text.replace("\x00", "").encode(errors="replace")
-
-
-def _cut(text: str, limit: int) -> str:
-    """At most `limit` bytes of the text, cut between characters, with a sign that it was cut."""
-    raw = _clean(text[: limit + 1])
-    if len(raw) <= limit and len(text) <= limit:
-        return raw.decode()
-    return raw[: max(limit - 3, 0)].decode(errors="ignore") + "…"
-
-
-def _cut_front(text: str, limit: int) -> str:
-    """At most the last `limit` bytes of the text."""
-    raw = _clean(text[-limit - 1 :] if limit > 0 else "")
-    if len(raw) <= limit:
-        return raw.decode()
-    return "…" + raw[-max(limit - 3, 0) :].decode(errors="ignore") if limit > 3 else ""  # noqa: PLR2004 - the sign's own bytes

@@ -40,7 +40,7 @@ from typing import Final
 
 import msgspec
 
-from asyncjobs.model.claim import Ack, Claimed, Finished, Probe, Scan
+from asyncjobs.model.claim import Ack, Claimed, Finished, Probe, Scan, progress_in_ascii
 from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.model.status import FINAL
 from asyncjobs.runtime import points
@@ -248,7 +248,7 @@ class Acker:
 
     def _scans(self, acks: Sequence[Ack]) -> list[Scan]:
         for ack in acks:
-            if ack.key_queue is not None and ack.status in FINAL:
+            if ack.key_queue is not None and ack.final_status in FINAL:
                 self._coordinators[ack.key_queue].expect_head()
         if not self._may_claim():
             return []
@@ -257,7 +257,7 @@ class Acker:
 
     def _goes_alone(self, ack: Ack) -> bool:
         """Whether the lean call will do: an attempt that completed, and no scan, not even for the key's next job."""
-        if ack.outcome.kind != "completed" or self._may_claim():
+        if ack.outcome.kind != "completed" or ack.progress is not None or self._may_claim():
             return False
         return ack.key_queue is None or self._may_start_head(ack.key_queue)
 
@@ -324,7 +324,7 @@ class Acker:
 
     def announce(self, ack: Ack) -> None:
         """Tell of an outcome that was written."""
-        status = ack.status
+        status = ack.final_status
         if self._events.wants(OutcomeWritten):
             self._events.emit(OutcomeWritten(job_id=ack.id, token=ack.token, runner_id=self._host.runner_id, status=status))
         if status in {"failed", "scheduled"}:
@@ -375,7 +375,7 @@ class Acker:
 
     def _give_back(self, claimed: Sequence[Claimed], *, delay_seconds: float = 0.0) -> None:
         for job in claimed:
-            self.put(Ack(job.id, job.token, Outcome(kind="interrupted", delay_seconds=delay_seconds)))
+            self.put(Ack(job.id, job.token, Outcome(kind="interrupted", delay_seconds=delay_seconds, is_begun=False)))
 
     async def _reconcile(self) -> None:
         """Find out what became of calls that were not answered."""
@@ -396,14 +396,21 @@ class Acker:
         """The server refused a value: find whose it is, and write the others."""
         if len(acks) > 1:
             half = len(acks) // 2
-            for part in (acks[:half], acks[half:]):
-                try:
-                    await self._settle(part, await self._call(part, partial(self._calls.finish, part, [])))
-                except Exception as error:
-                    if not is_unsendable(error):
-                        raise
-                    await self._isolate(part)
+            await self._write_each(acks[:half], acks[half:])
             return
         [ack] = acks
+        if ack.progress is not None and (told := progress_in_ascii(ack.progress)) != ack.progress:
+            # What a handler says on the way never fails its job.
+            await self._write_each([msgspec.structs.replace(ack, progress=told)])
+            return
         plain = msgspec.structs.replace(ack, outcome=refused(ack.outcome))
         await self._settle([plain], await self._call([plain], partial(self._calls.finish, [plain], [])))
+
+    async def _write_each(self, *parts: Sequence[Ack]) -> None:
+        for part in parts:
+            try:
+                await self._settle(part, await self._call(part, partial(self._calls.finish, part, [])))
+            except Exception as error:
+                if not is_unsendable(error):
+                    raise
+                await self._isolate(part)

@@ -10,6 +10,11 @@ with all tasks at its end: the attempt is interrupted. Any other error that come
 told, not charged. A CancelledError of something that the handler awaited is the handler's own, and a failed attempt; so is a
 SystemExit, whoever was cancelled by it.
 
+Nothing begins in a runner that others may have declared dead: its jobs may have been done elsewhere. Whether that is so is looked
+at when the attempt's turn comes, and again at the very instant at which the handler is called (in a thread: by that thread): the
+process may have been frozen in between, so it goes by a clock that went on meanwhile. An attempt that does not begin is given
+back, if its claim is still there. What was frozen in its middle goes on until it notices; its claim is fenced.
+
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
 the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a
 plain function that was asked to end and saw it in `ctx.cancelled`: it may have left. The answer of one that never looked counts.
@@ -31,9 +36,9 @@ from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
 from asyncjobs.context import Resource
-from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, UndecodablePayload
+from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, NotCommitted, UndecodablePayload
 from asyncjobs.hooks import Hook, after_failed, enter_attempt
-from asyncjobs.model.claim import Ack, Claimed, to_job
+from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, verdict_in
 from asyncjobs.model.request import Request, Wanted
@@ -55,6 +60,11 @@ _REASONS: Final[dict[Wanted, CancelReason]] = {
     "fail": "failure requested",
 }
 
+_NOT_COMMITTED: Final = (
+    "the handler returned, but the transaction of its ctx.complete() was not committed: its effects are gone. "
+    "Commit it before the handler returns."
+)
+
 #: Of an attempt whose task alone was cancelled: a handler may have done that itself, and would at once do so again.
 _AGAIN_SECONDS: Final = 1.0
 
@@ -74,9 +84,11 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     threads: Threads
     max_result_bytes: int
     max_error_bytes: int
-    report_progress: Callable[["Attempt", float, str], None]
+    report_progress: Callable[["Attempt"], None]
     complete: Callable[["Attempt", Any, str | None, str | None], Any]
+    was_committed: Callable[["Attempt", bool], Awaitable[bool | None]]  # what it completed; the second: wait a moment for that
     share: Callable[[Resource[Any]], Awaitable[Any]]
+    may_begin: Callable[[], bool] = lambda: True  # from any thread: whether nobody can have taken what was claimed
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
     hooks: Sequence[Hook] = ()
     hook_seconds: float = 30.0  # for each call of a hook
@@ -91,6 +103,8 @@ class Attempt:
     cancelled_at: float | None = None  # since when it should have ended
     completed_here = False  # perhaps: the transaction's end decides
     is_completed = False
+    reported: tuple[float, str] | None = None  # how far it is, by the last word of it that is not written yet
+    _has_begun = False
     _has_seen_its_end = False  # in `cancelled`
     _request: Request | None = None
     _task: "asyncio.Task[None] | None" = None
@@ -176,17 +190,38 @@ class Attempt:
         _current.set(self)
         ending: object
         try:
-            if self._surroundings.events.wants(AttemptStarted):
-                self._emit_started()
+            wants_started = self._surroundings.events.wants(AttemptStarted)
+            began_at = time.monotonic()  # before the look: a start that it allows is told as of then, whatever froze it since
+            self._see_whether_it_may_begin()
+            self._has_begun = True
+            if wants_started:
+                self._emit_started(began_at)
             timeout = self.claimed.timeout_seconds
             ending = await (self._call() if timeout is None else self._call_in_time(timeout))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
             ending = self._meaning_of(error)
+        if self.completed_here:
+            ending = await self._as_committed(ending)
         if self._request is not None:
             ending = self._as_requested(ending)
         for hook in reversed(self._entered):
             ending = self._as_requested(await self._left(hook, ending))
         self._end(ending)
+
+    async def _as_committed(self, ending: object) -> object:
+        """What the handler ended in; NotCommitted if its transaction was rolled back (`runtime/settler.py`)."""
+        if self._outcome_of(ending).kind != "completed":
+            return ending
+        try:
+            was_committed = await self._surroundings.was_committed(self, not self._entered)
+        except asyncio.CancelledError:  # too late: it has ended, and what became of the transaction is found out later
+            return ending
+        return NotCommitted(_NOT_COMMITTED) if was_committed is False else ending
+
+    @property
+    def not_committed(self) -> Outcome:
+        """How it ends if the transaction in which it completed its job was rolled back."""
+        return self._decide(NotCommitted(_NOT_COMMITTED))
 
     def _as_requested(self, ending: object) -> object:
         if self._request is None or type(ending) is FailedByHand:
@@ -195,13 +230,16 @@ class Attempt:
 
     def _end(self, ending: object) -> None:
         outcome = COMPLETED if ending is None else self._outcome_of(ending)
+        if not self._has_begun and outcome.kind == "interrupted":
+            outcome = msgspec.structs.replace(outcome, is_begun=False)
         # Nothing holds anything in a circle any more: what has ended is gone at once, without the collector.
         self._task = self._context = None
         if outcome.kind != "completed" or self._surroundings.events.wants(AttemptEnded):  # of completions only some want to know
             self._emit_ended(outcome, ending)
         claimed = self.claimed
         key_queue = None if claimed.serialization_key is None else claimed.queue
-        self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue))
+        self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, self.unwritten_progress))
+        self.reported = None
 
     def _outcome_of(self, ending: object) -> Outcome:
         if self._decided is None or self._decided[0] is not ending:
@@ -263,6 +301,7 @@ class Attempt:
                 self._entered = entered = list[Hook]()
                 await enter_attempt(hooks, context, entered, seconds=self._surroundings.hook_seconds)
             function = handler.function if handler.is_async else self._call_in_thread
+            self._see_whether_it_may_begin()
             answer = await (function(context, **arguments) if handler.takes_context else function(**arguments))
         except BaseException as error:
             if not await close(context, error):
@@ -271,6 +310,10 @@ class Attempt:
             if context.resources is not None:
                 await close(context)
         return answer
+
+    def _see_whether_it_may_begin(self) -> None:
+        if self.cancel_reason is not None or not self._surroundings.may_begin():
+            raise ClaimLost(f"job {self.claimed.id} does not begin here: its claim may be another's by now.")
 
     @property
     def job(self) -> Job:
@@ -295,6 +338,7 @@ class Attempt:
 
         def call() -> tuple[Any, BaseException | None]:
             try:
+                self._see_whether_it_may_begin()
                 return function(*args, **kwargs), None
             except BaseException as error:  # noqa: BLE001 - SystemExit in a task of its own would end the event loop
                 return None, error
@@ -338,10 +382,16 @@ class Attempt:
         )
 
     def progress(self, done: float, note: str) -> None:
-        """Take note of how far the handler is; written now and then. Works from the handler's thread, too."""
+        """Take note of how far the handler is; written now and then, and with the outcome. From the handler's thread, too."""
         if self.is_completed:
             raise ClaimLost(f"job {self.claimed.id} is completed: no progress after ctx.complete().")
-        self._loop.call_soon_threadsafe(self._surroundings.report_progress, self, float(done), str(note))
+        self.reported = float(done), str(note)
+        self._loop.call_soon_threadsafe(self._surroundings.report_progress, self)
+
+    @property
+    def unwritten_progress(self) -> str | None:
+        """What its outcome takes along."""
+        return None if self.reported is None else progress_text(*self.reported)
 
     async def complete(self, connection: Connection, result: object) -> None:
         """Complete the job in the handler's own transaction. ClaimLost: let that transaction roll back."""
@@ -357,14 +407,14 @@ class Attempt:
         value: T = await self._surroundings.share(resource)
         return value
 
-    def _emit_started(self) -> None:
+    def _emit_started(self, began_at: float) -> None:
         claimed = self.claimed
         self._surroundings.events.emit(
             AttemptStarted(
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), serialization_key=claimed.serialization_key,
                 queued_seconds=max(claimed.started_epoch - claimed.run_epoch, 0.0),
-                correlation_id=claimed.correlation_id, trace_context=claimed.trace_context,
+                correlation_id=claimed.correlation_id, trace_context=claimed.trace_context, began_at=began_at,
             )
         )  # fmt: skip
 
@@ -373,7 +423,7 @@ class Attempt:
         self._surroundings.events.emit(
             AttemptEnded(
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
-                runner_id=self._surroundings.runner_id(), outcome=outcome.kind, message=outcome.message,
+                runner_id=self._surroundings.runner_id(), outcome=outcome.means, message=outcome.message,
                 serialization_key=claimed.serialization_key, run_seconds=self.run_seconds, delay_seconds=outcome.delay_seconds,
                 error=ending if issubclass(type(ending), BaseException) and verdict_in(ending) is None else None,
             )
@@ -383,7 +433,7 @@ class Attempt:
 def _ending_of(request: Request, ending: Any) -> object:
     """How an attempt ends whose end was asked for. The ack turns an interrupted one into what was asked for."""
     if request.wanted != "fail":
-        return Interrupted()
+        return Interrupted(request.message or "ended by an operator", asked_for=request.wanted)
     failure = FailedByHand(request.message or "failed by an operator")
     failure.__cause__ = ending if issubclass(type(ending), Exception) else None  # stays in the traceback
     return failure

@@ -144,7 +144,7 @@ class Attempts:
         for job in jobs:
             if job.losses:
                 self.probation.ended(job)
-            self._put(Ack(job.id, job.token, Outcome(kind="interrupted")))
+            self._put(Ack(job.id, job.token, Outcome(kind="interrupted", is_begun=False)))
             if self._tell_ended is not None:
                 self._tell_ended(job)
 

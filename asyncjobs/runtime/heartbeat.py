@@ -9,7 +9,8 @@ A handler that blocks the main loop must not get its runner declared dead. The r
    on when `follow` names the id under which the runner registered anew.
 3. Confirmed is a beat as of when it was *sent*. Without one for 5/6 of `runner_timeout` on our own CLOCK_BOOTTIME
    `on_unconfirmed` is called, once until the next confirmed beat: others may declare us dead from then on, so attempts have
-   to stop now. It takes two observers' clocks of equal speed, and no agreement about the time of day.
+   to stop now. It takes two observers' clocks of equal speed, and no agreement about the time of day. Nothing begins from the
+   same instant on (`is_confirmed`), whether or not that call has come: of a process that was frozen it comes late.
 4. A main loop that has not turned for `stall_after_seconds` is reported with the task that blocks it and the stack of its
    thread, and again each time the stall has doubled. The report is emitted from the heartbeat's thread: the main loop could
    not.
@@ -33,6 +34,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from asyncjobs.model.storable import in_ascii
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.parts import Parts
@@ -239,12 +241,14 @@ class _Beating(Service):
 
     async def _beat(self, runner_id: int, sent_at: float) -> "runners.BeatAnswer | leases.Heard | None":
         leader, limit = self._heartbeat.leader, self._heartbeat.answer_seconds
+        # They repeat what errors say: a word that the database cannot hold must not stop the beat.
+        troubles = [in_ascii(trouble) for trouble in self._heartbeat.parts_troubles()]
         is_hurried = self._heartbeat.is_confirmed
         if not is_hurried:
             limit = max(limit, _UNHURRIED_SECONDS)
         if leader is None:
             async with asyncio.timeout(limit):
-                return await runners.beat(self._link, runner_id, troubles=self._heartbeat.parts_troubles(), timeout=limit)
+                return await runners.beat(self._link, runner_id, troubles=troubles, timeout=limit)
         may_renew = self._main.stalled_seconds < _TURNED_SECONDS and self._heartbeat.outdated_by is None
         said = leader.say(runner_id, sent_at, may_renew=may_renew)
         times = leader.times
@@ -253,7 +257,7 @@ class _Beating(Service):
             async with asyncio.timeout(min(limit, times.renew_seconds) if said.held and is_hurried else limit):
                 heard = await leases.beat(
                     self._link, runner_id, said, expiry_seconds=times.expiry_seconds, fresh_seconds=leader.fresh_seconds,
-                    troubles=self._heartbeat.parts_troubles(), timeout=limit,
+                    troubles=troubles, timeout=limit,
                 )  # fmt: skip
         except BaseException:
             leader.fail()

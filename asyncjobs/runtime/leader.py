@@ -108,6 +108,8 @@ class Leader:
         with self._lock:
             was_alone, self.rank, self.other_runners = self.other_runners == 0, heard.rank, heard.runners - 1
             self._heard_at = sent_at
+            now = self._clock()
+            back = [duty for duty in heard.renewed if self._leases.trusted_seconds(duty, said.held[duty], now) <= 0]
             self._leases.confirmed([(duty, said.held[duty]) for duty in heard.renewed], sent_at=sent_at)
             mine = self._leases.ended(ended)
             if not self._is_closed:
@@ -117,6 +119,8 @@ class Leader:
             holder = self._holder
         if acquired or mine:
             call(self._tell, holder, acquired, mine)
+        if back:  # who asked meanwhile has no turn, and waits for one
+            call(self.on_change, back)
         if was_alone != (self.other_runners == 0):
             call(self.on_change, ["rescue"])
 

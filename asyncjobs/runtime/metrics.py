@@ -51,7 +51,7 @@ class Metrics(Service):
 
     def ended(self, attempt: Attempt, ack: Ack) -> None:
         """Count an attempt that ended here."""
-        status = "completed" if ack.outcome is COMPLETED else ack.status
+        status = "completed" if ack.outcome is COMPLETED else ack.final_status
         if status == "pending":
             return
         claimed = attempt.claimed

@@ -24,6 +24,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
 from asyncjobs.errors import UsageError
+from asyncjobs.model.storable import cut
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.telemetry.events import Events, PartRestarted
 
@@ -31,6 +32,7 @@ WELL_SECONDS: Final = 1.0
 #: For how long a part that was started again is told of.
 RECENT_SECONDS: Final = 60.0
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
+_LONGEST_REASON: Final = 500  # bytes
 
 
 #: How a part is started: its name, which is a metric's label, and what runs.
@@ -126,7 +128,7 @@ class Part:
         await self._done.wait()
 
     def __str__(self) -> str:
-        why = f"{type(self.error).__name__}: {self.error}".removesuffix(": ")
+        why = cut(f"{type(self.error).__name__}: {self.error}".removesuffix(": "), _LONGEST_REASON)
         return f"part {self.name} was started again ({self.restarts} in all, the last time for {why})"
 
 

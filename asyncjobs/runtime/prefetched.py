@@ -19,8 +19,9 @@ trips that cost; `prefetch` trades for them. What holds:
    type or key is paused, it is `paused`.
 6. A claim that was sent before such a change and is answered after it brings jobs that may not run any more. A stopped queue
    and a breaker are looked at when the answer comes; a pause, when that call is over.
-
-7. While more than half of N waits here nothing is urgent. So the acker lets the loop turn before it calls, as long as each turn
+7. A slot that is freed as a frozen process goes on takes the next that waits here before anybody can tell that its claim may
+   be another's by now. The attempt finds that out by itself, and does not begin (`runtime/attempt.py`).
+8. While more than half of N waits here nothing is urgent. So the acker lets the loop turn before it calls, as long as each turn
    ends attempts (those that wait for nothing themselves): with N=500 a statement then serves some 240 jobs, without it 100.
 
 A crash between the claim and the start leaves what a crash during the attempt does: a processing row of a runner that is gone.

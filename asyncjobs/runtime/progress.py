@@ -1,44 +1,56 @@
-"""Writes how far running handlers are: the last word of each, at most once a second, and only while there is something to say."""
+"""Writes how far running handlers are: the last word of each, at most once a second, and only while there is something to say.
+
+1. A report is the attempt's own (`Attempt.reported`) until it is written. What is not written when the attempt ends goes with its
+   outcome, whatever that is: how far a job was is never older than its end. (An attempt whose claim is lost writes neither.)
+2. It is fenced like an outcome: by id and token, while the job is processing. So a write that comes late, when the outcome was
+   written, changes nothing.
+3. While a handler's own transaction holds its job's row (`ctx.complete`) its report is not written here, where it would hold up
+   those of others: the completion has it.
+"""
 
 from typing import ClassVar
 
-import msgspec
-
+from asyncjobs.model.claim import progress_in_ascii
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import jobs
+from asyncjobs.store.failures import is_unstorable_text
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import Events
 
 _INTERVAL_SECONDS = 1.0
-_LONGEST_NOTE = 1000
 
 
 class Progress(Service):
-    """Collects reports and writes them, fenced by the attempt's token. A report of an attempt that has ended is dropped."""
+    """Writes what attempts report while they run."""
 
     name: ClassVar[str] = "progress"
 
     def __init__(self, pool: Pool, *, events: Events) -> None:
         super().__init__(events=events, interval_seconds=60.0)
         self._pool = pool
-        self._reports: dict[tuple[int, int], str] = {}
+        self._reporting: dict[int, Attempt] = {}  # by token
 
-    def report(self, attempt: Attempt, done: float, note: str) -> None:
-        """Write this with the next pass, within a second."""
-        self._reports[attempt.claimed.id, attempt.claimed.token] = progress_text(done, note)
-        self.wake_within(_INTERVAL_SECONDS)
+    def report(self, attempt: Attempt) -> None:
+        """Write what it has reported with the next pass, within a second."""
+        if attempt.reported is not None:  # else it has ended meanwhile
+            self._reporting[attempt.claimed.token] = attempt
+            self.wake_within(_INTERVAL_SECONDS)
 
     async def pass_(self) -> float | None:
         """Write what was reported since the last pass."""
-        if self._reports:
-            reports, self._reports = self._reports, {}
+        reporting, self._reporting = self._reporting.values(), {}
+        reports = [(one, one.reported, one.unwritten_progress) for one in reporting if not one.completed_here]
+        rows = [(one.claimed.id, one.claimed.token, text) for one, _, text in reports if text is not None]
+        if rows:
             async with self._pool.take() as link:
-                await jobs.set_progress(link, [(id, token, text) for (id, token), text in reports.items()])
+                try:
+                    await jobs.set_progress(link, rows)
+                except Exception as error:
+                    if not is_unstorable_text(error):
+                        raise
+                    await jobs.set_progress(link, [(id, token, progress_in_ascii(text)) for id, token, text in rows])
+        for attempt, report, _ in reports:
+            if attempt.reported is report:
+                attempt.reported = None
         return None
-
-
-def progress_text(done: float, note: str) -> str:
-    """The report as JSON that the database takes: what a handler says on the way never fails its job."""
-    cut = note[:_LONGEST_NOTE].replace("\0", "").encode(errors="replace").decode()
-    return msgspec.json.encode({"done": done, "note": cut}).decode()

@@ -39,6 +39,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
 from asyncjobs.model.schedule import Due, Schedule, due_ticks
+from asyncjobs.model.storable import cut
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import schedules as store
@@ -216,6 +217,6 @@ class Scheduler(Duty):
         return ticked.outcome
 
     async def _disable(self, link: Link, name: str, error: Exception) -> None:
-        reason = f"{type(error).__name__}: {error}"[:500]
+        reason = cut(f"{type(error).__name__}: {error}", 500)
         if await store.disable(link, name, because="failed", reason=reason):
             self.events.emit(ScheduleDisabled(schedule=name, reason=reason))

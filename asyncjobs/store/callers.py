@@ -25,10 +25,18 @@ async def enqueue(connection: Connection, database: Database, rows: Sequence[New
 
 
 async def complete(
-    connection: Connection, database: Database, job_id: int, token: int, *, result: str | None, dropped: str | None
+    connection: Connection,
+    database: Database,
+    job_id: int,
+    token: int,
+    *,
+    result: str | None,
+    dropped: str | None,
+    progress: str | None = None,
 ) -> bool:
     """Complete a processing job in the connection's transaction. False: the claim is not ours any more."""
-    return await call(connection, database.sql("complete_here"), str(job_id), str(token), result, dropped) == "true"
+    sql = database.sql("complete_here")
+    return await call(connection, sql, str(job_id), str(token), result, dropped, progress) == "true"
 
 
 async def call(connection: Any, sql: str, *args: str | None) -> str:

@@ -7,7 +7,8 @@ closed, and every statement has a time-out (without one, asyncpg waits for ever 
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -87,6 +88,9 @@ class Database:
         given = dict(connect_kwargs or {})
         settings = given.pop("server_settings", {"default_transaction_isolation": ISOLATION})
         self._connect_kwargs: dict[str, Any] = {**given, "server_settings": {**PINNED_PATH, **settings} if settings else {}}
+        #: Whether sessions are told their path as they begin; `plain` ones are told it anew in each transaction.
+        self.pins_path = "search_path" in self._connect_kwargs["server_settings"]
+        self._pins_transactions = False
         #: Whether this role may enqueue through the door (`enqueue_here.sql`) alone, as the schema said when it was opened.
         self.by_door = False
         #: Whether the way to the server leads one session's statements to one session: not through every pooler.
@@ -123,9 +127,12 @@ class Database:
             return await self._hosts.connect(attempt)
 
     def plain(self) -> "Database":
-        """The same, reached in a way that every pooler lets through: no statement outlives its call, no parameter is sent."""
+        """The same, reached in a way that every pooler lets through: no statement outlives its call, no parameter is sent.
+
+        Its connections are for `Link.fetch`, and what is done within `path_of`.
+        """
         options = {**self._connect_kwargs, "statement_cache_size": 0, "server_settings": {}}
-        return Database(
+        plain = Database(
             self.dsn,
             schema=self.schema,
             place=self.place,
@@ -133,6 +140,22 @@ class Database:
             command_timeout=self.command_timeout,
             connect_kwargs=options,
         )
+        plain._pins_transactions = self.pins_path
+        return plain
+
+    @asynccontextmanager
+    async def path_of(self, connection: Connection) -> AsyncGenerator[None]:
+        """For as long as the block, names are looked up as on every connection of asyncjobs' own, also on a `plain` one.
+
+        By a transaction: behind a pooler what is set for a session outlives it, and stays with the next client that the pooler
+        gives the server's connection.
+        """
+        if not self._pins_transactions:
+            yield
+            return
+        async with connection.transaction():
+            await connection.execute(f"SET LOCAL search_path = {PINNED_PATH['search_path']}")
+            yield
 
     def link(self, role: str, *, command_timeout: float | None = None) -> "Link":
         """A connection for one owner, opened when it is first used."""
@@ -177,7 +200,8 @@ class Link:
                 connection = self._connection
                 if connection is None or connection.is_closed():
                     connection = await self.connection()
-                return await connection.fetch(self.database.sql(name), *args, timeout=timeout)
+                async with self.database.path_of(connection):
+                    return await connection.fetch(self.database.sql(name), *args, timeout=timeout)
             except BaseException as error:
                 self._after(error)
                 raise

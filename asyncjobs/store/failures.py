@@ -14,6 +14,8 @@ _PASSING = frozenset(
     }
 )
 
+_TAKEN: Final = "23505"  # a unique value that another row has
+
 #: Of those, the ones that the server reports after it rolled the statement back.
 _ROLLED_BACK = frozenset({"40001", "40P01", "55P03", "25006", "57P03", "53000", "53100", "53200", "53300", "53400", "57014"})
 
@@ -102,6 +104,12 @@ def is_unsendable(error: BaseException) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         return str(error.sqlstate)[:2] in {"22", "23", "54"}
     return isinstance(error, (ValueError, TypeError, OverflowError))
+
+
+def is_refused_value(error: BaseException) -> bool:
+    """Whether the server refused a value, of the call or of a row that it read: not what its column can hold."""
+    sqlstate = str(error.sqlstate) if isinstance(error, asyncpg.PostgresError) else ""
+    return sqlstate[:2] in {"22", "23"} and sqlstate != _TAKEN
 
 
 def is_unstorable_text(error: BaseException) -> bool:

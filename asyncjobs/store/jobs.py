@@ -29,6 +29,7 @@ _SERIALIZATION_KEY: Final = list(_DEFAULTS).index("serialization_key")
 _by_id: Final = attrgetter("id")
 _result: Final = attrgetter("result")
 _result_dropped: Final = attrgetter("result_dropped")
+_progress: Final = attrgetter("progress")
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -154,7 +155,7 @@ async def finish(
         "finish", runner_id, *_ack_columns(acks), max_errors,
         [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
         [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, suspects, token_base, token_seq,
-        *_probe_columns(probes),
+        *_probe_columns(probes), *_more_ack_columns(acks),
     )  # fmt: skip
     return _finished(rows)
 
@@ -226,7 +227,7 @@ def _probe_columns(probes: Sequence[Probe]) -> list[list[Any] | None]:
 
 async def ack_alone(link: Link, runner_id: int, ack: Ack, *, max_errors: int) -> Finished:
     """Write one outcome, without waiting long for whoever has locked its row (then: an error with SQLSTATE 55P03)."""
-    rows = await link.fetch("finish_alone", runner_id, *_ack_columns([ack]), max_errors)
+    rows = await link.fetch("finish_alone", runner_id, *_ack_columns([ack]), max_errors, *_more_ack_columns([ack]))
     lost = [ack.token for row in rows if row["kind"] == "lost"]
     return Finished([], lost, [row["queue"] for row in rows if row["kind"] == "head"], gone=False)
 
@@ -260,6 +261,12 @@ def _ack_columns(acks: Sequence[Ack]) -> list[list[Any] | None]:
     ]
 
 
+def _more_ack_columns(acks: Sequence[Ack]) -> list[list[Any] | None]:
+    """What few outcomes have, in the same order."""
+    acks = sorted(acks, key=_by_id)
+    return [_some(acks, lambda ack: None if ack.outcome.is_begun else True), _some(acks, _progress)]
+
+
 def _some(outcomes: Sequence[Any], value: Callable[[Any], Any]) -> list[Any] | None:
     """The column of values, or None when all are None."""
     values = [value(outcome) for outcome in outcomes]
@@ -282,6 +289,12 @@ async def give_back(link: Link, runner_id: int, running: Sequence[int], *, last_
     `last_token` is the last that it drew: a call that is carried out late does not touch what is claimed after it was sent.
     """
     return [(row["id"], row["queue"]) for row in await link.fetch("give_back", runner_id, running, last_token)]
+
+
+async def was_completed(link: Link, job_id: int, token: int, *, patience_seconds: float) -> bool | None:
+    """Whether a completion inside a handler's transaction was committed. None: it is open after so long, or the claim is lost."""
+    row = await link.fetch_row("was_completed", job_id, token, f"{int(patience_seconds * 1000)}ms")
+    return None if row is None else row["was_completed"]
 
 
 async def settle_completed(link: Link, job_id: int, token: int) -> list[str] | None:

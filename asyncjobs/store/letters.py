@@ -62,7 +62,15 @@ async def requeue(link: Link, ids: Sequence[int], by: str, *, force: bool) -> tu
     """Make new jobs of letters; and the queues where some are pending. Those that are not there are missing from the answer."""
     rows = await link.fetch("requeue_letters", ids, by, force)
     done = [
-        LetterVerb(row["letter_id"], row["outcome"], row["job_id"], row["new_id"], new_status=row["status"], by=by)
+        LetterVerb(
+            row["letter_id"],
+            row["outcome"],
+            row["job_id"],
+            row["new_id"],
+            new_status=row["status"],
+            by=by,
+            other_id=row["other_id"],
+        )
         for row in rows
     ]
     queues = {row["queue"] for row in rows if row["outcome"] == "requeued" and row["status"] == "pending"}

@@ -79,7 +79,8 @@ async def status(database: Database) -> Status:
     """What is applied and what is not. Reads only."""
     connection = await database.connect("migrate")
     try:
-        return await _first_status(database, connection)
+        async with database.path_of(connection):
+            return await _first_status(database, connection)
     finally:
         await closing.close(connection, seconds=1)
 

@@ -20,6 +20,7 @@ VerbOutcome = Literal[
     "retried",
     "unknown",
     "final",
+    "busy",
     "waiting",
     "scheduled",
     "pending",

@@ -33,6 +33,7 @@ class AttemptStarted(Event, frozen=True, kw_only=True):
     queued_seconds: float = 0.0
     correlation_id: str | None = None
     trace_context: str | None = None  # of the enqueue, as tracing wrote it into the job's row
+    began_at: float | None = None  # by `time.monotonic`; the event may be told much later, by a process that was frozen
 
 
 class AttemptEnded(Event, frozen=True, kw_only=True):
@@ -71,6 +72,16 @@ class ClaimWasLost(Event, frozen=True, kw_only=True):
     token: int
     runner_id: int
     during: str
+
+
+class CompletionUndone(Event, frozen=True, kw_only=True):
+    """An attempt ended as completed, in a transaction of its handler's that was rolled back afterwards: it has failed."""
+
+    job_id: int
+    type: str
+    token: int
+    runner_id: int
+    status: str  # what became of the job
 
 
 class HandlerStuck(Event, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from asyncjobs.testing.clock import MovableClock
 from asyncjobs.testing.databases import Databases, databases
 from asyncjobs.testing.history import Applied, Held, History, Joined, Written
 from asyncjobs.testing.idle import run_until_idle
+from asyncjobs.testing.late import Ready, Serving
 from asyncjobs.testing.overriding import override
 from asyncjobs.testing.perform import perform
 from asyncjobs.testing.proxy import Proxy
@@ -37,8 +38,10 @@ __all__ = [
     "MovableClock",
     "PromiseBroken",
     "Proxy",
+    "Ready",
     "Recorded",
     "Recorder",
+    "Serving",
     "Violation",
     "Written",
     "assert_enqueued",

@@ -47,8 +47,10 @@ class Attempt(msgspec.Struct, kw_only=True):
     started_at: float
     ended_at: float | None = None  # None: not ended, or its process died
     outcome: str | None = None
+    delay_seconds: float = 0.0  # until it is tried again
     claim_lost: bool = False  # its effects on asyncjobs are fenced: it may overlap with its successor
     given_back: bool = False  # it does not count; a crash does
+    fenced_at: float | None = None  # when others were seen to have declared its runner dead
 
 
 class Place(NamedTuple):
@@ -77,10 +79,13 @@ def attempts_in(recorded: Iterable[Recorded]) -> list[Attempt]:
     attempts: list[Attempt] = []
     by_token: defaultdict[int, list[Attempt]] = defaultdict(list)
     running: dict[int, Attempt] = {}  # by identity
+    died: dict[int, Recorded] = {}  # runners
     for at, event in recorded:
         match event:
             case AttemptStarted():
                 attempt = _started(at, event)
+                if event.runner_id in died:  # it had not heard of it
+                    _follow(attempt, *died[event.runner_id])
                 attempts.append(attempt)
                 by_token[event.token].append(attempt)
                 running[id(attempt)] = attempt
@@ -90,6 +95,8 @@ def attempts_in(recorded: Iterable[Recorded]) -> list[Attempt]:
             case ClaimWasLost() | OutcomeWritten():
                 about = by_token[event.token]
             case JobsRescued() | JobsGivenBack() | RunnerDied() | RunnerLostItself():
+                if isinstance(event, RunnerDied):
+                    died[event.runner_id] = Recorded(at, event)
                 about = list(running.values())
             case _:
                 continue
@@ -109,14 +116,14 @@ def _started(at: float, event: AttemptStarted) -> Attempt:
         token=event.token,
         runner_id=event.runner_id,
         serialization_key=event.serialization_key,
-        started_at=at,
+        started_at=at if event.began_at is None else event.began_at,
     )
 
 
 def _follow(attempt: Attempt, at: float, event: Event) -> None:
     match event:
         case AttemptEnded(token=attempt.token):
-            attempt.ended_at, attempt.outcome = at, event.outcome
+            attempt.ended_at, attempt.outcome, attempt.delay_seconds = at, event.outcome, event.delay_seconds
             attempt.given_back |= event.outcome in _REFUNDED
         case ClaimWasLost(token=attempt.token):
             attempt.claim_lost = True
@@ -127,7 +134,9 @@ def _follow(attempt: Attempt, at: float, event: Event) -> None:
             attempt.claim_lost |= attempt.job_id in event.job_ids
         case JobsGivenBack():
             attempt.given_back |= attempt.job_id in event.job_ids
-        case RunnerDied(runner_id=attempt.runner_id) | RunnerLostItself(runner_id=attempt.runner_id):
+        case RunnerDied(runner_id=attempt.runner_id):
+            attempt.claim_lost, attempt.fenced_at = True, at
+        case RunnerLostItself(runner_id=attempt.runner_id):
             attempt.claim_lost = True
         case _:
             pass
@@ -147,6 +156,15 @@ def overlapping(attempts: Sequence[Attempt]) -> list[Violation]:
         if first.job_id != second.job_id and _overlap(first, second):
             found.append(Violation("P3", second.job_id, f"ran beside job {first.job_id} on key {second.serialization_key}"))
     return found
+
+
+def late(attempts: Iterable[Attempt]) -> list[Violation]:
+    """Attempts that started when their runner had been declared dead. One that had started before may go on until it notices."""
+    return [
+        Violation("P2", attempt.job_id, f"started attempt {attempt.number} after its runner had been declared dead")
+        for attempt in attempts
+        if attempt.fenced_at is not None and attempt.started_at > attempt.fenced_at
+    ]
 
 
 def out_of_order(attempts: Sequence[Attempt], line: Iterable[Place]) -> list[Violation]:

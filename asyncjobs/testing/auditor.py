@@ -3,13 +3,15 @@
 | promise | from | what is looked for |
 |---|---|---|
 | P1 | tables | limbo: rows that no claim, promote, dispatch, rescue or operator's verb would pick up; a death without letter |
-| P2 | tables, events | a claim token twice; two valid attempts of one job at the same time |
+| P2 | tables, events | a claim token twice; two valid attempts of one job at the same time; a start in a runner that is dead |
 | P3 | events, notes | two attempts of one key at the same time; a start out of the line's order |
 | P7 | tables, events | attempts that were not counted, or more than allowed |
+| dedup | notes | two jobs of one dedup key that lived at the same time |
 | P13 | process, server | tasks, threads, connections, transactions and attempts left behind |
+| locks | server | deadlocks: no two calls wait for each other |
 
-Order needs notes that are kept while jobs join their lines: `install_line` once per schema, before the jobs. The checks take a
-few queries; all of them are reads.
+Order and lives need notes that are kept while jobs join their lines, live and end: `install_line` once per schema, before the
+jobs. The checks take a few queries; all of them are reads.
 """
 
 import asyncio
@@ -19,11 +21,16 @@ from collections.abc import Collection
 
 from asyncjobs.app import AsyncJobs
 from asyncjobs.store.database import Database, Link
-from asyncjobs.testing.attempts import Attempt, Place, Violation, out_of_order, overlapping, uncounted
+from asyncjobs.testing.attempts import Attempt, Place, Violation, late, out_of_order, overlapping, uncounted
+from asyncjobs.testing.lives import Noted, lives, together
 from asyncjobs.testing.recorder import Recorder
 from asyncjobs.testing.target import database_of
 
 _PATIENCE_SECONDS = 2.0
+_NOTES = (
+    "audit_line_table", "audit_line_function", "audit_line_trigger",
+    "audit_lives_table", "audit_lives_function", "audit_lives_trigger", "audit_lives_line_trigger",
+)  # fmt: skip
 
 
 class PromiseBroken(AssertionError):
@@ -35,13 +42,14 @@ class PromiseBroken(AssertionError):
 
 
 async def install_line(of: AsyncJobs | Database) -> None:
-    """Have the order noted in which jobs join the lines of their keys. Idempotent; the role needs to own the schema.
+    """Have it noted in which order jobs join the lines of their keys, and when those with a dedup key live. Idempotent; the role
+    needs to own the schema.
 
     In databases of `Databases` it is.
     """
     link = database_of(of).link("auditor")
     try:
-        for statement in ("audit_line_table", "audit_line_function", "audit_line_trigger"):
+        for statement in _NOTES:
             await link.fetch(statement)
     finally:
         await link.close()
@@ -50,11 +58,13 @@ async def install_line(of: AsyncJobs | Database) -> None:
 class Auditor:
     """Audits one schema, an app's or a database's, and what a recorder saw.
 
-    Make it before the jobs run: it minds no task or thread that exists then.
+    Make it before the jobs run: it minds no task or thread that exists then. `deadlocks`: so many the server had found in the
+    database before (`pg_stat_database`); more are a violation, whoever's calls they were.
     """
 
-    def __init__(self, of: AsyncJobs | Database, recorder: Recorder) -> None:
+    def __init__(self, of: AsyncJobs | Database, recorder: Recorder, *, deadlocks: int = 0) -> None:
         self.database = database_of(of)
+        self.deadlocks = deadlocks
         self.recorder = recorder
         self._tasks = _tasks()
         self._threads = _threads()
@@ -80,7 +90,12 @@ class Auditor:
 
     async def _of_tables(self, link: Link) -> list[Violation]:
         rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
-        return [Violation(row["promise"], row["job_id"], row["problem"]) for row in rows]
+        return [*(Violation(row["promise"], row["job_id"], row["problem"]) for row in rows), *await self._of_lives(link)]
+
+    async def _of_lives(self, link: Link) -> list[Violation]:
+        if not await self._has_notes(link):
+            return []
+        return [*together(lives(Noted(*row) for row in await link.fetch("audit_lives")))]
 
     async def _of_events(self, link: Link) -> list[Violation]:
         attempts = self.recorder.attempts()
@@ -88,11 +103,19 @@ class Auditor:
             return []
         rows = await link.fetch("audit_attempts", sorted({attempt.job_id for attempt in attempts}))
         counted = {row["id"]: row["attempts"] for row in rows}
-        return [*overlapping(attempts), *out_of_order(attempts, await self._line(link)), *uncounted(attempts, counted)]
+        return [
+            *overlapping(attempts),
+            *late(attempts),
+            *out_of_order(attempts, await self._line(link)),
+            *uncounted(attempts, counted),
+        ]
+
+    async def _has_notes(self, link: Link) -> bool:
+        found = await link.fetch_row("audit_has_line", self.database.schema)
+        return found is not None and bool(found["found"])
 
     async def _line(self, link: Link) -> list[Place]:
-        found = await link.fetch_row("audit_has_line", self.database.schema)
-        if found is None or not found["found"]:
+        if not await self._has_notes(link):
             return []
         rows = await link.fetch("audit_line")
         return [Place(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in rows]
@@ -113,7 +136,16 @@ class Auditor:
             if late or not rows:
                 break
             await asyncio.sleep(0.02)
-        return [Violation("P13", None, f"connection left behind: {row['application_name']}, {row['state']}") for row in rows]
+        return [
+            *(Violation("P13", None, f"connection left behind: {row['application_name']}, {row['state']}") for row in rows),
+            *await self._of_locks(link),
+        ]
+
+    async def _of_locks(self, link: Link) -> list[Violation]:
+        """Sessions that have ended have told of theirs."""
+        row = await link.fetch_row("audit_deadlocks")
+        more = 0 if row is None else row["deadlocks"] - self.deadlocks
+        return [Violation("locks", None, f"{more} deadlocks were found by the server")] if more > 0 else []
 
 
 def unended(attempts: Collection[Attempt]) -> list[Violation]:

@@ -25,7 +25,6 @@ from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Cancel, Dead, Retry, Snooze, Verdict, verdict_in
 from asyncjobs.rows import admit
 from asyncjobs.runtime.attempt import Attempt, Surroundings
-from asyncjobs.runtime.progress import progress_text
 from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, Events
@@ -134,7 +133,7 @@ class _Performance:
         return Surroundings(
             open_context=self._open_context, events=events, runner_id=lambda: 0, threads=threads,
             max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
-            report_progress=lambda _, done, note: _forget(progress_text(done, note)), complete=self._complete,
+            report_progress=_forget, complete=self._complete, was_committed=_yes,
             share=resources.use, hooks=self._app.hooks.attempt,
         )  # fmt: skip
 
@@ -166,7 +165,11 @@ def _nothing(_: Attempt, __: Ack) -> None:
     pass
 
 
-def _forget(_: str) -> None:
+async def _yes(_: Attempt, __: bool) -> bool:  # noqa: FBT001 - as attempts ask
+    return True
+
+
+def _forget(_: Attempt) -> None:
     pass
 
 

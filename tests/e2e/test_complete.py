@@ -2,15 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
-import asyncpg
-import psycopg
 import pytest
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from asyncjobs import AsyncJobs, JobContext
 from asyncjobs.errors import ClaimLost
@@ -19,6 +14,7 @@ from asyncjobs.store import jobs as stored
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptEnded, ClaimWasLost, OutcomeWritten
 from asyncjobs.testing import Recorder
+from tests.support.completing import found, in_asyncpg, in_psycopg, in_session, left_open
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.usefixtures("effects")
@@ -43,42 +39,7 @@ def jobs(database: Database) -> AsyncJobs:
     return AsyncJobs(database.dsn, schema=database.schema)
 
 
-@asynccontextmanager
-async def in_asyncpg(dsn: str, job_id: int) -> AsyncGenerator[Any]:
-    connection = await asyncpg.connect(dsn)
-    try:
-        async with connection.transaction():
-            await connection.execute("INSERT INTO effects VALUES ($1)", job_id)
-            yield connection
-    finally:
-        await connection.close()
-
-
-@asynccontextmanager
-async def in_session(dsn: str, job_id: int) -> AsyncGenerator[Any]:
-    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
-    try:
-        async with AsyncSession(engine) as session, session.begin():
-            await session.execute(text("INSERT INTO effects VALUES (:id)"), {"id": job_id})
-            yield session
-    finally:
-        await engine.dispose()
-
-
-@asynccontextmanager
-async def in_psycopg(dsn: str, job_id: int) -> AsyncGenerator[Any]:
-    async with await psycopg.AsyncConnection.connect(dsn) as connection:
-        await connection.execute("INSERT INTO effects VALUES (%s)", [job_id])
-        yield connection
-
-
 TRANSACTIONS = pytest.mark.parametrize("transaction", [in_asyncpg, in_session, in_psycopg])
-
-
-async def found(connection: Connection) -> tuple[Any, int]:
-    """The one job's row, and how many effects there are."""
-    row = await connection.fetchrow("SELECT * FROM asyncjobs.jobs ORDER BY id LIMIT 1")
-    return row, await connection.fetchval("SELECT count(*) FROM effects")
 
 
 @TRANSACTIONS
@@ -145,13 +106,6 @@ async def test_completion_without_a_transaction_takes_effect_at_once(jobs: Async
 
     async with jobs.runner():
         assert (await (await pay.enqueue()).wait(timeout=10)).result == {"n": 1}
-
-
-async def left_open(jobs: AsyncJobs, ctx: JobContext, held: list[Any], result: object = None) -> None:
-    """Complete the job in a transaction that nobody ends."""
-    held.append(await asyncpg.connect(str(jobs.dsn)))
-    await held[0].execute("BEGIN")
-    await ctx.complete(held[0], result)
 
 
 async def test_transaction_that_stays_open_holds_up_no_other_job(

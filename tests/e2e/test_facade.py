@@ -24,6 +24,7 @@ from asyncjobs import (
     Retry,
     SchemaMissing,
     Snooze,
+    UnknownLane,
     UnknownQueue,
     WaitTimeout,
     WrongLoop,
@@ -86,6 +87,20 @@ async def test_a_queue_that_only_the_runner_was_given_can_be_enqueued_to(dsn: st
     jobs = app(dsn, schema, router)
     async with jobs.runner(queues=[Queue("default"), Queue("bulk", concurrency=1)]):
         assert await (await add.using(queue="bulk").enqueue(1)).result(timeout=10) == 3
+
+
+async def test_a_lane_that_only_the_runners_queue_has_can_be_enqueued_to(dsn: str, schema: str) -> None:
+    router, add = declare()
+    jobs = app(dsn, schema, router)
+    async with jobs:
+        with pytest.raises(UnknownLane, match='lane "fast" is not a lane of queue "default"'):
+            await add.using(lane="fast").enqueue(1)
+    async with jobs.runner(queues=[Queue("default", concurrency=2, lanes={"fast": 1})]):
+        handle = await add.using(lane="fast").enqueue(1)
+        assert await handle.result(timeout=10) == 3
+        with pytest.raises(UnknownLane, match=r'lane "fsat" is not a lane of queue "default" \(fast\). Did you mean "fast"'):
+            await add.using(lane="fsat").enqueue(1)
+        assert jobs.queues["default"].lanes == {}  # another runner that is given no queues keeps no slots for it
 
 
 async def test_at_start_one_line_says_what_runs_where(

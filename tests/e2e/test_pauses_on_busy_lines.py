@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from asyncjobs import AsyncJobs, Queue
 from asyncjobs.store import pauses, serialized
 from asyncjobs.store.database import Connection, Link
-from asyncjobs.testing import Held, History, Recorder
+from asyncjobs.testing import Held, History, Proxy, Recorder
+from tests.support.eventually import eventually
 
 Kind: TypeAlias = Literal["key", "type", "queue"]
 
@@ -116,3 +118,41 @@ async def test_nothing_starts_after_the_answer_to_a_thousand_pauses(
     if commits == "slow":
         await connection.execute(SLOW_COMMITS)
     await _pauses(Line(dsn, kind, watch_seconds=SLOW_SECONDS if commits == "slow" else 0.005), recorder, 1000)
+
+
+@pytest.mark.direct("answers are held up between the runner and its server")
+async def test_what_was_claimed_before_a_pause_may_be_called_after_its_answer_and_nothing_is_after_a_drain(
+    dsn: str, recorder: Recorder, connection: Connection
+) -> None:
+    """The runner hears of its claim when the operator has long had his answer."""
+    starts: list[float] = []
+
+    async def blip() -> None:
+        starts.append(time.monotonic())
+
+    async with Proxy(dsn) as proxy:
+        there, operator = AsyncJobs(proxy.dsn, poll_interval=1.0), AsyncJobs(dsn)
+        there.job("blip")(blip)
+        job = operator.job("blip")(blip)
+        async with there.runner(), operator:
+            for verb in (operator.admin.pause, operator.admin.drain):
+                starts.clear()
+                proxy.delay(0.3, "finish")
+                await operator.enqueue_many([job.using(serialization_key="k").new() for _ in range(3)])
+                claimed = "SELECT count(*) > 0 FROM asyncjobs.jobs WHERE status = 'processing'"
+                await eventually(partial(connection.fetchval, claimed), description="one is claimed", interval=0.005)
+                held = await paused_by(verb, connection)
+                proxy.heal()
+                await asyncio.sleep(0.5)
+                late = [at for at in starts if at > held.answered_at]
+                assert len(late) == (1 if verb == operator.admin.pause else 0)
+                assert History(attempts=recorder.attempts(), pauses=[held]).violations() == []
+                await operator.admin.resume(key="k")
+                await eventually(lambda: len(starts) == 3, description="all have run")
+
+
+async def paused_by(verb: Any, connection: Connection) -> Held:
+    await verb(key="k")
+    answered_at = time.monotonic()
+    claimed = [row["claim_token"] for row in await connection.fetch(_TOKENS)]
+    return Held("key", "k", answered_at, claimed)

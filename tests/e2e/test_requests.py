@@ -184,7 +184,7 @@ async def test_job_that_runs_in_another_process_is_cancelled_at_once(app: AsyncJ
         handle = await worker.sleep.enqueue(600.0)
         await program.line(f"started job {handle.id}")
         assert (await app.admin.cancel(handle.id, "by me")).outcome == "requested"
-        await program.line(f"ended job {handle.id} interrupted")
+        await program.line(f"ended job {handle.id} cancel")
         assert (await handle.wait(timeout=20)).error_message == "by me"
         program.terminate()
         await program.wait()
@@ -202,7 +202,7 @@ async def test_job_of_a_process_whose_listener_is_cut_off_stops_within_the_poll_
         proxy.black_hole("listener")
         watch = Stopwatch()
         await app.admin.cancel(handle.id, "by me")
-        await program.line(f"ended job {handle.id} interrupted")
+        await program.line(f"ended job {handle.id} cancel")
         # Nothing else than a look within the interval could have told it; the rest is what a busy machine takes.
         seconds = watch.stop()
         record_property("seconds", seconds)

@@ -78,10 +78,11 @@ async def test_thousand_jobs_of_other_processes_start_at_once(app: Any, dsn: str
 @pytest.mark.direct("is about LISTEN", only="poll")
 async def test_jobs_start_at_once_after_the_listeners_backend_was_terminated(app: Any, dsn: str, connection: Connection) -> None:
     async def terminated() -> int:
-        return await connection.fetchval(
+        count: int = await connection.fetchval(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
             "WHERE application_name = 'asyncjobs listener' AND datname = current_database()"
         )
+        return count
 
     async with a_worker(dsn) as program:
         await settled(program)

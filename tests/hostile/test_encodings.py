@@ -1,17 +1,18 @@
 """A database in another encoding than UTF-8: it is migrated and works, and a text that it cannot hold fails its own caller."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 import pytest
 
 import asyncjobs
-from asyncjobs import AsyncJobs, EnqueueError
+from asyncjobs import AsyncJobs, EnqueueError, JobContext, UsageError
 from asyncjobs.store.databases import drop_database
 from asyncjobs.testing.databases import with_database
-from tests.support.eventually import patience
+from tests.support.eventually import eventually, patience
 
 STORE: Final = Path(asyncjobs.__file__).parent / "store"
 HELD, NOT_HELD = "æ", "Ω…😀"  # of LATIN1
@@ -35,6 +36,14 @@ async def latin1_dsn(server_dsn: str) -> AsyncGenerator[str]:
         await connection.close(timeout=5)
 
 
+async def note_of(jobs: AsyncJobs, job_id: int) -> Any:
+    async def note() -> Any:
+        found = await jobs.get(job_id)
+        return None if found is None or found.progress is None else found.progress["note"]
+
+    return await eventually(note, description="its note is written")
+
+
 @pytest.mark.direct("a database of its own on the server")
 async def test_text_that_the_database_cannot_hold_fails_its_own_caller(latin1_dsn: str) -> None:
     jobs = AsyncJobs(latin1_dsn)
@@ -45,6 +54,17 @@ async def test_text_that_the_database_cannot_hold_fails_its_own_caller(latin1_ds
             raise RuntimeError(f"{HELD} {NOT_HELD}")
         return NOT_HELD if ends == "with a result" else text
 
+    @jobs.job("notes")
+    async def notes(ctx: JobContext, *, held: bool) -> None:
+        ctx.progress(0.5, "plain" if held else NOT_HELD)
+        await noted.wait()
+
+    @jobs.job("says at its end")
+    async def says_last(ctx: JobContext) -> int:
+        ctx.progress(1.0, NOT_HELD)
+        return 7
+
+    noted = asyncio.Event()
     assert await jobs.migrate()
     async with jobs.runner(), patience(20):
         with pytest.raises(EnqueueError, match="LATIN1"):
@@ -55,6 +75,15 @@ async def test_text_that_the_database_cannot_hold_fails_its_own_caller(latin1_ds
         assert await held.result() == HELD
         unstorable = await (await says.enqueue("a", ends="with a result")).wait()
         failed = await (await says.enqueue("a", ends="with an error")).wait()
+        many = [await notes.enqueue(held=held) for held in (True, False)]
+        assert [await note_of(jobs, job.id) for job in many] == ["plain", r"\u03a9\u2026\U0001f600"]
+        last = await says_last.enqueue()
+        assert await last.result() == 7
+        assert await note_of(jobs, last.id) == r"\u03a9\u2026\U0001f600"
+        noted.set()
+        await asyncio.gather(*(job.wait() for job in many))
+        with pytest.raises(UsageError, match=r"a character that the database cannot hold.*LATIN1"):
+            await jobs.admin.pause(type="says", reason=NOT_HELD)
     assert (unstorable.status, failed.status) == ("dead", "dead")
     refused = "the database refused to store the outcome of this attempt"
     assert unstorable.error_message == refused

@@ -172,6 +172,49 @@ async def test_every_connection_of_asyncjobs_own_has_its_path_pinned(hostile_dsn
         await connection.close()
 
 
+async def test_doctor_whom_every_pooler_lets_through_uses_nothing_of_a_strangers(hostile_dsn: str) -> None:
+    jobs = AsyncJobs(hostile_dsn)
+    await jobs.migrate()
+    assert [one for one in await jobs.admin.doctor() if one.severity == "critical"] == []
+
+
+async def test_path_of_a_plain_connection_is_left_as_it_was(hostile_dsn: str) -> None:
+    database = Database(hostile_dsn).plain()
+    connection = await database.connect("test")
+    async with database.path_of(connection):
+        assert await connection.fetchval("SHOW search_path") == "pg_catalog, pg_temp"
+    assert await connection.fetchval("SHOW search_path") == "public, pg_catalog"
+    await connection.close()
+
+
+#: The one place that connects, and the tests' own databases: theirs are statements without operators.
+CONNECTS = {"store/database.py", "testing/databases.py"}
+
+
+def test_nothing_else_connects() -> None:
+    found = {
+        file.relative_to(PACKAGE).as_posix()
+        for file in PACKAGE.rglob("*.py")
+        if re.search(r"\b(asyncpg|psycopg|AsyncConnection)\.(connect|create_pool)\(", file.read_text(encoding="utf-8"))
+    }
+    assert found == CONNECTS
+
+
+def test_plain_connections_are_used_by_their_path_only() -> None:
+    found = {
+        file.relative_to(PACKAGE).as_posix()
+        for file in PACKAGE.rglob("*.py")
+        if re.search(r"\.plain\(\)", file.read_text(encoding="utf-8"))
+    }
+    assert found == {"store/doctoring.py"}
+    assert (
+        re.findall(
+            r"await connection|\.fetch_(?:often|behind)\(", (PACKAGE / "store" / "doctoring.py").read_text(encoding="utf-8")
+        )
+        == []
+    )
+
+
 async def test_app_that_sends_no_settings_does_not_open_under_a_strangers_path(hostile_dsn: str) -> None:
     await AsyncJobs(hostile_dsn).migrate()
     with pytest.raises(ConfigurationError, match=r'looks names up in schema "public" before pg_catalog.*ALTER ROLE'):

@@ -11,6 +11,9 @@ from asyncjobs.store.database import Connection
 from tests.simulation.mutants import MUTANTS, NOTICED
 from tests.simulation.schema import FUNCTIONS, as_written, name_of
 
+#: Seeds of such worlds, soon played.
+UNRULY = 1
+QUARREL = 39
 _PROOF = 2000
 _CHUNK = 100
 
@@ -33,6 +36,16 @@ def test_promises_hold_in_simulated_worlds_and_seeds_replay_event_by_event(serve
 @pytest.mark.direct("the simulation puts itself in the driver's place")
 def test_promotion_that_tells_nobody_is_noticed(server_dsn: str) -> None:
     assert "1 of 1 mutants" in _simulate(server_dsn, "--mutants=promotion tells nobody", "--first=7", "--seeds=1")
+
+
+@pytest.mark.direct("the simulation puts itself in the driver's place")
+def test_promises_hold_where_applications_leak_and_programs_exit(server_dsn: str) -> None:
+    assert "1 seeds" in _simulate(server_dsn, f"--first={UNRULY}", "--seeds=1", "--kind=is_unruly")
+
+
+@pytest.mark.direct("the simulation puts itself in the driver's place")
+def test_promises_hold_where_all_calls_wait_for_each_other(server_dsn: str) -> None:
+    assert "1 seeds" in _simulate(server_dsn, f"--first={QUARREL}", "--seeds=1", "--kind=quarrels")
 
 
 async def test_what_breaks_the_protocol_is_in_it(connection: Connection) -> None:

@@ -2,11 +2,12 @@
 
 import json
 import shlex
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from asyncjobs import AsyncJobs, ResultUnavailable
+from asyncjobs import AsyncJobs, ResultUnavailable, StateError
 from asyncjobs.dashboard import Dashboard
 from asyncjobs.store.database import Connection
 from tests.support.browsing import Browser
@@ -103,3 +104,57 @@ async def test_download_of_what_cannot_be_read_says_so(dsn: str, connection: Con
     async with AsyncJobs(dsn) as jobs, Browser(Dashboard(jobs, auth=lambda request: "ada")) as browser:
         page = await browser.get(f"/jobs/{bad}/data.json")
         assert (page.status, "cannot be read" in page.text) == (400, True)
+
+
+#: Records of letters that no job can be made of: by a stranger's hand.
+RECORDS = {
+    "an instant that is none": 'original_job || \'{"created_at": "never"}\'',
+    "attempts beyond all": "original_job || '{\"max_attempts\": 99999999999}'",
+    "no type": "original_job - 'type'",
+    "a priority that no job may have": "original_job || '{\"priority\": 2000000}'",
+    "nothing of a job": "'{}'",
+}
+
+
+@pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())
+async def test_letter_that_no_job_can_be_made_of_keeps_no_other_from_being_requeued(
+    dsn: str, connection: Connection, record: str
+) -> None:
+    async with AsyncJobs(dsn) as jobs:
+        for number in range(5):
+            job_id = await insert_job(connection, payload=f'{{"to": "{number}"}}')
+            await jobs.admin.kill(job_id)
+        [*_, third, _, _] = found = (await jobs.admin.dead_letters()).letters
+        await connection.execute(f"UPDATE asyncjobs.dead_letter_jobs SET original_job = {record} WHERE id = $1", third.id)
+        done = await jobs.admin.requeue_all(by="ada")
+        assert done.outcomes == {"requeued": 4, "unreadable": 1}
+        made = await connection.fetch("SELECT payload ->> 'to' FROM asyncjobs.jobs WHERE requeued_from IS NOT NULL ORDER BY id")
+        assert [to for (to,) in made] == [str(n) for n in range(5) if found[4 - n].id != third.id]
+        assert not (await jobs.admin.dead_letter(third.id)).letter.acknowledged
+        with pytest.raises(StateError, match=f"dead letter {third.id} cannot be requeued.*`original_job`"):
+            await jobs.admin.requeue(third.id, by="ada")
+
+
+@pytest.mark.parametrize("value", BAD.values(), ids=BAD.keys())
+async def test_no_verb_on_many_breaks_for_it(dsn: str, connection: Connection, value: str) -> None:
+    await spoil(connection, value)
+    broken: dict[str, str] = {}
+    async with AsyncJobs(dsn) as jobs:
+        admin = jobs.admin
+        verbs: dict[str, Callable[[], Awaitable[object]]] = {
+            "fail_all": lambda: admin.fail_all(will_retry=True, status="processing"),
+            "retry_all": lambda: admin.retry_all(type="email"),
+            "retry_dead": lambda: admin.retry_dead(type="email"),
+            "cancel_all": lambda: admin.cancel_all(type="email"),
+            "kill_all": lambda: admin.kill_all(queue="default"),
+            "requeue_all": lambda: admin.requeue_all(by="ada", acknowledged=None, force=True),
+            "acknowledge_all": lambda: admin.acknowledge_all(by="ada"),
+            "release_key": lambda: admin.release_key("customer 7"),
+            "purge_key": lambda: admin.purge_key("customer 7"),
+        }
+        for name, verb in verbs.items():
+            try:
+                await verb()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is told below
+                broken[name] = f"{type(error).__name__}: {error}"
+    assert broken == {}

@@ -4,6 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
+import asyncpg
+
 from asyncjobs import AsyncJobs, Backoff, JobContext, Queue
 from asyncjobs.telemetry.events import RunnerStarted
 from asyncjobs.testing import Recorder
@@ -35,6 +37,19 @@ async def work(ctx: JobContext, key: int, failures: int) -> None:
 async def break_(key: int) -> None:
     """Die at once: the key goes on. It shares the keys of the other type."""
     raise RuntimeError("never works")
+
+
+@jobs.job("whole", serialize_by="key {key}", max_attempts=20, backoff=Backoff(0.02, maximum=0.05))
+async def whole(ctx: JobContext, key: int) -> None:
+    """End in a transaction of its own, with what it is about."""
+    connection = await asyncpg.connect(os.environ["ASYNCJOBS_DSN"], timeout=10, command_timeout=10)
+    try:
+        async with connection.transaction():
+            await connection.execute("INSERT INTO effects (job_id) VALUES ($1)", ctx.job.id)
+            await asyncio.sleep(WORK_SECONDS * (ctx.job.id % 3))
+            await ctx.complete(connection)
+    finally:
+        connection.terminate()
 
 
 async def main() -> None:

@@ -5,14 +5,19 @@ import logging
 import os
 from pathlib import Path
 
+import asyncpg
+
 from asyncjobs import AsyncJobs, Backoff, JobContext, Queue
 from asyncjobs.telemetry.events import RunnerRegistered
 from tests.soak.spool import spool
 
+#: Where jobs write that end in transactions of their own.
+EFFECTS = "CREATE TABLE effects (job_id bigint NOT NULL)"
+SLOTS = 20
 TIMEOUT = float(os.environ.get("RUNNER_TIMEOUT", "4.8"))
 
 jobs = AsyncJobs(
-    queues=[Queue(concurrency=20)],
+    queues=[Queue(concurrency=SLOTS)],
     heartbeat=TIMEOUT / 12,
     runner_timeout=TIMEOUT,
     rescue_interval=0.5,
@@ -47,6 +52,18 @@ async def keyed(ctx: JobContext, key: int, seconds: float = 0.0, failures: int =
     """The same, one of a key at a time."""
     del key
     await _work(ctx, seconds, failures)
+
+
+@jobs.job("whole", max_attempts=100, backoff=Backoff(0.02, maximum=0.5))
+async def whole(ctx: JobContext) -> None:
+    """End in a transaction of its own, with what it is about."""
+    connection = await asyncpg.connect(os.environ["ASYNCJOBS_DSN"], timeout=10, command_timeout=10)
+    try:
+        async with connection.transaction():
+            await connection.execute("INSERT INTO effects (job_id) VALUES ($1)", ctx.job.id)
+            await ctx.complete(connection)
+    finally:
+        connection.terminate()
 
 
 async def main() -> None:

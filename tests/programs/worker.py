@@ -2,27 +2,40 @@
 
 import asyncio
 import os
+import sys
 import time
 
-from asyncjobs import AsyncJobs, JobContext, Queue
+from asyncjobs import AsyncJobs, Hook, JobContext, Queue
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Event, LoopStalled, RunnerLostItself, RunnerRegistered
+
+
+def tell(line: str) -> None:
+    """Print it at once and in one piece, whatever other threads print."""
+    sys.stdout.write(line + "\n")
 
 
 def say(event: Event) -> None:
     """Print what tests wait for."""
     match event:
         case RunnerRegistered(runner_id=runner_id):
-            print("registered", runner_id)
+            tell(f"registered {runner_id}")
         case RunnerLostItself(reason=reason):
-            print("lost itself:", reason)
+            tell(f"lost itself: {reason}")
         case LoopStalled(task=task):
-            print("stalled in", task)
+            tell(f"stalled in {task}")
         case AttemptStarted(job_id=job_id, attempt=attempt):
-            print(f"started job {job_id} attempt {attempt}")
+            tell(f"started job {job_id} attempt {attempt}")
         case AttemptEnded(job_id=job_id, outcome=outcome):
-            print(f"ended job {job_id} {outcome}")
+            tell(f"ended job {job_id} {outcome}")
         case _:
             pass
+
+
+class Waits(Hook):
+    """Let others run before each attempt's handler is called."""
+
+    async def before_attempt(self, _ctx: JobContext, /) -> None:
+        await asyncio.sleep(float(os.environ["HOOK_SECONDS"]))
 
 
 jobs = AsyncJobs(
@@ -36,6 +49,7 @@ jobs = AsyncJobs(
     poll_interval=float(os.environ.get("POLL_INTERVAL", "5")),
     listener_keepalive=float(os.environ.get("LISTENER_KEEPALIVE", "5")),
     grace=0,
+    hooks=[Waits()] if "HOOK_SECONDS" in os.environ else [],
 )
 jobs.events.subscribe(say)
 
@@ -57,6 +71,33 @@ async def sleep(ctx: JobContext, seconds: float) -> int:
 async def nap(seconds: float) -> int:
     """Let others run meanwhile, in each attempt."""
     await asyncio.sleep(seconds)
+    return os.getpid()
+
+
+@jobs.job("step")
+async def step(ctx: JobContext, seconds: float) -> int:
+    """Say when, and let others run meanwhile."""
+    at = time.monotonic()
+    tell(f"began job {ctx.job.id} at {at}")
+    await asyncio.sleep(seconds)
+    return os.getpid()
+
+
+@jobs.job("block_step")
+async def block_step(ctx: JobContext, seconds: float) -> int:
+    """Say when, and let nobody run meanwhile."""
+    at = time.monotonic()
+    tell(f"began job {ctx.job.id} at {at}")
+    time.sleep(seconds)  # noqa: ASYNC251 - that is what it is for
+    return os.getpid()
+
+
+@jobs.job("plain_step")
+def plain_step(ctx: JobContext, seconds: float) -> int:
+    """Say when, and wait in a thread."""
+    at = time.monotonic()
+    tell(f"began job {ctx.job.id} at {at}")
+    time.sleep(seconds)
     return os.getpid()
 
 

@@ -13,7 +13,7 @@ from asyncjobs.runtime import points
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, JobsGivenBack, OutcomeWritten
-from asyncjobs.testing import Proxy
+from asyncjobs.testing import Auditor, Proxy
 from tests.support.acking import Acking, acking
 from tests.support.eventually import eventually
 
@@ -213,7 +213,8 @@ async def test_bisection_of_a_refused_batch_survives_lost_answers(rig: Acking) -
     assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (3, [])
 
 
-async def test_deadlock_with_a_stranger_is_tried_again(rig: Acking, connection: Connection) -> None:
+async def test_deadlock_with_a_stranger_is_tried_again(rig: Acking, connection: Connection, auditor: Auditor) -> None:
+    auditor.deadlocks = 1
     first, second = await running(rig, 2)
     async with connection.transaction():
         await connection.execute("SET LOCAL deadlock_timeout = '10s'")  # the acker is who finds the deadlock

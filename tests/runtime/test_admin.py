@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
+import asyncpg
 import pytest
 
 from asyncjobs import AsyncJobs, JobType, Queue
 from asyncjobs.errors import JobNotFound, KeyNotFound, StateError
-from asyncjobs.store.database import Connection
+from asyncjobs.store import serialized
+from asyncjobs.store.database import Connection, Link
 from tests.support.eventually import patience
 
 
@@ -126,6 +128,28 @@ async def test_all_dead_jobs_are_retried_in_the_order_of_their_key(running: Shop
     await second.result(timeout=5)
     started = await connection.fetch("SELECT id FROM asyncjobs.jobs ORDER BY started_at")
     assert [row["id"] for row in started] == [first.id, second.id]
+
+
+async def test_dead_job_that_is_busy_or_gone_keeps_no_other_from_being_retried(
+    shop: Shop, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shop.app:
+        handles = [await shop.sync.enqueue(number, number) for number in range(3)]
+        for handle in handles:
+            await shop.app.admin.kill(handle.id)
+        retry = serialized.retry
+
+        async def retry_all_but_one(link: Link, job_id: int, by: str) -> serialized.Verb:
+            if job_id == handles[0].id:
+                raise asyncpg.LockNotAvailableError("somebody holds it")
+            if job_id == handles[1].id:
+                await connection.execute("DELETE FROM asyncjobs.serialized_jobs WHERE id = $1", job_id)
+                await connection.execute("DELETE FROM asyncjobs.jobs WHERE id = $1", job_id)
+            return await retry(link, job_id, by)
+
+        monkeypatch.setattr(serialized, "retry", retry_all_but_one)
+        done = await shop.app.admin.retry_dead(type="sync")
+        assert [done[handle.id].outcome for handle in handles] == ["busy", "unknown", "retried"]
 
 
 async def test_verb_on_a_job_that_a_transaction_holds_gives_up_with_a_word(shop: Shop, connection: Connection) -> None:

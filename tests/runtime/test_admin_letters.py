@@ -81,6 +81,27 @@ async def test_second_requeue_is_refused_with_a_word_unless_forced(post: Post) -
     assert (await post.app.admin.requeue(letter.id, by="me", force=True)).outcome == "requeued"
 
 
+async def test_letter_whose_dedup_key_a_live_job_has_is_not_requeued_and_says_whose(post: Post) -> None:
+    for _ in range(3):
+        await (await post.deliver.using(dedup_key="d").enqueue(7)).wait(timeout=20)
+    [third, second, _] = (await post.app.admin.dead_letters()).letters
+    await post.app.admin.pause(type="deliver")
+    done = await post.app.admin.requeue(second.id, by="me")
+    with pytest.raises(StateError) as error:
+        await post.app.admin.requeue(third.id, by="me", force=True)
+    assert str(error.value) == (
+        f"dead letter {third.id} (job {third.job_id}) was not requeued: job {done.new_id} lives and has its dedup key."
+    )
+    assert (await post.app.admin.retry(third.job_id)).outcome == "duplicate"
+    assert (await post.app.admin.requeue_all(by="me", type="deliver")).outcomes == {"duplicate": 2}
+    assert (await post.app.admin.retry_all(type="deliver", status="dead")).outcomes == {"duplicate": 3}
+    post.failing = False
+    await post.app.admin.resume(type="deliver")
+    await post.app.handle(done.new_id or 0).result(timeout=20)
+    assert (await post.app.admin.requeue_all(by="me", type="deliver")).outcomes == {"requeued": 1, "duplicate": 1}
+    await _idle(post, 2)
+
+
 async def test_letters_that_nobody_knows(post: Post) -> None:
     with pytest.raises(DeadLetterNotFound, match="there is no dead letter 999"):
         await post.app.admin.requeue(999, by="me")

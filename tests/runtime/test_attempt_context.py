@@ -4,13 +4,16 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from asyncjobs import Cancel, Dead, Retry, Snooze
 from asyncjobs.context import JobContext
 from asyncjobs.errors import ClaimLost
-from asyncjobs.runtime.progress import progress_text
+from asyncjobs.model.claim import Ack, progress_text
+from asyncjobs.model.outcome import COMPLETED
+from asyncjobs.runtime.attempt import Attempt
 from tests.support.attempts import Runs
 
 
@@ -89,13 +92,33 @@ async def test_resource_that_cannot_be_closed_fails_the_attempt_and_the_others_a
 async def test_progress_is_reported_from_the_handler_and_from_its_thread(runs: Runs, kind: str) -> None:
     async def handler(ctx: JobContext) -> None:
         ctx.progress(0.5, "half")
+        await asyncio.sleep(0)
 
     def function(ctx: JobContext) -> None:
         ctx.progress(0.5, "half")
 
     await runs.run(handler if kind == "async" else function)
-    await asyncio.sleep(0)
     assert runs.reports == [(0.5, "half")]
+    assert runs.acks[0].progress == '{"done":0.5,"note":"half"}'
+
+
+@pytest.mark.parametrize("ending", [None, Snooze(5), Retry(), Cancel("no"), Dead("no"), ValueError("x")], ids=repr)
+async def test_last_progress_goes_with_the_outcome_whatever_that_is(runs: Runs, ending: Any) -> None:
+    async def handler(ctx: JobContext) -> Any:
+        ctx.progress(0.5)
+        ctx.progress(0.9, "nearly")
+        if isinstance(ending, ValueError):
+            raise ending
+        return ending
+
+    await runs.run(handler)
+    await asyncio.sleep(0)  # the reports come when the attempt has ended
+    assert (runs.acks[0].progress, runs.reports[-1]) == ('{"done":0.9,"note":"nearly"}', None)
+
+
+async def test_outcome_of_an_attempt_that_says_nothing_of_progress_has_none(runs: Runs) -> None:
+    await runs.run(lambda: None)
+    assert runs.acks[0] == Ack(runs.acks[0].id, runs.acks[0].token, COMPLETED)
 
 
 async def test_progress_that_is_no_number_is_the_handlers_error(runs: Runs) -> None:
@@ -110,15 +133,17 @@ async def test_progress_that_is_no_number_is_the_handlers_error(runs: Runs) -> N
     [
         (0.5, "ok", '{"done":0.5,"note":"ok"}'),
         (float("nan"), "", '{"done":null,"note":""}'),
-        (1.0, "a\0b \ud800", '{"done":1.0,"note":"ab ?"}'),
+        (1.0, "a\0b \ud800", '{"done":1.0,"note":"a\\\\x00b \\\\ud800"}'),
     ],
 )
 def test_progress_is_text_that_the_database_takes(done: float, note: str, text: str) -> None:
     assert progress_text(done, note) == text
 
 
-def test_long_note_is_cut() -> None:
-    assert len(progress_text(0.1, "x" * 1_000_000)) < 1100
+def test_long_note_is_cut_and_says_so() -> None:
+    text = progress_text(0.1, "x" * 1_000_000)
+    assert len(text) < 1100
+    assert text.endswith('x…"}')
 
 
 async def test_a_plain_function_uses_what_the_event_loop_opens_and_closes(runs: Runs) -> None:
@@ -165,6 +190,41 @@ async def test_completion_with_a_result_that_is_too_large_drops_it(runs: Runs) -
 
     await runs.run(handler)
     assert runs.completions == [("connection", None, "too large: 2002 bytes")]
+
+
+@pytest.mark.parametrize(("answer", "kind"), [(True, "completed"), (None, "completed"), (False, "retry")])
+async def test_answer_of_a_handler_counts_unless_its_completion_was_rolled_back(*, answer: bool | None, kind: str) -> None:
+    async def was_committed(_attempt: Attempt, is_patient: bool) -> bool | None:  # noqa: FBT001 - as attempts ask
+        assert is_patient
+        return answer
+
+    async def handler(ctx: JobContext) -> str:
+        await ctx.complete(cast("Any", "connection"))
+        return "done"
+
+    outcome = await Runs(was_committed=was_committed).run(handler)
+    assert outcome.kind == kind
+    assert (outcome.error or {}).get("type") == (None if answer is not False else "asyncjobs.errors.NotCommitted")
+
+
+async def test_attempt_that_is_to_end_while_its_transaction_is_looked_at_has_ended_as_it_said() -> None:
+    looking = asyncio.Event()
+
+    async def was_committed(_attempt: Attempt, _is_patient: bool) -> bool | None:  # noqa: FBT001 - as attempts ask
+        looking.set()
+        await asyncio.Event().wait()
+        return None
+
+    async def handler(ctx: JobContext) -> None:
+        await ctx.complete(cast("Any", "connection"))
+
+    runs = Runs(was_committed=was_committed)
+    attempt = runs.make(handler)
+    task = runs.start(attempt)
+    await looking.wait()
+    attempt.cancel("shutdown")
+    await asyncio.wait([task])
+    assert runs.acks[0].outcome.kind == "completed"
 
 
 async def test_progress_after_the_completion_is_refused(runs: Runs) -> None:

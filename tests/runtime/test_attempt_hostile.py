@@ -194,3 +194,17 @@ async def test_error_or_answer_that_may_not_be_looked_at_ends_its_attempt(
     attempt = runs.make(handler)
     await asyncio.wait({runs.start(attempt)})
     assert [ack.outcome.kind for ack in runs.acks] == ["retry"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("nul \0 inside", r"nul \x00 inside"), ("lone \ud800 surrogate", r"lone \ud800 surrogate")]
+)
+async def test_message_shows_what_its_column_cannot_hold(runs: Runs, text: str, shown: str) -> None:
+    async def handler() -> None:
+        raise ValueError(text)
+
+    outcome = await runs.run(handler)
+    assert outcome.message == f"ValueError: {shown}"
+    assert outcome.error is not None
+    assert outcome.error["message"] == shown
+    assert shown in str(outcome.error["traceback"])

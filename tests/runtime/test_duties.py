@@ -288,6 +288,30 @@ def test_who_is_alone_hears_it_from_its_beats_and_the_rescue_is_told_when_that_c
     assert not leader.is_alone(), "that was long ago"
 
 
+def test_duty_is_woken_when_the_trust_in_its_term_comes_back() -> None:
+    """Its loop asked in between, had no turn, and waits for one: nothing else would tell it for a minute."""
+    now, told = 100.0, list[list[str]]()
+    leader = Leader(["report"], TIMES, events=Events(), fresh_seconds=5.0, clock=lambda: now)
+    leader.say(1, now, may_renew=True)
+    leader.on_change = lambda duties: told.append([*duties])
+    leader._leases.acquired([("report", 5)], sent_at=now)
+
+    def renew() -> None:
+        heard = Heard(beat=1, runners=2, newer=None, rank=0, renewed=["report"], lost=[], acquired=[], others=[])
+        said = Said(held={"report": 5})
+        leader.hear(said, heard, sent_at=now, answered_at=now, call=lambda callback, *args: callback(*args))
+
+    renew()
+    told.clear()  # it is not alone any more
+    now += TIMES.trust_seconds - 0.1
+    renew()
+    assert told == []
+    now += TIMES.trust_seconds + 0.1
+    assert leader.term("report") is None
+    renew()
+    assert (leader.term("report") is not None, told) == (True, [["report"]])
+
+
 async def test_holder_hands_over_when_its_time_is_up(leading: Side, database: Database, connection: Connection) -> None:
     await insert_runner(connection, id=2, duties=["report"])
     second, handed = Side(database, 2, "lease"), list[str]()

@@ -2,10 +2,8 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -16,55 +14,11 @@ from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, LoopStalled, RunnerLostItself, ServicePassFailed
 from asyncjobs.testing import Proxy, Recorder
+from tests.support.beating import BEAT, PATIENT, Watched
 from tests.support.eventually import eventually, patience
 from tests.support.factories import insert_runner
 
-BEAT = 0.05
-#: For a beat that is to succeed: on a busy machine it takes longer than such an interval to connect.
-PATIENT = 60.0
 WAITS = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'asyncjobs heartbeat' AND wait_event_type = 'Lock')"
-
-
-class Watched:
-    """A heartbeat, and what it told."""
-
-    def __init__(self, database: Database, **options: Any) -> None:
-        self.declared_dead: list[int] = []
-        self.unconfirmed: list[tuple[int, float]] = []
-        self.threads: set[int] = set()
-        defaults: dict[str, Any] = {
-            "heartbeat_seconds": BEAT,
-            "answer_seconds": PATIENT,
-            "runner_timeout_seconds": 3600.0,
-            "stall_after_seconds": 60.0,
-            "stall_limit_seconds": 120.0,
-        }
-        self.heartbeat = Heartbeat(
-            database,
-            events=Events(),
-            on_declared_dead=self._on_declared_dead,
-            on_unconfirmed=self._on_unconfirmed,
-            **(defaults | options),
-        )
-
-    def _on_declared_dead(self, runner_id: int) -> None:
-        self.threads.add(threading.get_ident())
-        self.declared_dead.append(runner_id)
-
-    def _on_unconfirmed(self, runner_id: int) -> None:
-        self.threads.add(threading.get_ident())
-        self.unconfirmed.append((runner_id, self.heartbeat.clock() - self.heartbeat.confirmed_at))
-
-    @asynccontextmanager
-    async def following(self, runner_id: int = 1) -> AsyncGenerator[Heartbeat]:
-        """Beat for the runner until the context is left."""
-        self.heartbeat.follow(runner_id)
-        self.heartbeat.start()
-        try:
-            await eventually(lambda: self.heartbeat.beats > 0, description="the first beat")
-            yield self.heartbeat
-        finally:
-            await self.heartbeat.stop()
 
 
 @pytest.fixture
@@ -210,14 +164,6 @@ async def test_failing_beats_are_repeated_on_a_new_connection(proxy: Proxy, runn
         heartbeat.answer_seconds = PATIENT
         before = heartbeat.beats
         await eventually(lambda: heartbeat.beats > before, description="another beat")
-
-
-async def test_each_beat_is_given_up_in_time_also_while_it_connects(proxy: Proxy, runner: int, recorder: Recorder) -> None:
-    async with Watched(Database(proxy.dsn)).following(runner) as heartbeat:
-        heartbeat.answer_seconds = BEAT
-        proxy.black_hole("heartbeat")
-        # A beat, and then a connect, which has two seconds.
-        await recorder.wait_for(ServicePassFailed, lambda event: event.failures == 2)
 
 
 async def test_database_that_is_down_at_the_start_is_waited_for(proxy: Proxy, runner: int, recorder: Recorder) -> None:

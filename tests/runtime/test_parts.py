@@ -69,6 +69,16 @@ async def test_part_that_ends_in_any_way_but_by_its_stop_is_started_again(
     assert part.restarts == 1
 
 
+async def test_what_is_said_of_its_error_is_short_and_can_be_stored(parts: Parts) -> None:
+    life = Life()
+    part = parts.start("life", life.run)
+    await life.began.wait()
+    await life.end_by(raises(ValueError("a\0b" + "x" * 1_000_000)))
+    assert r"for ValueError: a\x00bxxx" in str(part)
+    assert str(part).endswith("xxx…)")
+    assert len(str(part)) < 600
+
+
 async def test_cancellation_by_somebody_else_starts_it_again_and_does_not_cling_to_it(parts: Parts) -> None:
     life = Life()
     part = parts.start("life", life.run)

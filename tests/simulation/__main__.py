@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--dsn", help="a server to use; else one is started")
     parser.add_argument("--trace", action="store_true", help="print what happened in each")
+    parser.add_argument("--kind", choices=["quarrels", "is_unruly", "is_calm"], help="only worlds of this kind")
     parser.add_argument("--twice", action="store_true", help="simulate each twice, and compare")
     parser.add_argument("--mutants", help="break the protocol instead, in each way whose name has this in it: is it caught?")
     given = parser.parse_args()
@@ -45,7 +46,8 @@ def _on(server_dsn: str, given: argparse.Namespace) -> int:
     with databases(server_dsn) as made, made.fresh() as dsn:
         server = Server(dsn)
         try:
-            return _run(server, range(given.first, given.first + given.seeds), given)
+            seeds = range(given.first, given.first + given.seeds)
+            return _run(server, [seed for seed in seeds if given.kind is None or getattr(draw(seed), given.kind)], given)
         finally:
             server.close()
 

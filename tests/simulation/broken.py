@@ -1,5 +1,7 @@
 """Halves in Python of the mutants: each gives the patches that take one rule out, with what it replaces in mind."""
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -7,17 +9,21 @@ from asyncjobs.model.lease import Leases, Try
 from asyncjobs.model.liveness import Liveness
 from asyncjobs.model.scan import ScanStart
 from asyncjobs.runner import Runner
+from asyncjobs.runtime import duties, service
 from asyncjobs.runtime.acker import Acker
+from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.notifier import Notifier
+from asyncjobs.runtime.parts import Part
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.rescuer import Rescuer
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import jobs
 from asyncjobs.store.failures import DATABASE_ERRORS
-from asyncjobs.telemetry.events import JobsPromoted
+from asyncjobs.telemetry.events import Event, Events, JobsPromoted
 
 
 def answered_late() -> list[Any]:
@@ -185,3 +191,65 @@ def never_at_the_front() -> list[Any]:
         return self._start  # type: ignore[no-any-return]
 
     return [patch.object(ScanStart, "next", mutant)]
+
+
+def parts_end() -> list[Any]:
+    async def mutant(self: Any) -> None:
+        await self._run()
+
+    def ended(self: Any, _task: Any) -> None:
+        self._done.set()
+        for callback in self._when_done:
+            callback()
+
+    return [patch.object(Part, "_live", mutant), patch.object(Part, "_ended", ended)]
+
+
+def begins_unconfirmed() -> list[Any]:
+    return [patch.object(Attempt, "_see_whether_it_may_begin", lambda _self: None)]
+
+
+def charged_for_ends() -> list[Any]:
+    return [patch.object(Attempt, "_is_cancelled_from_outside", lambda _self, **_: False)]
+
+
+def sinks_exit() -> list[Any]:
+    def mutant(self: Events, event: Event) -> None:
+        for sink in (*self._sinks.get(type(event), ()), *self._all):
+            try:
+                sink(event)
+            except Exception as error:  # noqa: BLE001 - what it does not catch is the mutant
+                self._report(sink, event, error)
+
+    return [patch.object(Events, "emit", mutant)]
+
+
+def leaks_end() -> list[Any]:
+    """As it was when a duty that leaked a cancellation was never done again: its loop ends, and so does its part."""
+
+    def is_meant(error: BaseException) -> bool:
+        return isinstance(error, (asyncio.CancelledError, KeyboardInterrupt))
+
+    async def mutant(self: Any) -> None:
+        with suppress(asyncio.CancelledError):
+            await run(self)
+
+    run = Service.run
+    return [
+        patch.object(service, "is_meant", is_meant),
+        patch.object(duties, "is_meant", is_meant),
+        patch.object(Service, "run", mutant),
+    ]
+
+
+def trusted_in_silence() -> list[Any]:
+    hear = Leader.hear
+
+    def heard(self: Any, said: Any, heard: Any, *, call: Any, **more: Any) -> None:
+        def tell(callback: Any, *args: Any) -> None:
+            if callback != self.on_change or args == (["rescue"],):
+                call(callback, *args)
+
+        hear(self, said, heard, call=tell, **more)
+
+    return [patch.object(Leader, "hear", heard)]

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from asyncjobs.model.status import FINAL
 from asyncjobs.store.database import Database
-from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, OutcomeWritten
-from asyncjobs.testing import Recorder
+from asyncjobs.telemetry.events import AttemptStarted, OutcomeWritten, RunnerRegistered
+from asyncjobs.testing import Joined, Ready, Recorder, Serving
 from asyncjobs.testing.attempts import Attempt, Place, out_of_order, overlapping, uncounted
 from asyncjobs.testing.history import History
+from asyncjobs.testing.lives import Noted, lives, together
 from tests.simulation.app import Pass
 from tests.simulation.client import Told
 from tests.simulation.process import Process
@@ -23,14 +24,15 @@ def violations(server: Server, recorder: Recorder, told: Told, passes: list[Pass
     return [
         *_tables(server), *_events(server, recorder, told), *_lost(server, told), *_twice(server), *_passes(passes),
         *_beside(recorder, home), *_fenced(recorder, told), *moves(server, told),
-        *_halted(server, told),
+        *_halted(server, told), *_whole(server), *_pauses(recorder, told),
     ]  # fmt: skip
 
 
 def _tables(server: Server) -> list[str]:
     sql = Database(server.dsn).sql
     rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in server.fetch(sql(name))]
-    return [f"{row['promise']}: job {row['job_id']} {row['problem']}" for row in rows]
+    notes = (Noted(*row) for row in server.fetch(sql("audit_lives")))
+    return [*(f"{row['promise']}: job {row['job_id']} {row['problem']}" for row in rows), *map(str, together(lives(notes)))]
 
 
 def _events(server: Server, recorder: Recorder, told: Told) -> list[str]:
@@ -73,6 +75,34 @@ def _fenced(recorder: Recorder, told: Told) -> list[str]:
             if not is_last and event.job_id not in told.retried:
                 found.append(f"P2: job {event.job_id} ended as {event.status} by an attempt that was not its last")
     return found
+
+
+def _whole(server: Server) -> list[str]:
+    """What handlers write in the transactions in which they complete their jobs, and the jobs."""
+    rows = server.fetch(
+        "SELECT j.id, j.status, (SELECT count(*) FROM asyncjobs.simulated_effects AS e WHERE e.job_id = j.id) AS times"
+        " FROM asyncjobs.jobs AS j WHERE (j.payload->'plan')::text IN ('[\"complete\"]', '[\"forget\", \"complete\"]')"
+    )
+    completed = [row["id"] for row in rows if row["status"] == "completed"]
+    return list(
+        map(str, History(attempts=(), effects={row["id"]: row["times"] for row in rows}, completed=completed).violations())
+    )
+
+
+def _pauses(recorder: Recorder, told: Told) -> list[str]:
+    found = History(attempts=recorder.attempts(), pauses=told.held).violations()
+    return [str(one) for one in found if "after the pause" in one.problem]
+
+
+def doubles(server: Server) -> list[str]:
+    """Two jobs of one dedup key that are both to run yet, now."""
+    rows = server.fetch(
+        "SELECT dedup_key, array_agg(id ORDER BY id) AS ids FROM ("
+        "SELECT id, type, dedup_key FROM asyncjobs.jobs WHERE status NOT IN ('completed', 'dead', 'cancelled', 'waiting')"
+        " UNION SELECT id, type, dedup_key FROM asyncjobs.serialized_jobs WHERE job_id IS NULL) AS live"
+        " WHERE dedup_key IS NOT NULL GROUP BY type, dedup_key HAVING count(*) > 1"
+    )
+    return [f"P1: jobs {row['ids']} of dedup key {row['dedup_key']} live at once" for row in rows]
 
 
 def _is_unseen(process: Process, since: float, until: float) -> bool:
@@ -155,26 +185,18 @@ def _halted(server: Server, told: Told) -> list[str]:
     return [f"P3: the key of job {row[0]} went on after its death" for row in dead if row[0] not in told.released | told.retried]
 
 
-def untimely(server: Server, recorder: Recorder, told: Told) -> list[str]:
-    """Attempts that began later than they could, in a world where nothing fails and no slot is wanting."""
-    sql = Database(server.dsn).sql
-    line: dict[str, list[int]] = {}
-    for row in server.fetch(sql("audit_line")):
-        line.setdefault(row["serialization_key"], []).append(row["job_id"])
-    before: dict[int, list[int]] = {id: ids[:at] for ids in line.values() for at, id in enumerate(ids)}
-    delays = {event.token: event.delay_seconds for event in recorder.of(AttemptEnded)}
-    ends: dict[int, float] = {}
-    ready: dict[int, float] = dict(told.due)
-    attempts = recorder.attempts()
-    for attempt in attempts:
-        if attempt.ended_at is not None:
-            ends[attempt.job_id] = attempt.ended_at
-    found: list[str] = []
-    for attempt in attempts:
-        if attempt.job_id in ready:
-            may_start_at = max([ready[attempt.job_id], *(ends.get(id, 0.0) for id in before.get(attempt.job_id, ()))])
-            if attempt.started_at > may_start_at + _PROMPT_SECONDS:
-                late = attempt.started_at - may_start_at
-                found.append(f"P6: attempt {attempt.number} of job {attempt.job_id} began {late:.1f} s after it could")
-            ready[attempt.job_id] = (attempt.ended_at or 0.0) + delays.get(attempt.token, 0.0)
-    return found
+def untimely(server: Server, recorder: Recorder, told: Told, slots: int) -> list[str]:
+    """Attempts that began later than they could, in a world where nothing fails."""
+    joins = [
+        Joined(row["serialization_key"], row["job_id"], row["place"])
+        for row in server.fetch(Database(server.dsn).sql("audit_line"))
+    ]
+    queues = {row["id"]: row["queue"] for row in server.fetch("SELECT id, queue FROM asyncjobs.jobs")}
+    serving = [
+        Serving(event.runner_id, queue, of_queue, at)
+        for at, event in recorder.recorded if isinstance(event, RunnerRegistered)
+        for queue, of_queue in (("default", slots), ("side", 2))
+    ]  # fmt: skip
+    ready = [Ready(job_id, at, queues[job_id]) for job_id, at in told.due.items()]
+    history = History(attempts=recorder.attempts(), joins=joins, ready=ready, serving=serving, prompt_seconds=_PROMPT_SECONDS)
+    return [str(one) for one in history.violations() if one.promise == "P4"]

@@ -2,28 +2,54 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from asyncjobs import AsyncJobs
 from asyncjobs.errors import AsyncJobsError
 from asyncjobs.store.failures import DATABASE_ERRORS
+from asyncjobs.testing import Held
 from tests.simulation.course import Course
 from tests.simulation.process import Process
 
-_ERRORS = (AsyncJobsError, *DATABASE_ERRORS)
+_ERRORS: Final = (AsyncJobsError, *DATABASE_ERRORS)
+
+
+#: For so long a resume whose request or answer was lost may come after it was sent.
+_LOST_SECONDS: Final = 20.0
 
 
 class Told:
     """What all clients were told, and did."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_lossy: bool) -> None:
+        self.held: list[Held] = []  # pauses that were answered
+        self._is_lossy = is_lossy
+        self._resumes: dict[tuple[str, str], float] = {}  # until when one may be under way
         self.number = 0  # the latest that was given to a job
         self.accepted: dict[int, list[int]] = {}  # number -> ids that the enqueue said
         self.due: dict[int, float] = {}  # id -> when it was accepted and due
         self.retried: set[int] = set()  # ids that an operator started over, perhaps
         self.released: set[int] = set()  # heads that halted their keys, before these were let go
+
+    def paused(self, kind: Any, name: str, claimed: Collection[int], sent_at: float, now: float) -> None:
+        """A pause was answered. It says nothing if a resume was under way that may have come after it."""
+        if self._resumes.get((kind, name), 0.0) <= sent_at:
+            self.held.append(Held(kind, name, now, claimed))
+
+    def resumes(self, kind: Any, name: str, now: float) -> None:
+        """A resume is sent: from now on what is paused may start."""
+        self._resumes[kind, name] = now + _LOST_SECONDS if self._is_lossy else float("inf")
+        self.held = [
+            one._replace(resumed_at=min(one.resumed_at, now)) if (one.kind, one.name) == (kind, name) else one
+            for one in self.held
+        ]
+
+    def resumed(self, kind: Any, name: str, now: float) -> None:
+        """It was answered."""
+        if not self._is_lossy:
+            self._resumes[kind, name] = now
 
 
 class Client:
@@ -68,17 +94,23 @@ class Client:
         while True:
             with contextlib.suppress(*_ERRORS):
                 for pause in await self.jobs.admin.pauses():
-                    await self.jobs.admin.resume(**{pause.kind: pause.name})
+                    await self._resume(pause.kind, pause.name)
                 for key in await self.jobs.admin.keys() if "halt" in self._course.ways else ():
                     if key.halted_at is not None:
                         self.told.released.add(key.head_id)
                         await self.jobs.admin.release_key(key.key)
             await asyncio.sleep(4.0 if {"pause", "halt"} & set(self._course.ways) else 1000.0)
 
-    def _new(self, **options: Any) -> Any:
+    async def _resume(self, kind: Any, name: str) -> None:
+        self.told.resumes(kind, name, self.process.world.now)
+        await self.jobs.admin.resume(**{kind: name})
+        self.told.resumed(kind, name, self.process.world.now)
+
+    def _new(self, *, seconds: float | None = None, **options: Any) -> Any:
         self.told.number += 1
         plan = list(self.random.choice(self._course.plans))
-        payload = {"plan": plan, "seconds": self.random.choice(self._course.durations), "number": self.told.number}
+        drawn = self.random.choice(self._course.durations)
+        payload = {"plan": plan, "seconds": drawn if seconds is None else seconds, "number": self.told.number}
         return self.told.number, "act", payload, {"queue": self.random.choice(["default", "default", "side"]), **options}
 
     async def _enqueue(self, job_type: str = "act", **options: Any) -> int:
@@ -132,11 +164,13 @@ class Client:
         await self.jobs.admin.retry(job_id)
 
     async def _pause(self) -> None:
-        what = self.random.choice([{"key": self._key()}, {"type": "act"}, {"queue": "default"}])
-        await self.jobs.admin.pause(**what)
+        kind, name = self.random.choice([("key", self._key()), ("type", "act"), ("queue", "default")])
+        sent_at = self.process.world.now
+        await self.jobs.admin.pause(**{kind: name})
+        self.told.paused(kind, name, self.process.claimed, sent_at, self.process.world.now)
         await self._enqueue(serialization_key=self.random.choice([None, self._key()]))
         await asyncio.sleep(self.random.choice([0.1, 2.0]))
-        await self.jobs.admin.resume(**what)
+        await self._resume(kind, name)
 
     async def _here(self) -> None:
         """In a transaction of its own, which may be rolled back, and may take its time."""
@@ -179,6 +213,35 @@ class Client:
             dedup_key=self.random.choice("xy"), on_duplicate="replace", serialization_key=key,
             delay=self.random.choice([None, 1.0]),
         )  # fmt: skip
+
+    async def _swap(self) -> None:
+        """Jobs with keys are enqueued and replaced in a transaction: it waits for their rows and their keys when it commits."""
+        connection = await self.process.world.connect(self.process, "application", 5.0)
+        try:
+            async with connection.transaction():
+                for _ in range(self.random.choice([1, 2])):
+                    _, type, payload, options = self._new(
+                        dedup_key=self.random.choice("xy"), on_duplicate="replace", serialization_key=self._key(),
+                        delay=self.random.choice([None, None, 0.3]),
+                    )  # fmt: skip
+                    await self.jobs.enqueue(type, payload, connection=connection, **options)
+        finally:
+            connection.terminate()
+
+    async def _sweep(self) -> None:
+        """An operator cancels all there is."""
+        await self._many()
+        await self.jobs.admin.cancel_all(type="act")
+
+    async def _revive(self) -> None:
+        """A job that was killed is brought back to life; the same is enqueued when its dedup key is not kept for it any more."""
+        given: dict[str, Any] = {"dedup_key": "z", "serialization_key": self.random.choice([None, self._key()])}
+        job_id = await self._enqueue(**given, dedup_for=0.8, delay=self.random.choice([None, 0.3]), seconds=2.0)
+        await self.jobs.admin.kill(job_id)
+        self.told.retried.add(job_id)
+        await self.jobs.admin.retry(job_id)
+        await asyncio.sleep(1.0)
+        await self._enqueue(**given)
 
     async def _end(self) -> None:
         """An operator kills a job, or fails what runs."""

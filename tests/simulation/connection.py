@@ -37,6 +37,10 @@ class Call:
         self.task: asyncio.Task[Any] | None = None  # in the real loop, once it is carried out
         self.is_abandoned = False  # nobody waits for the answer
         self.is_dropped = False  # it never arrives at the server
+        self.wait: object = None  # for a lock, of which its time-out has been planned
+        self.gave_up = False  # its time-out has struck
+        self.claims = ""  # for whose end it sleeps
+        self.sleeps_until: float | None = None
         self.at_answer: Callable[[], object] | None = None  # what happens when the server has done it
 
 
@@ -87,7 +91,6 @@ class Connection:
     async def fetch(self, sql: str, *args: Any, timeout: float | None = None) -> Any:
         name = _name_of(sql)
         self.carries = not name.startswith(_ROUTINE) and (name != "finish" or bool(args[1]))
-        args = tuple("1ms" if arg == "50ms" else arg for arg in args)  # lock time-outs: nobody else moves meanwhile
         return await self._send(name, lambda session: session.fetch(sql, *args), timeout)
 
     async def prepare(self, sql: str, *, timeout: float | None = None) -> "Prepared":

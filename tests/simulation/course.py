@@ -1,5 +1,9 @@
 """What a seed's world is like: every seed draws a few of the faults and a few of the features, so that each of them meets the
 others often, undisturbed by the rest; and some worlds are calm, where every job has to start in time.
+
+In some worlds nothing fails and all quarrel: enqueues that replace, operators and runners want one key at once, and most calls
+wait for others in their middle. In others nothing is well-behaved: parts of runners are cancelled, programs call `sys.exit`, and
+handlers, hooks, duties and sinks leak cancellations and exits.
 """
 
 from random import Random
@@ -18,6 +22,9 @@ _CALM_WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup")
 #: What they do besides.
 _MORE_WAYS: Final = ("joined", "replace", "end", "requeue")
 _PLANS: Final = (("fail", "ok"), ("fail",), ("die",), ("snooze",), ("fail", "snooze"), ("complete",))
+_UNRULY: Final = ("cancel", "cancel", "exit")
+_UNRULY_PLANS: Final = (("leak", "ok"), ("exit", "ok"), ("forget", "complete"), ("complete",), ("ok",))
+_QUARRELS: Final = ("keyed", "many", "swap", "swap", "replace", "pause", "cancel", "sweep", "retry", "end", "requeue", "revive")
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,11 +52,14 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any]
     fragile: tuple[str, ...] = ()  # roles of connections that break where nothing else does
     late_answers: tuple[str, ...] = ()  # roles whose answers are late where nothing fails
+    prefetch: int = 0
+    quarrels: bool = False  # nothing fails, and all want the same
+    is_unruly: bool = False  # what is the application's leaks cancellations and exits
 
     @property
     def is_calm(self) -> bool:
-        """Whether nothing fails."""
-        return not self.faults and not self.strikes
+        """Whether nothing fails, and nobody holds anything up."""
+        return not self.faults and not self.strikes and not self.quarrels
 
 
 def draw(seed: int) -> Course:
@@ -57,7 +67,36 @@ def draw(seed: int) -> Course:
     random = Random(f"course {seed}")
     course = _calm(random) if random.random() < 0.2 else _stormy(random)
     course = msgspec.structs.replace(course, clients=random.choice([1, 2, 2]))
-    return _calm_in_its_way(random, course) if course.is_calm else _stormier(random, course)
+    course = _calm_in_its_way(random, course) if course.is_calm else _stormier(random, course)
+    return _of_late(Random(f"late {seed}"), course)
+
+
+def _of_late(random: Random, course: Course) -> Course:
+    """What was added when courses were drawn already: most of them stay as they were."""
+    chance = random.random()
+    if course.is_calm:
+        return course
+    if chance < 0.2:
+        return _quarrelsome(random, course)
+    if chance < 0.4:
+        return _unruly(random, course)
+    return msgspec.structs.replace(course, prefetch=random.choice([0, 0, 3]))
+
+
+def _quarrelsome(random: Random, course: Course) -> Course:
+    return msgspec.structs.replace(
+        course, quarrels=True, runners=2, clients=3, seconds=8.0, jobs=40, faults=(), strikes=(), strike_odds=0.0, break_odds=0.0,
+        slow_odds=0.0, late_odds=0.0, gate_odds=random.choice([0.3, 0.6]), ways=_some(random, _QUARRELS),
+        plans=(("ok",), ("ok",), ("die",)), keys=random.choice(["a", "ab"]), durations=(0.0, 0.0, 0.01), concurrency=3,
+        has_schedule=False, prefetch=random.choice([0, 3]),
+    )  # fmt: skip
+
+
+def _unruly(random: Random, course: Course) -> Course:
+    return msgspec.structs.replace(
+        course, is_unruly=True, faults=(*course.faults[:2], *_UNRULY), fault_every=1.5, plans=(*course.plans, *_UNRULY_PLANS),
+        prefetch=random.choice([0, 3]),
+    )  # fmt: skip
 
 
 def _calm(random: Random) -> Course:

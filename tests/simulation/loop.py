@@ -41,6 +41,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._made = count()
         self._closed = False
+        self.on_exit: Callable[[SystemExit], None] | None = None  # told of one that a callback raised
         self.tasks: dict[int, SimTask] = {}  # that have not ended
 
     # What the world does with it.
@@ -66,9 +67,17 @@ class SimLoop(asyncio.AbstractEventLoop):
             for _ in range(len(self._ready)):
                 handle = self._ready.popleft()
                 if not handle._cancelled:
-                    handle._run()
+                    self._call(handle)
         finally:
             asyncio._set_running_loop(None)
+
+    def _call(self, handle: asyncio.Handle) -> None:
+        try:
+            handle._run()
+        except SystemExit as error:
+            if self.on_exit is None:
+                raise
+            self.on_exit(error)
 
     def _ripen(self) -> None:
         now = self._clock()

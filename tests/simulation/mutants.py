@@ -78,6 +78,15 @@ def _completes(course: Course) -> bool:
     return ("complete",) in course.plans and is_killed and bool({"keyed", "many"} & set(course.ways))
 
 
+def _quarrels(*ways: str) -> Callable[[Course], bool]:
+    """Calls wait for others in their middle."""
+    return lambda course: course.quarrels and bool(set(ways) & set(course.ways))
+
+
+def _unruly(course: Course) -> bool:
+    return course.is_unruly
+
+
 def _has(*ways: str) -> Callable[[Course], bool]:
     return lambda course: bool(set(ways) & set(course.ways))
 
@@ -197,6 +206,35 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a lease is taken at sight", patches=broken.taken_at_sight),
     Mutant("a job is started beside itself", patches=broken.claims_beside_itself, needs=_stubborn),
     Mutant("keys are not swept", patches=broken.no_sweep, needs=_completes),
+    Mutant("a statement that waited decides by the pauses of before", (
+        Change("finish_one", "(SELECT true FROM asyncjobs.runners",
+            "(SELECT NOT EXISTS (SELECT FROM asyncjobs.pauses) FROM asyncjobs.runners"),
+        Change("finish_one", "IF _is_there IS NULL THEN\n        _heads", "IF _is_there IS NOT TRUE THEN\n        _heads"),
+        Change("finish_one", " AND NOT EXISTS (SELECT FROM asyncjobs.pauses)", ""),
+    ), needs=_quarrels("pause")),
+    Mutant("a pause waits for no claim", (
+        Change("wait_for_claims", "WHILE _claims && asyncjobs.claims_under_way() LOOP", "WHILE false LOOP"),
+        Change("hold_back_key", "PERFORM asyncjobs.hold_key(_key);", "PERFORM asyncjobs.lock_keys(ARRAY[_key]);"),
+    ), needs=_quarrels("pause")),
+    Mutant("locks of what has moved on are kept", (
+        Change("lock_in_order", "RAISE EXCEPTION 'a job moved on' USING ERRCODE = 'AJ001';",
+            "PERFORM asyncjobs.lock_keys(_keys); RETURN;"),
+    ), needs=_quarrels("swap", "replace", "sweep")),
+    Mutant("a job that is brought back to life does not have its dedup key again", (
+        Change("take_dedup_key", "ELSE _by_hand OR d.expires_at <= _now END",
+            "ELSE (_by_hand AND d.job_id <> _id) OR d.expires_at <= _now END"),
+    ), needs=_quarrels("revive")),
+    Mutant("who was frozen begins what it had claimed", patches=broken.begins_unconfirmed, needs=_frozen),
+    Mutant("a completion that was not committed counts", (
+        Change("settle_completed", "SET runner_id = NULL\n",
+            "SET runner_id = NULL, status = 'completed', completed_at = asyncjobs.clock()\n"),
+        Change("settle_completed", "AND j.status = 'completed';", "AND j.status IN ('processing', 'completed');"),
+    ), needs=_unruly),
+    Mutant("a part that is cancelled is not started again", patches=broken.parts_end, needs=_unruly),
+    Mutant("attempts pay for the end of their program", patches=broken.charged_for_ends, needs=_unruly),
+    Mutant("what exits in a sink ends its program", patches=broken.sinks_exit, needs=_unruly),
+    Mutant("what a duty leaks ends it", patches=broken.leaks_end, needs=_unruly),
+    Mutant("nobody tells a duty that its term is trusted again", patches=broken.trusted_in_silence, needs=_unruly),
 )  # fmt: skip
 
 #: Each of these is noticed by one of the first 200 seeds. The other fourteen are not, by any of those whose worlds could show it;
@@ -215,4 +253,9 @@ NOTICED: Final = (
     "an enqueue is repeated blindly", "nobody hints at what becomes due",
     "the next head of a key is not told of", "scans never return to the front", "a lease is taken at sight",
     "a job is started beside itself",
+    "a statement that waited decides by the pauses of before",
+    "a pause waits for no claim", "locks of what has moved on are kept",
+    "a job that is brought back to life does not have its dedup key again", "who was frozen begins what it had claimed",
+    "a completion that was not committed counts", "a part that is cancelled is not started again",
+    "attempts pay for the end of their program", "what exits in a sink ends its program", "what a duty leaks ends it",
 )  # fmt: skip

@@ -1,12 +1,18 @@
 """A process of a simulated world: what of it may go on, and how it ends."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.loop import SimLoop, make_loop
 
 if TYPE_CHECKING:
     from tests.simulation.connection import Connection
     from tests.simulation.world import World
+
+
+#: What a program exits with that means to.
+EXIT: Final = 1
+_LONGEST_EXIT_SECONDS: Final = 25.0
 
 
 class Process:
@@ -22,7 +28,11 @@ class Process:
         self.parted_until = 0.0  # nothing gets through to it, or from it
         self.unseen: list[tuple[float, float]] = []  # when it was one or the other, from when to when
         self.connections: list[Connection] = []
+        self.claimed: set[int] = set()  # tokens that there were when the server had done its latest pause
+        self.is_exiting = False  # its tasks are being cancelled, as `asyncio.run` does when one has called `sys.exit`
+        self.has_left: Callable[[], None] = lambda: None  # called when it has ended by itself
         self.main = make_loop(world.clock, self._complain)
+        self.main.on_exit = self._exits
         self.loops = [self.main]
 
     def make_loop(self) -> SimLoop:
@@ -44,6 +54,37 @@ class Process:
         """A handler blocks the main loop."""
         self.stalled_until = self.world.now + seconds
         self.unseen.append((self.world.now, self.stalled_until))
+
+    def exit(self) -> None:
+        """A task of the program, which knows nothing of jobs, calls `sys.exit`."""
+
+        async def exits() -> None:
+            raise SystemExit(EXIT)
+
+        self.main.create_task(exits(), name="exits")
+
+    def _exits(self, error: SystemExit) -> None:
+        self.world.trace("exits", self.name, error.code)
+        if error.code != EXIT:
+            self.world.violations.append(f"P13: {self.name} was ended by what exited in a part of the application: {error!r}")
+        if self.is_exiting:  # once more: nothing waits for the others any more
+            self.world.plan(0.0, self.has_left)
+            return
+        self.is_exiting = True
+        left = set(self.main.tasks.values())
+        for task in tuple(left):
+            task.cancel()
+            task.add_done_callback(lambda task: self._ended(left, task))
+        self.world.plan(_LONGEST_EXIT_SECONDS, self._has_to_be_over)
+
+    def _ended(self, left: "set[Any]", task: Any) -> None:
+        left.discard(task)
+        if not left and self.is_alive:
+            self.world.plan(0.0, self.has_left)
+
+    def _has_to_be_over(self) -> None:
+        if self.is_alive and not any(ends > self.world.now - _LONGEST_EXIT_SECONDS for _, ends in self.unseen):
+            self.world.violations.append(f"P10: the exit of {self.name} is not over after {_LONGEST_EXIT_SECONDS:g} s")
 
     def kill(self) -> None:
         """SIGKILL: not another step, and its sockets are closed."""

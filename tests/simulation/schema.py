@@ -1,6 +1,8 @@
 """The schema of a simulated world: the functions as they are, with a clock, gates and notes of the simulation's own.
 
-* `asyncjobs.clock()` is a setting that travels with each statement. Every lock time-out is 1 ms: see `world.py`.
+* `asyncjobs.clock()` is a setting that travels with each statement.
+* A lock time-out is virtual time, too: a function says by its session's name for how long it waits for a lock (the server shows
+  that to others at once), and the world cancels the wait then. Who catches a lock that is not to be had catches that.
 * Before each statement of every PL/pgSQL function there is a gate. A call may be told to wait at its n-th gate, as if the server
   had taken its time there, while others go on: what two transactions do to each other shows only between their statements.
 * `simulated_moves` keeps every writing of a job's status, with what `checks.py` has to know about it.
@@ -25,7 +27,7 @@ BEGIN
 END $$;
 
 -- Wait at the gate that the call was told of ("gates before it, its number"), for as long as that is closed.
-CREATE FUNCTION asyncjobs.simulated_gate() RETURNS boolean LANGUAGE plpgsql SET lock_timeout = 0 AS $$
+CREATE FUNCTION asyncjobs.simulated_gate() RETURNS boolean LANGUAGE plpgsql SET application_name = 'gate' AS $$
 DECLARE
     _told integer[] := string_to_array(current_setting('simulated.gate'), ' ');
 BEGIN
@@ -38,6 +40,9 @@ BEGIN
     PERFORM pg_advisory_unlock_shared(7357, _told[2]);
     RETURN false;
 END $$;
+
+-- What handlers write in the transactions in which they complete their jobs.
+CREATE TABLE asyncjobs.simulated_effects (job_id bigint);
 
 CREATE TABLE asyncjobs.simulated_moves (
     number bigint GENERATED ALWAYS AS IDENTITY, at timestamptz, job_id bigint, was text, is_now text, attempts_were integer,
@@ -63,10 +68,14 @@ CREATE TRIGGER simulated_move AFTER UPDATE OF status ON asyncjobs.jobs
 CREATE TRIGGER simulated_start AFTER INSERT ON asyncjobs.jobs
     FOR EACH ROW WHEN (NEW.status = 'processing') EXECUTE FUNCTION asyncjobs.simulated_move();
 """
-_LOCK_TIMEOUT: Final = re.compile(r"(lock_timeout'?(?:,| TO| =) ')[0-9]+m?s(')")
+_SET: Final = re.compile(r"SET lock_timeout TO '([0-9]+m?s)'")
+_SET_HERE: Final = re.compile(r"set_config\('lock_timeout', ([^,]+), true\)")
 _GATE: Final = "IF current_setting('simulated.gate') <> '' AND asyncjobs.simulated_gate() THEN END IF; "
-#: Nobody else moves while a statement sleeps: its time-out has struck.
-_NO_SLEEP: Final = "RAISE EXCEPTION 'claims are under way' USING ERRCODE = 'lock_not_available';"
+#: Nobody else moves while a statement sleeps: it ends, and the world makes it again, with what it was told before.
+ASLEEP: Final = "claims are under way"
+_NO_SLEEP: Final = f"RAISE EXCEPTION '{ASLEEP}' USING ERRCODE = 'lock_not_available', DETAIL = _claims::text;"
+_CLAIMS: Final = "asyncjobs.claims_under_way();\nBEGIN"
+_SAME_CLAIMS: Final = "coalesce(nullif(current_setting('simulated.claims'), '')::text[], asyncjobs.claims_under_way());\nBEGIN"
 _OPENING: Final = ("IF ", "ELSIF ", "EXCEPTION ")
 _NO_STATEMENT: Final = ("--", "END", "ELSE", "ELSIF", "EXCEPTION", "WHEN", "GET ", "DECLARE", "BEGIN", "$")
 
@@ -83,9 +92,13 @@ def as_written(definition: str) -> str:
 
 def simulated(definition: str) -> str:
     """The function as it is in a simulated world."""
-    changed = _LOCK_TIMEOUT.sub(r"\g<1>1ms\2", definition).replace("clock_timestamp()", "asyncjobs.clock()")
+    changed = _SET.sub(r"SET application_name TO 'patience \1'", definition)
+    changed = _SET_HERE.sub(r"set_config('application_name', 'patience ' || \1, true)", changed)
+    changed = changed.replace("WHEN lock_not_available THEN", "WHEN lock_not_available OR query_canceled THEN")
+    changed = changed.replace("clock_timestamp() - now()", "interval '0'")
+    changed = changed.replace("clock_timestamp()", "asyncjobs.clock()")
     changed = changed.replace("PERFORM pg_notify(", "PERFORM asyncjobs.simulated_notify(")
-    changed = changed.replace("PERFORM pg_sleep(0.001);", _NO_SLEEP)
+    changed = changed.replace("PERFORM pg_sleep(0.001);", _NO_SLEEP).replace(_CLAIMS, _SAME_CLAIMS)
     is_own = "asyncjobs.simulated_" in definition.split("\n", 1)[0] or "asyncjobs.audit_" in definition.split("\n", 1)[0]
     return changed if is_own or "LANGUAGE plpgsql" not in changed else _gated(changed)
 

@@ -1,16 +1,20 @@
 """The real PostgreSQL behind a simulated world: sessions, one statement at a time, its clock, and what it notifies.
 
+Waits are real. A statement that waits for a lock is parked, and goes on when the server lets it; what it sees then - its own old
+snapshot, the newest version of the row it waited for - is PostgreSQL's own doing, and no model's.
+
 What costs is left out: a world begins with the tables emptied row by row, since a TRUNCATE makes every session plan everything
 anew (a seed took 3.1 s of both processes' time so, 1.3 of it the server's); sessions are used again in the same role, with their
 plans; the clock is a setting that travels with the statement; whether a statement waits for a lock is told by its process.
 """
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -34,12 +38,24 @@ _SEQUENCES: Final = """
 SELECT format('SELECT setval(%L, %s, false)', format('%I.%I', s.schemaname, s.sequencename), s.start_value)
 FROM pg_sequences s WHERE s.schemaname = 'asyncjobs' ORDER BY s.sequencename
 """
+_WAIT: Final = """
+SELECT a.application_name AS name, (SELECT min(l.waitstart) FROM pg_locks AS l WHERE l.pid = $1 AND NOT l.granted) AS since
+FROM pg_stat_get_activity($1) AS a WHERE a.wait_event_type = 'Lock'
+"""
+_PATIENCE: Final = re.compile("([0-9]+)(m?s)$")
 #: How long a session may sleep in silence before it is asked whether it waits for a lock, and until its time-outs have struck.
 _SILENT_SECONDS: Final = 0.002
 #: The same where its process cannot be seen.
 _UNSEEN_SECONDS: Final = 0.03
 #: Worlds between two cleanings of the tables.
 _VACUUM_EVERY: Final = 25
+
+
+class Wait(NamedTuple):
+    """A wait for a lock: which, and for how many seconds at most."""
+
+    since: str  # of no other wait
+    patience: float | None
 
 
 class Server:
@@ -54,7 +70,9 @@ class Server:
         self._worlds = 0
         self._definitions: dict[str, str] = {}  # of the schema's functions, as they are
         self._gated: set[Any] = set()  # sessions that were told of a gate
+        self._asked: set[Any] = set()  # sessions that were told of claims
         self._asleep: dict[int, str] = {}  # by process: how often it had run when it went to sleep
+        self._waits: dict[int, Wait] = {}  # by process: what it waits for now
         self._heard: list[tuple[int, str, str]] = []
         self._notified: set[int] = set()  # sessions whose transactions did
         self._session_of: dict[int, Any] = {}
@@ -68,7 +86,13 @@ class Server:
         return task.result()
 
     def _open(self) -> Any:
-        settings = {**_SETTINGS, "application_name": "simulation", "simulated.at": str(_START), "simulated.gate": ""}
+        settings = {
+            **_SETTINGS,
+            "application_name": "simulation",
+            "simulated.at": str(_START),
+            "simulated.gate": "",
+            "simulated.claims": "",
+        }
         session = self.do(None, self.connect(self.dsn, server_settings=settings, ssl=False))
         self._session_of[session.get_server_pid()] = session
         session.add_log_listener(self._note)
@@ -118,9 +142,15 @@ class Server:
         """What `asyncjobs.clock()` says in the statements that begin from now on."""
         self._at = str(_START + timedelta(microseconds=round(seconds * 1_000_000)))
 
-    def begin(self, session: Any, work: Any, *, gate: str = "") -> "asyncio.Task[Any]":
-        """Let the session carry it out; `gate`: where it is to wait, by the number of gates before it and its own."""
+    def begin(self, session: Any, work: Any, *, gate: str = "", claims: str = "") -> "asyncio.Task[Any]":
+        """Let the session carry it out. `gate`: where it is to wait, by the number of gates before it and its own.
+
+        `claims`: those for whose end it slept.
+        """
         settings = [("simulated.at", self._at)]
+        if claims or session in self._asked:
+            settings.append(("simulated.claims", claims))
+            (self._asked.add if claims else self._asked.discard)(session)
         if gate or session in self._gated:
             settings.append(("simulated.gate", gate))
             (self._gated.add if gate else self._gated.discard)(session)
@@ -156,15 +186,27 @@ class Server:
         return True
 
     def _waits_for_lock(self, pid: int) -> bool:
-        found = self.do(
-            self._monitor, self._monitor.fetch("SELECT 1 FROM pg_stat_get_activity($1) WHERE wait_event_type = 'Lock'", pid)
-        )
+        found = self.do(self._monitor, self._monitor.fetch(_WAIT, pid))
+        if found:
+            number, unit = _PATIENCE.findall(found[0]["name"])[0] if found[0]["name"].startswith("patience") else ("0", "s")
+            self._waits[pid] = Wait(str(found[0]["since"]), int(number) / (1000 if unit == "ms" else 1) or None)
         return bool(found)
 
-    def cancel(self, session: Any, task: "asyncio.Task[Any]") -> None:
-        """Cancel the session's statement."""
-        self.do(self._monitor, self._monitor.fetchval("SELECT pg_cancel_backend($1)", session.get_server_pid()))
-        self.loop.run_on(_wire(session), task)
+    def wait_of(self, session: Any) -> "Wait":
+        """What a session waits for that is parked."""
+        return self._waits[session.get_server_pid()]
+
+    def interrupt(self, session: Any, task: "asyncio.Task[Any]") -> bool:
+        """Cancel the wait of a session that is parked. Whether its statement has ended: it may catch that, and wait again."""
+        pid = session.get_server_pid()
+        before = _turns(pid)
+        self.do(self._monitor, self._monitor.fetchval("SELECT pg_cancel_backend($1)", pid))
+        while (
+            not self.loop.run_on(_wire(session), task, _SILENT_SECONDS if before else _UNSEEN_SECONDS)
+            and _turns(pid) == before != ""
+        ):
+            pass
+        return self.drive(session, task)
 
     def heard(self, session: Any, name: str, *, in_transaction: bool) -> list[tuple[Any, str, str]]:
         """What this statement of the session notified with its commit: session, payload, channel."""

@@ -5,8 +5,9 @@ server, of an answer at its process), does it, and draws again. Time passes only
 minute of idling costs nothing. All draws come from one seed, so a seed replays exactly.
 
 A statement that waits for a lock is parked with its session, and looked at again after each other one. Some wait where the world
-wants them to, between two statements of a function (`schema.py`). What the server does by itself after a time (`lock_timeout`,
-deadlocks) happens at once: nobody else moves while a statement is carried out.
+wants them to, between two statements of a function (`schema.py`); others wait for them, as long as their lock time-outs say, of
+virtual time, and then go on with what they saw before. Deadlocks are found at once: nobody else moves while a statement is
+carried out.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ import asyncpg
 from tests.simulation.connection import Call, Connection, Work
 from tests.simulation.course import draw
 from tests.simulation.process import Process
+from tests.simulation.schema import ASLEEP
 from tests.simulation.server import Server
 from tests.simulation.strikes import Strikes
 
@@ -30,6 +32,9 @@ _IDLE_SECONDS: Final = 4.0
 _START: Final = 1000.0
 #: How long a call may wait between two of its statements.
 _GATED_SECONDS: Final = (0.0005, 0.005, 0.05, 0.3)
+#: As long as a call may sleep until others have ended, and how long at a time.
+_SLEEP_SECONDS: Final = 2.0
+_TURN_SECONDS: Final = 0.01
 #: Of each call of a role that breaks even where nothing else does.
 _FRAGILE_ODDS: Final = 0.3
 
@@ -216,9 +221,27 @@ class World:
 
     def _cancel(self, call: Call) -> None:
         if call in self._parked and call.task is not None:
-            self.server.cancel(call.connection.session, call.task)
-            self._parked.remove(call)
-            self._end(call)
+            if self.server.interrupt(call.connection.session, call.task):
+                self._parked.remove(call)
+                self._end(call)
+            else:
+                self._wait(call)
+
+    def _wait(self, call: Call) -> None:
+        """It waits for a lock: its time-out is planned, once."""
+        wait = self.server.wait_of(call.connection.session)
+        if wait != call.wait:
+            call.wait = wait
+            if wait.patience is not None:
+                self.plan(wait.patience, lambda: self._give_up(call, wait))
+
+    def _give_up(self, call: Call, wait: object) -> None:
+        """The lock time-out strikes, if it waits still."""
+        if call in self._parked and call.wait == wait:
+            self.trace("gave up", call.connection.process.name, call.name)
+            call.gave_up = True
+            self._cancel(call)
+            self._look_at_parked()
 
     def has_no_stragglers(self) -> bool:
         """Whether no call is on its way that nobody waits for: such a claim takes jobs that only a later look gives back."""
@@ -257,13 +280,14 @@ class World:
         self.calls += 1
         self.server.set_clock(self.now + self.clock_step)
         gate = self._close_gate(call)
-        call.task = self.server.begin(connection.session, call.work, gate=gate)
+        call.task = self.server.begin(connection.session, call.work, gate=gate, claims=call.claims)
         if self.server.drive(connection.session, call.task):
             self._open_gate(gate)
             self._end(call)
             return self._look_at_parked()
         self.trace("parked", connection.process.name, connection.role, call.name, f"gate {gate}" if gate else "")
         self._parked.append(call)
+        self._wait(call)
         if gate:
             self.plan(self.random.choice(_GATED_SECONDS), lambda: self._open_gate(gate))
         return None
@@ -287,26 +311,33 @@ class World:
         while again:
             again = False
             for call in tuple(self._parked):
-                if (
-                    call in self._parked
-                    and call.task is not None
-                    and self.server.drive(call.connection.session, call.task, was_parked=True)
-                ):
+                if call not in self._parked or call.task is None:
+                    continue
+                if self.server.drive(call.connection.session, call.task, was_parked=True):
                     self._parked.remove(call)
                     self._end(call)
                     again = True
+                else:
+                    self._wait(call)
 
     def _end(self, call: Call) -> None:
         """The server has done it; the answer leaves."""
         connection, task = call.connection, call.task
         assert task is not None
         error = None if task.cancelled() else task.exception()
+        if isinstance(error, asyncpg.LockNotAvailableError) and error.args[0] == ASLEEP and self._sleep(call, error):
+            return
+        if isinstance(error, asyncpg.QueryCanceledError) and call.gave_up:
+            error = asyncpg.LockNotAvailableError("canceling statement due to lock timeout")
         result = None if error is not None or task.cancelled() else task.result()
         summary = type(error).__name__ if error is not None else _size(result)
         self.trace(connection.process.name, connection.role, call.name, summary, "abandoned" if call.is_abandoned else "")
         if isinstance(error, asyncpg.DeadlockDetectedError):
             self.violations.append(f"locks: {call.name} of {connection.process.name} met a deadlock")
         self._note_transaction(call, error)
+        if call.name in {"hold_back_key", "wait_for_claims"}:
+            rows = self.server.fetch("SELECT token FROM asyncjobs.simulated_moves WHERE is_now = 'processing'")
+            connection.process.claimed = {row[0] for row in rows}
         self._tell(call)
         self._settle(call)
         if call.at_answer is not None:
@@ -316,6 +347,16 @@ class World:
         deliver = (lambda: _fail(call.answer, error)) if error is not None else (lambda: _resolve(call.answer, result))
         slow = self.random.uniform(0.02, 0.2) if self.has_gates and connection.role in self.course.late_answers else 0.0
         self.plan(self._latency() + slow, lambda: self._answer(call, deliver))
+
+    def _sleep(self, call: Call, error: Any) -> bool:
+        """It is made again in a moment, if its time is not over: as long as those are under way who were when it began."""
+        if call.sleeps_until is None:
+            call.sleeps_until = self.now + _SLEEP_SECONDS
+        if call.is_abandoned or self.now >= call.sleeps_until:
+            return False
+        call.claims, call.task = error.detail, None
+        self.plan(_TURN_SECONDS, lambda: self._carry_out(call))
+        return True
 
     def _answer(self, call: Call, deliver: Callable[[], None]) -> None:
         if not (call.connection.is_broken or call.connection.is_silent or call.is_abandoned):
@@ -336,8 +377,9 @@ class World:
 
     def release_all(self) -> None:
         """End what still holds locks."""
-        for call in tuple(self._parked):
-            self._cancel(call)
+        while self._parked:  # one may catch its cancellation, and wait for another's lock
+            self._cancel(self._parked[0])
+            self._parked = self._parked[1:] + self._parked[:1]
 
     # Notifications.
 

@@ -7,7 +7,7 @@ that the checker looks for spans two keys.
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import msgspec
 
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.telemetry.events import OutcomeWritten
-from asyncjobs.testing import History, Joined, Written
+from asyncjobs.testing import History, Joined, Ready, Serving, Written
 from asyncjobs.testing.attempts import Attempt, Recorded, attempts_in
 from tests.soak.spool import entries, unpacked
 
@@ -23,6 +23,15 @@ _PARTS: Final = 64
 _LOOKS: Final = 50
 _LOOK_SECONDS: Final = 0.2
 _FINAL: Final = frozenset({"completed", "failed", "dead", "cancelled"})
+#: A poll of its runners, five times.
+_PROMPT_SECONDS: Final = 5.0
+
+
+class Waited(msgspec.Struct, frozen=True):
+    """Jobs that are to be in time where nothing befalls their runners, and when these could claim."""
+
+    ready: Sequence[Ready] = ()
+    serving: Sequence[Serving] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -37,18 +46,20 @@ class Verdict(msgspec.Struct, frozen=True):
     out_of_order: list[str]
     limbo: list[str]
     left_behind: list[str]  # connections
+    others: list[str] = []  # effects without their completions, and the reverse; who waited beside a free slot; deadlocks
 
     @property
     def is_clean(self) -> bool:
         """Whether every promise held."""
-        return not any((self.lost, self.doubled, self.overlapped, self.out_of_order, self.limbo, self.left_behind))
+        return not any((self.lost, self.doubled, self.overlapped, self.out_of_order, self.limbo, self.left_behind, self.others))
 
     def __str__(self) -> str:
-        found = [*self.overlapped, *self.out_of_order, *self.limbo, *self.left_behind]
+        found = [*self.overlapped, *self.out_of_order, *self.limbo, *self.left_behind, *self.others]
         return (
             f"{self.jobs:,} jobs, {self.attempts:,} attempts, {self.rescued:,} rescued: lost {len(self.lost)}, doubled "
             f"{len(self.doubled)}, overlapped {len(self.overlapped)}, out of order {len(self.out_of_order)}, in limbo "
-            f"{len(self.limbo)}, connections left behind {len(self.left_behind)}" + "".join(f"\n  {one}" for one in found[:20])
+            f"{len(self.limbo)}, connections left behind {len(self.left_behind)}, besides {len(self.others)}"
+            + "".join(f"\n  {one}" for one in found[:20])
         )
 
 
@@ -60,6 +71,8 @@ class Table(msgspec.Struct, kw_only=True):
     unended: set[int] = set()
     errors: dict[int, list[dict[str, Any]]] = {}
     lines: dict[int, list[Joined]] = {}  # by part
+    effects: dict[int, int] = {}  # of those that end in transactions of their own
+    deadlocks: int = 0
     rescues: int = 0
 
     def join(self, joined: Joined) -> None:
@@ -72,7 +85,9 @@ class Table(msgspec.Struct, kw_only=True):
         return (job_id if key is None else int(key)) % _PARTS
 
 
-async def judge(dsn: str, spools: Iterable[Path], accepted: Collection[int], to_monotonic: float) -> Verdict:
+async def judge(
+    dsn: str, spools: Iterable[Path], accepted: Collection[int], to_monotonic: float, waited: Waited | None = None
+) -> Verdict:
     """Read everything. The runners have ended; the database is as they left it."""
     database = Database(dsn)
     link = database.link("auditor", command_timeout=600)
@@ -82,20 +97,25 @@ async def judge(dsn: str, spools: Iterable[Path], accepted: Collection[int], to_
         behind = await _left_behind(link)
     finally:
         await link.close()
-    return judged(table, spools, accepted, limbo=limbo, left_behind=behind)
+    return judged(table, spools, accepted, limbo=limbo, left_behind=behind, waited=waited)
 
 
-def judged(table: Table, spools: Iterable[Path], accepted: Iterable[int], *, limbo: list[str], left_behind: list[str]) -> Verdict:
+def judged(
+    table: Table, spools: Iterable[Path], accepted: Iterable[int], *, limbo: list[str], left_behind: list[str],
+    waited: Waited | None = None,
+) -> Verdict:  # fmt: skip
     """What follows from what was read."""
     parts = _sorted_into_parts(spools, table)
     attempts = 0
     doubled: list[int] = []
     overlapped: list[str] = []
     unordered: list[str] = []
+    kept: list[Attempt] = []
     for number in range(_PARTS):
         recorded = _recorded(parts.pop(number, b""), table)
         made = attempts_in(recorded)
         attempts += len(made)
+        kept += made if waited is not None else ()
         doubled += _doubled(recorded)
         for violation in _history(recorded, made, table, number).violations():
             (unordered if "in front of it" in violation.problem else overlapped).append(str(violation))
@@ -103,7 +123,15 @@ def judged(table: Table, spools: Iterable[Path], accepted: Iterable[int], *, lim
     return Verdict(
         jobs=len(table.ended) + len(table.unended), attempts=attempts, rescued=table.rescues, lost=[*lost, *table.unended],
         doubled=doubled, overlapped=overlapped, out_of_order=unordered, limbo=limbo, left_behind=left_behind,
+        others=_others(table, kept, waited or Waited()),
     )  # fmt: skip
+
+
+def _others(table: Table, attempts: list[Attempt], waited: Waited) -> list[str]:
+    deadlocks = [f"the server found {table.deadlocks} deadlocks"] if table.deadlocks else []
+    whole = History(attempts=(), effects=table.effects, completed=table.ended.keys(), deadlocks=deadlocks).violations()
+    late = History(attempts=attempts, ready=waited.ready, serving=waited.serving, prompt_seconds=_PROMPT_SECONDS).violations()
+    return list(map(str, [*whole, *(one for one in late if one.promise == "P4")]))
 
 
 async def _left_behind(link: Link) -> list[str]:
@@ -134,6 +162,13 @@ async def _read(connection: Connection, to_monotonic: float) -> Table:
             if row["rescues"]:
                 table.rescues += row["rescues"]
                 table.errors[row["id"]] = json.loads(row["errors"])
+        for statement in (
+            "SELECT id, 0 FROM asyncjobs.jobs WHERE type = 'whole'",
+            "SELECT job_id, count(*) FROM public.effects GROUP BY job_id",
+        ):
+            table.effects.update(map(tuple, await connection.fetch(statement)))
+        statement = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"  # since the server's last crash
+        table.deadlocks = await connection.fetchval(statement)
         async for row in connection.cursor("SELECT serialization_key, job_id, place FROM asyncjobs.audit_line", prefetch=10_000):
             table.join(Joined(*row))
     return table

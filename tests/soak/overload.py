@@ -19,10 +19,11 @@ from unittest.mock import patch
 
 import msgspec
 
+from asyncjobs.testing import Ready, Serving
 from tests.programs import soak as program
 from tests.soak import spool
 from tests.soak.figures import resident_mib
-from tests.soak.judge import Verdict, judge
+from tests.soak.judge import Verdict, Waited, judge
 from tests.support.eventually import eventually
 from tests.support.own_server import OwnServer
 from tests.support.program import Program
@@ -95,20 +96,25 @@ class Overload:
 
     async def run(self) -> LoadReport:
         """All of it; the runner has stopped in good order when it returns."""
+        self._server.fetch(program.EFFECTS)
         env = {"ASYNCJOBS_DSN": self._server.dsn, "SPOOL": str(self._spool)}
         async with AsyncExitStack() as stack:
             stack.enter_context(patch.dict(os.environ, env))
             runner = await stack.enter_async_context(Program.python("-m", "tests.programs.soak"))
-            await runner.line("registered", timeout=60)
+            registered = await runner.line("registered", timeout=60)
+            serving = Serving(int(registered.split()[1]), "default", program.SLOTS, time.monotonic())
             await stack.enter_async_context(program.jobs)
             sustained = await self._measure()
             await self._drained()
             before, memory = await self._probe(), self._memory(runner)
             during, backlog, seconds = await self._overload(max(sustained * _TIMES, self.load.least_rate), runner)
             after, memory_after = await self._probe(), self._memory(runner)
+            serving = serving._replace(until=time.monotonic())
             runner.terminate()
             assert await runner.wait(timeout=60) == 0, runner.said[-3000:]
-        verdict = await judge(self._server.dsn, [self._spool], self.accepted, self._to_monotonic)
+        ready = [Ready(job_id, accepted_at, "default") for job_id, (_, accepted_at) in self._sent.items()]
+        waited = Waited(ready, [serving])
+        verdict = await judge(self._server.dsn, [self._spool], self.accepted, self._to_monotonic, waited)
         starts = self._starts()
         return LoadReport(
             sustained=sustained, arrived=self.arrived, accepted=len(self.accepted), turned_away=self.turned_away,

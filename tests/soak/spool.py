@@ -63,7 +63,8 @@ def spool(events: Events, path: Path) -> Callable[[], None]:
 
     def write(event: Event) -> None:
         if type(event) in _KINDS:
-            os.write(file, b"".join(_records(time.monotonic(), event)))
+            at = getattr(event, "began_at", None) or time.monotonic()
+            os.write(file, b"".join(_records(at, event)))
 
     return events.subscribe(write)
 

@@ -89,6 +89,7 @@ class Storm:
 
     async def run(self) -> Report:
         """All of it; the runners have stopped in good order when it returns."""
+        self._server.fetch(program.EFFECTS)
         async with self._stack:
             self._stack.enter_context(patch.dict(os.environ, {"ASYNCJOBS_DSN": self._server.dsn}))
             self._proxy = await self._stack.enter_async_context(Proxy(self._server.dsn))
@@ -162,6 +163,8 @@ class Storm:
         draw = self._random.random
         seconds = self._random.choice((0.005, 0.03)) if draw() < 0.05 else 0.0
         failures = int(draw() < 0.02)
+        if draw() < 0.01:
+            return program.whole.new()
         if draw() < 0.33:
             return program.keyed.new(key=self._random.randrange(self.plan.keys), seconds=seconds, failures=failures)
         return program.plain.using(delay=0.2 if draw() < 0.02 else None).new(seconds=seconds, failures=failures)

@@ -454,7 +454,7 @@ UNION ALL
    FROM asyncjobs.serialized_jobs s
   WHERE (s.job_id IS NULL);
 
-CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])
+CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _unbegun boolean[], _progress text[], OUT written bigint[], OUT pending bigint[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -462,7 +462,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fc8626062f9eb3c7
+-- body: ca9a9e9732475e72
 
 CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
     RETURNS TABLE(letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -496,11 +496,11 @@ CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT hea
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5c56b2c5ef68a6cd
 
-CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _channel text)
+CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _now timestamp with time zone)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d92e08bfe88cd2b4
+-- body: 0a74d72bcf18958e
 
 CREATE FUNCTION asyncjobs.answer_kind(_on_dead text)
     RETURNS text
@@ -604,12 +604,12 @@ CREATE FUNCTION asyncjobs.clock()
     STABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text)
+CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL::text)
     RETURNS boolean
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 13dcbacd7b1f5bf3
+-- body: 3083671f56edf7d5
 
 CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean)
     RETURNS record
@@ -669,7 +669,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5b35e6d3d242fb28
+-- body: ab3a9697db044ee6
 
 CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _types text[], _dedup_keys text[], _existing integer[])
     RETURNS record
@@ -732,7 +732,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b00a5434daebd702
 
-CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
+CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -740,16 +740,16 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 96301cd8fcc7a402
+-- body: 7c56e37774b1d591
 
 CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 15e43dbb389e8f14
+-- body: 0625b639e4053b5e
 
-CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean)
+CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _now timestamp with time zone)
     RETURNS integer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -757,7 +757,7 @@ CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e0d08661737ce9e5
+-- body: 2e48f7db802c835b
 
 CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
     RETURNS record
@@ -807,7 +807,7 @@ CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look int
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7997df370b286b64
 
-CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[])
+CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[], _unbegun boolean[] DEFAULT NULL::boolean[], _progress text[] DEFAULT NULL::text[])
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -815,13 +815,13 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4b1d75481d0a9e38
+-- body: e41db2270a525f37
 
-CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer)
+CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _unbegun boolean[], _progress text[])
     RETURNS TABLE(kind text, id bigint, queue text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: edfb9b700483d0a9
+-- body: deb2d7efd5e7a551
 
 CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1120,6 +1120,18 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c07006a6f71944ec
 
+CREATE FUNCTION asyncjobs.may_notify()
+    RETURNS boolean
+    LANGUAGE sql
+    STABLE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.moment()
+    RETURNS timestamp with time zone
+    LANGUAGE sql
+    PARALLEL SAFE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.move_sequences(_surely boolean DEFAULT true)
     RETURNS TABLE(name text, was bigint, is_now bigint)
     LANGUAGE plpgsql
@@ -1138,9 +1150,9 @@ CREATE FUNCTION asyncjobs.note_pause()
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 88df6a5fbf06fcdf
+-- body: 3f6fa2cfabc47a71
 
-CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
+CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1148,7 +1160,7 @@ CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _max_errors integer, OUT 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2f35a52fd356f0c9
+-- body: 6633278158080850
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
@@ -1354,7 +1366,7 @@ CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _payload text, _version 
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9c4a56ef6f9ce967
+-- body: 3907a482931b6483
 
 CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
@@ -1362,15 +1374,15 @@ CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version intege
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 39f53311a99a8176
+-- body: b228e4ac78e4ac9a
 
-CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _types text[], _dedup_keys text[], _payloads text[], _versions integer[], _run_ats timestamp with time zone[], _delays double precision[], _serialization_keys text[], _which integer[], _own boolean, _keys text[])
+CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _types text[], _dedup_keys text[], _payloads text[], _versions integer[], _run_ats timestamp with time zone[], _delays double precision[], _serialization_keys text[], _which integer[], _own boolean, _keys text[], _now timestamp with time zone)
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0e3ef3d7035b1aae
+-- body: 72eecc9cf9f918b5
 
 CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
@@ -1380,13 +1392,13 @@ CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d4c2c38175835c16
+-- body: f19c8f94e00ba4df
 
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 464c51392614762f
+-- body: 696931e3eef4be40
 
 CREATE FUNCTION asyncjobs.requests(_runner bigint)
     RETURNS TABLE(id bigint, token bigint, wanted text, message text)
@@ -1397,7 +1409,7 @@ CREATE FUNCTION asyncjobs.requests(_runner bigint)
 -- body: 514d3a5c6d410258
 
 CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolean)
-    RETURNS TABLE(letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text)
+    RETURNS TABLE(letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text, other_id bigint)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -1405,7 +1417,7 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0dd02b125b20ab42
+-- body: f563e4f28ba2fe25
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
@@ -1450,7 +1462,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4b809800d027a8c3
+-- body: c561430c6d5d54e4
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -1529,13 +1541,27 @@ CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _expires_at timestamp with time zone)
+CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _expires_at timestamp with time zone, _taker bigint, _by_hand boolean DEFAULT false)
     RETURNS bigint
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 53ad36128d064ad2
+-- body: 1747e1165794996d
+
+CREATE FUNCTION asyncjobs.take_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 703cb245e0fbd19b
+
+CREATE FUNCTION asyncjobs.tell(_payload text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b1546fdc5d4f90ef
 
 CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous timestamp with time zone, _reached timestamp with time zone, _ticks timestamp with time zone[], _skips boolean, OUT outcome text, OUT ids bigint[], OUT created boolean[])
     RETURNS record
@@ -1559,6 +1585,13 @@ CREATE FUNCTION asyncjobs.wait_for_claims()
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: cdc54bfa6323e914
+
+CREATE FUNCTION asyncjobs.was_completed(_id bigint, _token bigint, _patience text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b58ca6074a526599
 
 CREATE FUNCTION asyncjobs.with_error(_errors jsonb, _entry jsonb, _most integer)
     RETURNS jsonb

@@ -227,18 +227,6 @@ async def test_after_a_savepoint_was_rolled_back_its_job_is_gone_and_the_others_
     assert await counts(connection, database) == [2, 1, 2, 0]
 
 
-async def test_a_prepared_transaction_enqueues_without_notifying(database: Database, connection: Connection, dsn: str) -> None:
-    if await connection.fetchval("SHOW max_prepared_transactions") == "0":
-        pytest.fail("the tests' server allows no prepared transactions")
-    rows = [a_row(notify=False), a_row(serialization_key="k", notify=False), a_row(dedup_key="d", notify=False)]
-    async with asyncpg_caller(dsn, "READ COMMITTED") as caller:
-        await enqueue(database, caller, *rows)
-        await caller.execute("PREPARE TRANSACTION 'jobs'")
-        assert await counts(connection, database) == [0, 0, 0, 0]
-        await caller.execute("COMMIT PREPARED 'jobs'")
-    assert await counts(connection, database) == [3, 1, 1, 0]
-
-
 async def test_serializable_transactions_that_have_nothing_in_common_both_commit(
     database: Database, connection: Connection, dsn: str
 ) -> None:

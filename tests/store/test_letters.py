@@ -76,7 +76,7 @@ async def test_requeued_job_is_the_same_work_under_a_new_id(world: Peers) -> Non
         "version",
     )
     assert {name: new[name] for name in same} == {name: old[name] for name in same}
-    assert (new["dedup_key"], new["attempts"], new["requeued_from"], new["created_by"]) == (None, 0, old["id"], "me")
+    assert (new["dedup_key"], new["attempts"], new["requeued_from"], new["created_by"]) == ("d", 0, old["id"], "me")
     found = await letter(world, letter_id)
     assert (found.requeued_as, found.requeue_count, found.acknowledged, found.acknowledged_by) == (new["id"], 1, True, "me")
     assert await world.drain() == [new["id"]]

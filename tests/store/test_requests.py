@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from asyncjobs.model.outcome import OutcomeKind
+from asyncjobs.model.claim import Ack
+from asyncjobs.model.outcome import Outcome, OutcomeKind
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.store import requests, runners, serialized
 from asyncjobs.store.database import Database
@@ -134,6 +135,38 @@ async def test_attempt_that_is_to_fail_has_failed_unless_it_ended_the_job(world:
     await world.promises_hold()
 
 
+@pytest.mark.parametrize(("wanted", "status"), [("cancel", "cancelled"), ("dead", "dead")])
+@pytest.mark.parametrize(
+    ("outcome", "attempts"),
+    [
+        (Outcome(kind="retry"), 1),
+        (Outcome(kind="snooze", delay_seconds=5.0), 1),
+        (Outcome(kind="interrupted"), 1),
+        (Outcome(kind="interrupted", delay_seconds=5.0), 1),
+        (Outcome(kind="interrupted", is_begun=False), 0),
+        (Outcome(kind="interrupted", delay_seconds=5.0, is_begun=False), 0),
+    ],
+    ids=str,
+)
+async def test_attempt_that_ran_counts_when_an_operator_ends_its_job(
+    world: Peers, wanted: Wanted, status: str, outcome: Outcome, attempts: int
+) -> None:
+    others = [await world.a.enqueue(None) for _ in range(2)]
+    job_id = await world.a.enqueue()
+    claimed = await world.a.claim()
+    await serialized.end(world.b.link, job_id, wanted, "by me")
+    await world.a.finish([Ack(job.id, job.token, outcome) for job in claimed])
+    row = await row_of(world, job_id)
+    assert (row["status"], row["attempts"]) == (status, attempts)
+    if wanted == "dead":
+        letter = await letter_of(world, job_id)
+        assert (letter["attempts"], letter["last"]["attempt"]) == (attempts, attempts)
+    given_back = 1 if outcome.kind == "retry" else 0
+    assert [(await row_of(world, other))["attempts"] for other in others] == [given_back] * 2
+    await world.admin.execute("DELETE FROM asyncjobs.jobs WHERE status IN ('pending', 'scheduled', 'failed')")
+    await world.promises_hold()
+
+
 async def test_last_attempt_that_is_to_fail_makes_the_job_dead(world: Peers) -> None:
     job_id = await world.a.enqueue(times=2, max_attempts=1) - 1
     job = await world.a.claim_one()
@@ -206,5 +239,6 @@ async def letter_of(world: Peers, job_id: int) -> Any:
     [row] = await world.admin.fetch(
         "SELECT error_message, error_details FROM asyncjobs.dead_letter_jobs WHERE job_id = $1", job_id
     )
-    errors = json.loads(row["error_details"])["errors"]
-    return {"error_message": row["error_message"], "last": errors[-1] if errors else None}
+    details = json.loads(row["error_details"])
+    last = details["errors"][-1] if details["errors"] else None
+    return {"error_message": row["error_message"], "last": last, "attempts": details["attempts"]}

@@ -105,10 +105,10 @@ async def test_snapshot_isolated_transaction_asks_a_serializer(world: Peers, iso
     heard: list[str] = []
     await world.admin.add_listener(world.database.channel, lambda *args: heard.append(str(args[3])))
     await world.a.begin(isolation)
-    job_id = await world.a.enqueue_here(notify=False)
+    job_id = await world.a.enqueue_here()
     await world.a.commit()
     await world.admin.fetchval("SELECT 1")
-    assert heard == ["k"]
+    assert heard == ["q:default", "k"]
     assert await world.line() == [(job_id, "waiting")]
     found = await serialized.sweep(world.b.link, "", 0)
     assert list(found.requests) == ["k"]

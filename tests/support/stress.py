@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,16 @@ from asyncjobs.model.new_row import NewRow
 from asyncjobs.store import callers, jobs, serialized
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import OutcomeWritten
-from asyncjobs.testing import Applied, History, Joined, Recorder, Violation, Written
+from asyncjobs.testing import Applied, History, Joined, Ready, Recorder, Serving, Violation, Written
 from tests.support.eventually import eventually
 from tests.support.factories import a_row
 from tests.support.peers import Isolation
 from tests.support.program import Program
 
+#: Of a program of `tests/programs/keyed.py`.
+SLOTS = 12
+#: Less than a poll, and more than a busy machine stands still.
+PROMPT_SECONDS = 4.0
 ISOLATIONS: tuple[Isolation, ...] = ("read_committed", "repeatable_read", "serializable")
 
 
@@ -33,6 +37,7 @@ class Plan(msgspec.Struct, frozen=True):
     keys: int
     jobs_per_key: int
     failing: float = 0.2
+    whole: float = 0.1  # that end in transactions of their own
     runner_timeout: float = 1.5
     work_seconds: float = 0.002  # of a job, or twice as much, or nothing
 
@@ -62,14 +67,18 @@ class Stress:
         self.committed: set[int] = set()
         self.rolled_back: set[int] = set()
         self.verbs: list[Applied] = []
+        self.ready: list[Ready] = []
+        self.serving: list[Serving] = []
         self.enqueueing = True
         self.tokens = iter(range(1, 1 << 60))
 
     async def run(self) -> Result:
         started = time.monotonic()
+        await self._make_effects()
         async with AsyncExitStack() as stack:
             programs = [await stack.enter_async_context(self._program(number)) for number in range(3)]
             runner_ids = [int((await program.line("started")).split()[1]) for program in programs]
+            steady = Serving(runner_ids[2], "default", SLOTS, time.monotonic())  # nothing befalls it
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._break(programs, runner_ids))
                 operators = group.create_task(self._operate())
@@ -79,6 +88,7 @@ class Stress:
                 self.enqueueing = False
                 await operators
             await eventually(self._is_drained, description="all keys are drained", timeout=120.0, interval=0.1)
+            self.serving.append(steady._replace(until=time.monotonic()))
             for program in programs[1:]:
                 program.terminate()
                 assert await program.wait() == 0, program.said
@@ -98,6 +108,8 @@ class Stress:
         failing = self.random.random() < self.plan.failing
         type = "break" if failing and self.random.random() < 0.1 else "work"
         payload = {"key": key} if type == "break" else {"key": key, "failures": self.random.randint(1, 2) if failing else 0}
+        if not failing and self.random.random() < self.plan.whole:
+            type, payload = "whole", {"key": key}
         return a_row(type, payload=json.dumps(payload), serialization_key=f"key {key}", max_attempts=1 if type == "break" else 20)
 
     async def _enqueue(self, rows: list[NewRow]) -> None:
@@ -111,7 +123,7 @@ class Stress:
                 if self.random.random() < 0.5:
                     ids = await jobs.reserve_ids(link, len(batch))
                     await jobs.enqueue(link, batch, ids, [next(self.tokens) for _ in batch])
-                    self.committed.update(ids)
+                    self._accept(ids)
                 else:
                     await self._in_transaction(caller, batch)
                 await asyncio.sleep(0.001 * self.random.randint(0, 10))
@@ -138,8 +150,18 @@ class Stress:
             except asyncpg.SerializationError:
                 self.rolled_back |= ids
                 continue
-            self.committed |= ids
+            self._accept(ids)
             return
+
+    def _accept(self, ids: Collection[int]) -> None:
+        self.committed.update(ids)
+        self.ready += [Ready(job_id, time.monotonic(), "default") for job_id in ids]
+
+    async def _make_effects(self) -> None:
+        """A table of the application's own."""
+        connection = await asyncpg.connect(self.database.dsn)
+        await connection.execute("CREATE TABLE public.effects (job_id bigint NOT NULL)")
+        await connection.close()
 
     async def _operate(self) -> None:
         """Cancel waiting jobs at random."""
@@ -216,7 +238,9 @@ class Stress:
         link = self.database.link("judge")
         try:
             connection = await link.connection()
-            rows = await connection.fetch("SELECT id, status, rescues, errors, completed_at FROM asyncjobs.jobs")
+            rows = await connection.fetch("SELECT id, type, status, rescues, errors, completed_at FROM asyncjobs.jobs")
+            effects = await connection.fetch("SELECT job_id, count(*) FROM public.effects GROUP BY 1")
+            deadlocks = await connection.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
             places = await connection.fetch("SELECT serialization_key, job_id, place FROM asyncjobs.audit_line")
             stuck = [tuple(row) for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
         finally:
@@ -229,6 +253,12 @@ class Stress:
             verbs=self.verbs,
             writes=_writes(recorder, {row["id"]: json.loads(row["errors"]) for row in rows}),
             ended=ended,
+            completed=[row["id"] for row in rows if row["status"] == "completed"],
+            effects=dict.fromkeys((row["id"] for row in rows if row["type"] == "whole"), 0) | dict(map(tuple, effects)),
+            ready=self.ready,
+            serving=self.serving,
+            prompt_seconds=PROMPT_SECONDS,
+            deadlocks=[f"the server found {deadlocks} deadlocks"] if deadlocks else [],
         )
         return Result(
             violations=history.violations(),

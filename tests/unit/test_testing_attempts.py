@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from asyncjobs.telemetry.events import (
@@ -14,7 +15,7 @@ from asyncjobs.telemetry.events import (
     OutcomeWritten,
     RunnerDied,
 )
-from asyncjobs.testing.attempts import Attempt, Place, Recorded, attempts_in, out_of_order, overlapping, uncounted
+from asyncjobs.testing.attempts import Attempt, Place, Recorded, attempts_in, late, out_of_order, overlapping, uncounted
 from asyncjobs.testing.auditor import unended
 
 
@@ -69,6 +70,20 @@ def test_a_token_that_two_claims_got_is_found() -> None:
 def test_an_attempt_whose_claim_was_lost_may_overlap_with_the_next(loss: Event) -> None:
     attempts = history(started(1, 10), loss, started(1, 11, 2, runner_id=2), ended(1, 10), ended(1, 11))
     assert overlapping(attempts) == []
+
+
+def test_an_attempt_that_started_when_its_runner_was_dead_is_found_and_one_that_went_on_is_not() -> None:
+    died = RunnerDied(runner_id=1, unchanged_seconds=30)
+    attempts = history(started(1, 10), died, started(2, 11), started(3, 12, runner_id=2), ended(1, 10), ended(2, 11))
+    assert promises(late(attempts)) == [("P2", 2)]
+    assert [attempt.claim_lost for attempt in attempts] == [True, True, False]
+
+
+def test_an_attempt_starts_when_it_was_seen_that_it_may_not_when_that_was_told() -> None:
+    start = msgspec.structs.replace(started(1, 10), began_at=0.5)
+    attempts = attempts_in([Recorded(1.0, RunnerDied(runner_id=1, unchanged_seconds=30)), Recorded(2.0, start)])
+    assert late(attempts) == []
+    assert (attempts[0].started_at, attempts[0].claim_lost) == (0.5, True)
 
 
 def test_two_jobs_of_one_key_at_a_time_are_found() -> None:

@@ -60,7 +60,7 @@ async def _requeue(deed: Deed) -> Outcome:
         try:
             outcomes.append((await deed.admin.requeue(letter_id, by=deed.by, force=deed.form.flag("force"))).outcome)
         except StateError:
-            outcomes.append("requeued before, or busy")
+            outcomes.append("requeued before, duplicate, busy or unreadable")
         except DeadLetterNotFound:
             outcomes.append("unknown")
     return _some(deed, outcomes, "requeued")

@@ -6,7 +6,9 @@
 -- What rows are made of: time, ids, places, and how a row is refused
 -- ==================================================================
 
--- The one place where SQL reads time. It carries no SET clause: with one it could not be inlined.
+-- The one place where SQL reads time. It says when the transaction began, for as long as that lasts: so what one call writes has one
+-- time, and a plan may look for it in an index. A transaction of asyncjobs' own is one call, and its start is the call. It carries no SET
+-- clause: with one it could not be inlined.
 CREATE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
     RETURN pg_catalog.now();
 

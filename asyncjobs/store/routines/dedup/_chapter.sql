@@ -1,1 +1,13 @@
 -- Dedup keys: who has one, and on_duplicate="replace".
+--
+-- At most one live job of a type has a dedup key, whatever brings it to life.
+--
+-- 1. A job takes its key in the transaction that brings it to life, and before its own row is written: an enqueue, and an operator's retry
+--    or requeue of a job that has ended. Whatever else makes a job pending (promotion, dispatch, a retry that is due, rescue, give-back,
+--    release of its serialization key, resume, replacement) does that to one that has not ended, and has its key.
+-- 2. `live` says that the key's job has not ended. Whatever ends a job takes that back (`end_dedup`), and lets the key go if its time
+--    (`expires_at`) is over, or if it has none.
+-- 3. An enqueue finds a key taken while its job lives, and until its time is over. An operator's hand starts a job over although that time
+--    lasts, and whoever has the key, as long as that one has ended: the key and its time go over to the job. A live job is in the way
+--    of both, and named.
+-- 4. A key that is live, and whose job is gone (somebody's hand deleted it), is free.

@@ -3,10 +3,9 @@
 -- `_keys`. Error AJ001 if one of these jobs has ended since its dedup key was looked at: then nothing stands in the way of a new job.
 CREATE FUNCTION asyncjobs.replace_jobs(
     _ids bigint[], _types text[], _dedup_keys text[], _payloads text[], _versions integer[], _run_ats timestamptz[], _delays float8[],
-    _serialization_keys text[], _which integer[], _own boolean, _keys text[]) RETURNS void LANGUAGE plpgsql
+    _serialization_keys text[], _which integer[], _own boolean, _keys text[], _now timestamptz) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _now timestamptz := asyncjobs.clock();
     _here integer[] := ARRAY(
         SELECT w.at FROM unnest(_which) AS w(at) WHERE _own OR _serialization_keys IS NULL OR _serialization_keys[w.at] IS NULL);
     _row record;

@@ -7,7 +7,7 @@ LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _now timestamptz := asyncjobs.clock();
+    _now timestamptz := asyncjobs.moment();
     _waits boolean;
     _has_row boolean;
     _next bigint;
@@ -42,6 +42,6 @@ BEGIN
     DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id;
     IF FOUND AND NOT _waits THEN
         SELECT d.id INTO _next FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d;
-        PERFORM pg_notify(asyncjobs.channel(), 'q:' || j.queue) FROM asyncjobs.jobs AS j WHERE j.id = _next AND j.status = 'pending';
+        PERFORM asyncjobs.tell('q:' || j.queue) FROM asyncjobs.jobs AS j WHERE j.id = _next AND j.status = 'pending';
     END IF;
 END $$;

@@ -1,12 +1,10 @@
 -- Notify, with the commit of this transaction, what was just enqueued in it: the queues of jobs that are due, and the promoters when
 -- something is due soon. Later ones are found by the promoters' interval. A job that was replaced and is due became pending here, or, if
 -- it was delayed and has a key, is left to the promoters.
-CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _channel text) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _now timestamptz) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    _now timestamptz := asyncjobs.clock();
 BEGIN
-    PERFORM pg_notify(_channel, n.payload) FROM (
+    PERFORM asyncjobs.tell(n.payload) FROM (
         SELECT DISTINCT p.payload
         FROM jsonb_array_elements(_rows) WITH ORDINALITY AS x(item, ordinal)
         CROSS JOIN LATERAL jsonb_to_record(x.item) AS r(queue text, priority integer, run_at timestamptz, delay_seconds float8,

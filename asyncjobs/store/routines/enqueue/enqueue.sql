@@ -6,13 +6,13 @@
 -- `_ids` were reserved by an earlier call (null: drawn here), `_tokens` say whose a row is. `_again`: an earlier call with the same
 -- ids and tokens was not answered. A row that is there with its token was written by that call; one that is there with another
 -- token is somebody else's, who got the id from a server that had forgotten it (a fail-over). `_own` false: the transaction is the
--- caller's, keyed rows join their line at its commit.
+-- caller's, keyed rows join their line at its commit. `_now`: from when delays and the like count (null: from now).
 CREATE FUNCTION asyncjobs.enqueue(
     _ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[],
     _priorities integer[], _max_attempts integer[], _timeouts float8[], _run_ats timestamptz[], _delays float8[],
     _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors float8[],
     _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean,
-    _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false,
+    _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false, _now timestamptz DEFAULT NULL,
     OUT ids bigint[],         -- the id of each row: its own, or that of the job that has its dedup key
     OUT existing integer[],   -- ordinals of rows whose dedup key another job has
     OUT refused integer[],    -- ordinals of rows that asked to be refused then, or to replace a job with another serialization key:
@@ -25,7 +25,6 @@ LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _now timestamptz := asyncjobs.clock();
     _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
     _new bigint[];        -- the ids of the rows that are to be written here, null for the others
     _replacing integer[]; -- ordinals
@@ -40,6 +39,7 @@ DECLARE
     _taker bigint := -1;  -- the row of this call that took the last key, and its ordinal
     _taker_at integer;
 BEGIN
+    _now := coalesce(_now, asyncjobs.moment());
     IF _lock_timeout IS NOT NULL THEN
         PERFORM set_config('lock_timeout', _lock_timeout, true);  -- the transaction is this call
     END IF;
@@ -50,7 +50,7 @@ BEGIN
                 INTO ids, existing, refused, statuses, taken, reserved
                 FROM asyncjobs.enqueue(_ids, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts,
                     _run_ats, _delays, _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _dedup_fors, _on_duplicates,
-                    _serialization_keys, _on_deads, _trace_contexts, _own, _again, _reserve, NULL, true) AS e;
+                    _serialization_keys, _on_deads, _trace_contexts, _own, _again, _reserve, NULL, true, _now) AS e;
                 RETURN;
             EXCEPTION WHEN SQLSTATE 'AJ001' THEN
                 NULL;
@@ -86,7 +86,7 @@ BEGIN
                 WITH ORDINALITY AS r(id, type, dedup_key, dedup_for, on_duplicate, key, ordinal)
             WHERE r.id IS NOT NULL AND r.dedup_key IS NOT NULL ORDER BY r.type, r.dedup_key, r.ordinal
         LOOP
-            _other := asyncjobs.take_dedup_key(_row.type, _row.dedup_key, _row.id, _row.expires_at);
+            _other := asyncjobs.take_dedup_key(_row.type, _row.dedup_key, _row.id, _row.expires_at, _taker);
             IF _other = _row.id THEN
                 _taker := _row.id;
                 _taker_at := _row.at;
@@ -127,7 +127,7 @@ BEGIN
     END IF;
     IF _replacing IS NOT NULL THEN
         PERFORM asyncjobs.replace_jobs(ids, _types, _dedup_keys, _payloads, _versions, _run_ats, _delays, _serialization_keys, _replacing,
-            _own, _keys);
+            _own, _keys, _now);
     ELSIF _keys IS NOT NULL THEN
         PERFORM asyncjobs.lock_keys(_keys);
     END IF;
@@ -154,7 +154,7 @@ BEGIN
         IF _serialization_keys IS NOT NULL THEN
             _written := _written + asyncjobs.enqueue_keyed(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities,
                 _max_attempts, _timeouts, _run_ats, _delays, _correlation_ids, _parent_job_ids, _creators, _dedup_keys,
-                _serialization_keys, _on_deads, _trace_contexts, _own);
+                _serialization_keys, _on_deads, _trace_contexts, _own, _now);
             IF _own THEN
                 PERFORM asyncjobs.dispatch_keys(_keys);
             ELSE

@@ -12,6 +12,8 @@ CREATE FUNCTION asyncjobs.enqueue_here(
     _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL,
     OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz := asyncjobs.moment();
 BEGIN
     IF _ids IS NOT NULL AND asyncjobs.proofs(_ids) IS DISTINCT FROM _proofs THEN
         RAISE EXCEPTION 'these ids were not given by give_ids' USING ERRCODE = 'insufficient_privilege';
@@ -35,9 +37,12 @@ BEGIN
     CROSS JOIN LATERAL asyncjobs.enqueue(_ids, a.tokens, a.types, a.queues, a.lanes, a.versions, a.payloads, a.priorities,
         a.max_attempts, a.timeouts, a.run_ats, a.delays, a.correlation_ids, a.parent_job_ids, a.creators,
         CASE WHEN a.dedup THEN a.dedup_keys END, a.dedup_fors, a.on_duplicates, CASE WHEN a.keyed THEN a.keys END, a.on_deads,
-        a.trace_contexts, _own, _again, 0, _lock_timeout) AS e;
+        a.trace_contexts, _own, _again, 0, _lock_timeout, false, _now) AS e;
+    IF NOT _own AND _rows::jsonb @> '[{"notify": false}]' THEN
+        PERFORM set_config('asyncjobs_notify.is_off', 'on', true);
+    END IF;
     IF _channel IS NOT NULL AND refused IS NULL THEN
-        PERFORM asyncjobs.announce(_rows::jsonb, existing, _channel);
+        PERFORM asyncjobs.announce(_rows::jsonb, existing, _now);
     END IF;
 END $$;
 REVOKE EXECUTE ON FUNCTION asyncjobs.enqueue_here FROM PUBLIC;

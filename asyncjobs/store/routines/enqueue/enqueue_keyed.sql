@@ -4,12 +4,11 @@ CREATE FUNCTION asyncjobs.enqueue_keyed(
     _ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[],
     _priorities integer[], _max_attempts integer[], _timeouts float8[], _run_ats timestamptz[], _delays float8[],
     _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[],
-    _on_deads text[], _trace_contexts text[], _own boolean) RETURNS integer
+    _on_deads text[], _trace_contexts text[], _own boolean, _now timestamptz) RETURNS integer
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _now timestamptz := asyncjobs.clock();
     _written integer;
     _is_behind boolean;
     _looks boolean := _own OR current_setting('transaction_isolation') <> 'serializable';  -- (there a look is a conflict)

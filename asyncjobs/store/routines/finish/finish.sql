@@ -6,7 +6,7 @@ CREATE FUNCTION asyncjobs.finish(
     _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer,
     _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[],
     _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint,
-    _probe_types text[], _probe_groups integer[], _probe_limits integer[])
+    _probe_types text[], _probe_groups integer[], _probe_limits integer[], _unbegun boolean[] DEFAULT NULL, _progress text[] DEFAULT NULL)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -27,7 +27,8 @@ DECLARE
 BEGIN
     IF cardinality(_ids) > 0 THEN
         SELECT a.written, a.pending INTO _written, _pending
-        FROM asyncjobs.ack(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors, _max_errors) AS a;
+        FROM asyncjobs.ack(_ids, _tokens, _statuses, _delays, _refunds, _snoozes, _results, _dropped, _messages, _errors, _max_errors,
+            _unbegun, _progress) AS a;
         IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
             _row.kind := 'lost';
             FOR _row.id, _row.token IN SELECT o.id, o.token FROM unnest(_ids, _tokens) AS o(id, token)

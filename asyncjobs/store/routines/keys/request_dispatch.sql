@@ -14,6 +14,6 @@ BEGIN
         PERFORM asyncjobs.move_sequences();  -- its number belongs to another request
     END LOOP;
     IF _count > 0 THEN
-        PERFORM pg_notify(asyncjobs.channel(), 'k');
+        PERFORM asyncjobs.tell('k');
     END IF;
 END $$;

@@ -1,9 +1,11 @@
--- Make new jobs of dead letters: the same work, with all its attempts, under new ids. A letter that was requeued before is passed
--- over unless `_force`. Letters are locked first, in the order of their ids, then all keys, then lines are written: in the order of
--- the deaths (of the ids, whatever the clock said), which is that in which each key had run them. `outcome`: 'requeued', or 'requeued before' (`new_id`: as which job); a
+-- Make new jobs of dead letters: the same work, with all its attempts and its dedup key, under new ids. A letter that was requeued before
+-- is passed over unless `_force`, and so is one whose dedup key a live job has (routines/dedup). The dedup keys come first; a letter that
+-- turns out to be requeued, or pruned, meanwhile is an error 40001: called once more. Letters are locked then, in the order of their ids,
+-- then all keys, then lines are written: in the order of the deaths (of the ids, whatever the clock said), which is that in which each key
+-- had run them. `outcome`: 'requeued', 'requeued before' (`new_id`: as which job), or 'duplicate' (`other_id`: the live job); a
 -- letter that is not there has no row.
 CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolean)
-RETURNS TABLE (letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text) LANGUAGE plpgsql
+RETURNS TABLE (letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text, other_id bigint) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -14,15 +16,23 @@ DECLARE
     _new bigint[];
     _keys text[];
     _token bigint := asyncjobs.fresh_token();
+    _takers jsonb;
+    _met jsonb;
 BEGIN
-    _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
-    _letters := ARRAY(
-        SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
-        WHERE d.id = ANY (_locked) AND (_force OR d.requeued_as IS NULL) ORDER BY d.id);
     IF EXISTS (SELECT FROM asyncjobs.sequences_behind()) THEN
         PERFORM asyncjobs.move_sequences();
     END IF;
-    _new := ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM unnest(_letters));
+    SELECT k.takers, k.met INTO _takers, _met FROM asyncjobs.take_letters_keys(_ids, _force) AS k;
+    _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
+    _letters := ARRAY(
+        SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
+        WHERE d.id = ANY (_locked) AND (_force OR d.requeued_as IS NULL) AND NOT _met ? d.id::text ORDER BY d.id);
+    IF EXISTS (SELECT FROM jsonb_object_keys(_takers) AS t(letter) WHERE t.letter::bigint <> ALL (_letters)) THEN
+        RAISE EXCEPTION 'a dead letter moved on' USING ERRCODE = 'serialization_failure';
+    END IF;
+    _new := ARRAY(
+        SELECT coalesce((_takers ->> u.letter::text)::bigint, nextval('asyncjobs.jobs_id_seq'))
+        FROM unnest(_letters) WITH ORDINALITY AS u(letter, number) ORDER BY u.number);
     _keys := ARRAY(
         SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
         WHERE d.id = ANY (_letters) AND d.original_job ->> 'serialization_key' IS NOT NULL);
@@ -30,9 +40,9 @@ BEGIN
     PERFORM asyncjobs.check_places(_keys);
 
     INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
-        timeout, correlation_id, parent_job_id, created_by, on_dead, requeued_from, trace_context, enqueue_token)
+        timeout, correlation_id, parent_job_id, created_by, dedup_key, on_dead, requeued_from, trace_context, enqueue_token)
     SELECT l.id, nextval('asyncjobs.place_seq'), o.serialization_key, o.queue, o.lane, o.type, o.version, o.payload, o.priority,
-        o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id, _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
+        o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id, _by, o.dedup_key, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
         _token
     FROM (SELECT u.id, d.job_id, d.original_job
           FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
@@ -42,9 +52,9 @@ BEGIN
     PERFORM asyncjobs.dispatch_keys(_keys);
 
     INSERT INTO asyncjobs.jobs (id, queue, lane, type, version, payload, priority, max_attempts, timeout, correlation_id, parent_job_id,
-        created_by, on_dead, requeued_from, trace_context, enqueue_token, status)
+        created_by, dedup_key, on_dead, requeued_from, trace_context, enqueue_token, status)
     SELECT l.id, o.queue, o.lane, o.type, o.version, o.payload, o.priority, o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id,
-        _by, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context, _token,
+        _by, o.dedup_key, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context, _token,
         CASE WHEN asyncjobs.is_paused(o.type, NULL) THEN 'paused' ELSE 'pending' END
     FROM (SELECT u.id, d.job_id, d.original_job
           FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
@@ -58,8 +68,11 @@ BEGIN
     FROM unnest(_letters, _new) AS u(letter, id) WHERE d.id = ANY (ARRAY[u.letter]);
 
     RETURN QUERY
-    SELECT d.id, CASE WHEN d.id = ANY (_letters) THEN 'requeued' ELSE 'requeued before' END, d.job_id, d.requeued_as,
+    SELECT d.id, CASE WHEN d.id = ANY (_letters) THEN 'requeued' WHEN m.other_id IS NULL THEN 'requeued before' ELSE 'duplicate' END,
+        d.job_id, CASE WHEN m.other_id IS NULL THEN d.requeued_as END,
         coalesce((SELECT j.status FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[d.requeued_as])), 'waiting'),
-        d.original_job ->> 'queue'
-    FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_locked);
+        d.original_job ->> 'queue', m.other_id
+    FROM asyncjobs.dead_letter_jobs AS d CROSS JOIN LATERAL (
+        SELECT CASE WHEN _force OR d.requeued_as IS NULL THEN (_met ->> d.id::text)::bigint END AS other_id) AS m
+    WHERE d.id = ANY (_locked);
 END $$;

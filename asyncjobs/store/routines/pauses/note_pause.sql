@@ -6,7 +6,7 @@ BEGIN
         INSERT INTO asyncjobs.holds AS h (kind, name) VALUES (NEW.kind, NEW.name)
         ON CONFLICT (kind, name, version) DO UPDATE SET ended_at = NULL;
     END IF;
-    PERFORM pg_notify(asyncjobs.channel(), 'p');
+    PERFORM asyncjobs.tell('p');
     RETURN NULL;
 END $$;
 CREATE TRIGGER pauses_note AFTER INSERT OR UPDATE OR DELETE ON asyncjobs.pauses

@@ -18,7 +18,7 @@ BEGIN
         RETURN;
     END IF;
     IF was IN ('dead', 'cancelled') AND _dedup IS NOT NULL THEN
-        other_id := asyncjobs.take_dedup_key(_type, _dedup, _id, NULL);
+        other_id := asyncjobs.take_dedup_key(_type, _dedup, _id, NULL, NULL, true);
         IF other_id <> _id THEN
             IF asyncjobs.having_status(ARRAY[_id], ARRAY[was]) = '{}' THEN  -- it was pruned while its dedup key was waited for
                 RAISE EXCEPTION 'job % moved on', _id USING ERRCODE = 'serialization_failure';
