@@ -154,7 +154,7 @@ async def test_dead_letters_are_acknowledged_and_requeued(ada: Operator, rows: C
     assert (await ada.browser.send("dead/requeue", {"id": str(two)})).status == 409
     await ada.does("dead/requeue", {"id": str(two), "force": "yes"})
     page = await ada.does("dead/requeue", [("id", str(two)), ("id", str(three)), ("id", "999999")])
-    assert "1 requeued, 1 requeued before, or busy, 1 unknown" in page.text
+    assert "1 requeued, 1 requeued before, busy or unreadable, 1 unknown" in page.text
     assert (
         await rows.fetchval("SELECT created_by FROM asyncjobs.jobs WHERE type = 'letter' AND status = 'pending' LIMIT 1") == "ada"
     )
