@@ -30,7 +30,7 @@ def served_queues(known: Mapping[str, Queue], asked: Iterable[str | Queue] | Non
 
 
 def admit_to(known: dict[str, Queue], served: Iterable[Queue]) -> None:
-    """From now on jobs are enqueued to these queues and lanes, too: what a runner was given is known to the enqueues of its app."""
+    """From now on jobs are enqueued to these queues and lanes, too: what a runner was given is known to its app."""
     for queue in served:
         namesake = known.setdefault(queue.name, queue)
         if not queue.lanes.keys() <= namesake.admitted.keys():
