@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.longest import LONGEST, TESTS
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "asyncjobs"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -221,3 +223,8 @@ def test_every_task_is_held_by_somebody() -> None:
                 if "group" not in owner:  # a task group holds its own
                     found.append(f"{file.relative_to(ROOT)}:{call.lineno}")
     assert found == []
+
+
+def test_longest_files_are_there() -> None:
+    assert [name for name in LONGEST if not (TESTS / f"{name}.py").is_file()] == []
+    assert len(set(LONGEST)) == len(LONGEST)

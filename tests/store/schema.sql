@@ -507,7 +507,7 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: dc2bddec6e400340
+-- body: 1c070e621cdeba09
 
 CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
@@ -662,7 +662,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ab3a9697db044ee6
+-- body: 27e98741004d19a5
 
 CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _types text[], _dedup_keys text[], _existing integer[])
     RETURNS record
@@ -713,7 +713,7 @@ CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3e4ee3072da77faf
+-- body: 28233fa9b0da6e26
 
 CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
     RETURNS boolean
@@ -1047,7 +1047,7 @@ CREATE FUNCTION asyncjobs.lock_joining()
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a0dda169b6947744
+-- body: af567964ede1af5d
 
 CREATE FUNCTION asyncjobs.lock_keys(_keys text[])
     RETURNS void
@@ -1353,13 +1353,13 @@ CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 27236ebe3344cc30
 
-CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
+CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3907a482931b6483
+-- body: 6d3d2f0fec61d2ac
 
 CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
@@ -1375,7 +1375,7 @@ CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _types text[], _dedup_keys
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 72eecc9cf9f918b5
+-- body: d4e40089f85d0710
 
 CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
@@ -1385,7 +1385,7 @@ CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f19c8f94e00ba4df
+-- body: 8b7e423d7c7695d9
 
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void
@@ -1410,7 +1410,15 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f563e4f28ba2fe25
+-- body: d1d7bbe2a1a80db3
+
+CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 60a89c6252e4cb73
 
 CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
@@ -1455,7 +1463,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c561430c6d5d54e4
+-- body: 766333f562c0788b
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)

@@ -68,7 +68,7 @@ END $$;
 -- them before have ended by that time, and those who hold them later see it.
 --
 -- *Keep no lock of what has moved on.* Locks are taken in one order: dedup rows, rows of jobs that do not wait in a line, keys, rows of
--- lines, rows of jobs that wait. A row whose status changes while it is waited for may have come to stand elsewhere in it. A condition on
+-- lines, rows of jobs that wait, dead letters. A row whose status changes while it is waited for may have come to stand elsewhere in it. A condition on
 -- the status does not help: FOR UPDATE checks it again after the wait, drops the row from its answer, and keeps its lock. So rows are
 -- locked by their ids, and looked at after that; if any is not as it was, all of these locks are let go, and it begins anew.
 
@@ -133,6 +133,9 @@ CREATE FUNCTION asyncjobs.is_paused(_type text, _key text) RETURNS boolean LANGU
 RETURN EXISTS (SELECT FROM asyncjobs.pauses AS p
     WHERE (p.kind = 'type' AND p.name = _type) OR (p.kind = 'key' AND p.name = _key));
 
+-- *One line after the other.* Rows of several lines are locked in the order of the keys, by their bytes: an ack dispatches without the
+-- keys' locks, so it meets whoever holds them at these rows.
+--
 -- Dispatch the head of every one of these keys that has none dispatched. Callers hold the keys' locks, or have just deleted the
 -- dispatched row in this transaction. Idle keys are filtered before any row is locked: otherwise this deadlocks with acks.
 --
@@ -155,7 +158,8 @@ BEGIN
     RETURN QUERY
     WITH idle AS MATERIALIZED (
         SELECT k.key, k.after FROM (
-            SELECT u.key, coalesce(max(u.after), 0) AS after FROM unnest(_keys, _after) AS u(key, after) GROUP BY u.key) AS k
+            SELECT u.key, coalesce(max(u.after), 0) AS after FROM unnest(_keys, _after) AS u(key, after)
+            GROUP BY u.key ORDER BY u.key COLLATE "C") AS k
         WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = ANY (ARRAY[k.key]) AND d.job_id IS NOT NULL)
           AND NOT (_any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = k.key))),
     head AS MATERIALIZED (

@@ -96,7 +96,7 @@ BEGIN
             coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) AS due_at
         FROM unnest(_ids, _payloads, _versions, _run_ats, _delays, _serialization_keys)
             WITH ORDINALITY AS r(id, payload, version, run_at, delay, key, ordinal)
-        WHERE r.ordinal = ANY (_which) ORDER BY r.id, r.ordinal
+        WHERE r.ordinal = ANY (_which) ORDER BY r.key COLLATE "C", r.id, r.ordinal
     LOOP
         IF _row.key IS NULL THEN
             PERFORM asyncjobs.replace_job(_row.id, _row.payload, _row.version, _row.due_at);
@@ -158,7 +158,7 @@ BEGIN
     WHERE j.id = _id AND j.status IN ('waiting', 'scheduled', 'pending', 'paused') AND j.attempts = 0 AND j.started_at IS NULL;
     _has_row := FOUND;
     IF NOT (_waits OR _has_row) THEN
-        PERFORM asyncjobs.replace_ended_job(_id, _payload, _version, _due_at);
+        PERFORM asyncjobs.replace_ended_job(_id, _key, _payload, _version, _due_at);
         RETURN;
     END IF;
     IF _due_at <= _now THEN
@@ -180,9 +180,12 @@ BEGIN
     END IF;
 END $$;
 
--- The same for a job that has ended before it ever started, and for its dead letter.
-CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _payload text, _version integer, _due_at timestamptz) RETURNS void LANGUAGE plpgsql
+-- The same for a job that has ended before it ever started, for its dead letter, and for the job that was made of that since.
+CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamptz) RETURNS void
+LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _made bigint;
 BEGIN
     UPDATE asyncjobs.jobs AS j
     SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = asyncjobs.moment()
@@ -190,8 +193,24 @@ BEGIN
     IF FOUND THEN
         UPDATE asyncjobs.dead_letter_jobs AS d
         SET original_job = d.original_job || jsonb_build_object('payload', _payload::jsonb, 'version', _version)
-        WHERE d.job_id = _id AND d.requeued_as IS NULL;
+        WHERE d.job_id = _id;
+        FOREACH _made IN ARRAY asyncjobs.requeued_of(ARRAY[_id]) LOOP
+            PERFORM asyncjobs.replace_keyed_job(_made, _key, _payload, _version, least(_due_at, asyncjobs.clock()));
+        END LOOP;
     END IF;
+END $$;
+
+-- The jobs that were made of dead letters of these, and of theirs. (A letter of a job that was retried names that job itself.)
+CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE made (id) AS (
+            SELECT d.requeued_as FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = ANY (_ids) AND d.requeued_as <> d.job_id
+            UNION
+            SELECT d.requeued_as FROM made AS m JOIN asyncjobs.dead_letter_jobs AS d
+                ON d.job_id = ANY (ARRAY[m.id]) AND d.requeued_as <> d.job_id)
+        SELECT m.id FROM made AS m ORDER BY m.id);
 END $$;
 
 -- What a caller's transaction replaces at its commit. Never holds a committed row.
@@ -216,7 +235,8 @@ BEGIN
     FOR _row IN
         WITH ours AS (
             DELETE FROM asyncjobs.replacements AS r RETURNING r.number, r.job_id, r.serialization_key, r.payload, r.version, r.due_at)
-        SELECT o.job_id, o.serialization_key, o.payload, o.version, o.due_at FROM ours AS o ORDER BY o.number
+        SELECT o.job_id, o.serialization_key, o.payload, o.version, o.due_at FROM ours AS o
+        ORDER BY o.serialization_key COLLATE "C", o.number
     LOOP
         PERFORM asyncjobs.replace_keyed_job(_row.job_id, _row.serialization_key, _row.payload, _row.version, _row.due_at);
     END LOOP;
@@ -227,11 +247,31 @@ CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replaceme
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION asyncjobs.apply_replacements();
 
 -- The locks that a caller's transaction needs at its commit, all at once, in the order that everybody keeps: rows of jobs that it
--- replaces (but for those that wait in a line, which come after their keys), then the keys of these and of the rows that join.
+-- replaces (but for those that wait in a line, which come after their keys), then the keys of these and of the rows that join. What was
+-- requeued of them until the keys were locked is replaced, too: then all is let go, and it begins anew.
 CREATE FUNCTION asyncjobs.lock_joining() RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    PERFORM asyncjobs.lock_replaced(ARRAY(SELECT r.job_id FROM asyncjobs.replacements AS r), ARRAY(
+DECLARE
+    _ids bigint[] := ARRAY(SELECT r.job_id FROM asyncjobs.replacements AS r);
+    _keys text[] := ARRAY(
         SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.place IS NULL
-        UNION SELECT r.serialization_key FROM asyncjobs.replacements AS r));
+        UNION SELECT r.serialization_key FROM asyncjobs.replacements AS r);
+    _made bigint[];
+BEGIN
+    IF cardinality(_ids) = 0 THEN
+        PERFORM asyncjobs.lock_keys(_keys);
+        RETURN;
+    END IF;
+    LOOP
+        BEGIN
+            _made := asyncjobs.requeued_of(_ids);
+            PERFORM asyncjobs.lock_replaced(_ids || _made, _keys);
+            IF asyncjobs.requeued_of(_ids) = _made THEN
+                RETURN;
+            END IF;
+            RAISE EXCEPTION 'a job was requeued' USING ERRCODE = 'AJ001';
+        EXCEPTION WHEN SQLSTATE 'AJ001' THEN
+            NULL;
+        END;
+    END LOOP;
 END $$;

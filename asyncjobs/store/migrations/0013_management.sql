@@ -214,6 +214,11 @@ BEGIN
         PERFORM asyncjobs.move_sequences();
     END IF;
     SELECT k.takers, k.met INTO _takers, _met FROM asyncjobs.take_letters_keys(_ids, _force) AS k;
+    -- Letters after keys, as a retry and a replacement at a commit do. The key of a letter never changes.
+    _keys := ARRAY(
+        SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
+        WHERE d.id = ANY (_ids) AND d.original_job ->> 'serialization_key' IS NOT NULL);
+    PERFORM asyncjobs.lock_keys(_keys);
     _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
     _letters := ARRAY(
         SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
@@ -224,10 +229,6 @@ BEGIN
     _new := ARRAY(
         SELECT coalesce((_takers ->> u.letter::text)::bigint, nextval('asyncjobs.jobs_id_seq'))
         FROM unnest(_letters) WITH ORDINALITY AS u(letter, number) ORDER BY u.number);
-    _keys := ARRAY(
-        SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
-        WHERE d.id = ANY (_letters) AND d.original_job ->> 'serialization_key' IS NOT NULL);
-    PERFORM asyncjobs.lock_keys(_keys);
     PERFORM asyncjobs.check_places(_keys);
 
     INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
@@ -288,8 +289,8 @@ BEGIN
     FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_locked) ORDER BY d.id;
 END $$;
 
--- End many jobs in one transaction; the rows first, in the order of their ids, then all keys. From the last to the first: what waits
--- is ended before the head of its key, which would otherwise dispatch one after the other.
+-- End many jobs in one transaction; the rows first, in the order of their ids, then all keys. Line by line, from the last to the first:
+-- what waits is ended before the head of its key, which would otherwise dispatch one after the other.
 CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, _max_errors integer)
 RETURNS TABLE (id bigint, outcome text, was text, queues text[]) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -300,7 +301,11 @@ BEGIN
         SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids)
         UNION SELECT j.serialization_key FROM asyncjobs.jobs AS j
         WHERE j.id = ANY (_ids) AND j.serialization_key IS NOT NULL AND j.status NOT IN ('completed', 'dead', 'cancelled')));
-    FOR id IN SELECT u.id FROM unnest(_ids) AS u(id) ORDER BY u.id DESC LOOP
+    FOR id IN
+        SELECT u.id FROM unnest(_ids) AS u(id) ORDER BY coalesce(
+            (SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = u.id),
+            (SELECT j.serialization_key FROM asyncjobs.jobs AS j WHERE j.id = u.id)) COLLATE "C", u.id DESC
+    LOOP
         SELECT e.outcome, e.was, e.queues INTO outcome, was, queues FROM asyncjobs.end_job(id, _request, _message, _max_errors) AS e;
         RETURN NEXT;
     END LOOP;
