@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 from asyncjobs.model.lease import Leases, Try
 from asyncjobs.model.liveness import Liveness
+from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.model.scan import ScanStart
 from asyncjobs.runner import Runner
 from asyncjobs.runtime import duties, service
@@ -203,6 +204,10 @@ def parts_end() -> list[Any]:
             callback()
 
     return [patch.object(Part, "_live", mutant), patch.object(Part, "_ended", ended)]
+
+
+def uncommitted_counts() -> list[Any]:
+    return [patch.object(Attempt, "failed_by", lambda _self, _error: COMPLETED)]
 
 
 def begins_unconfirmed() -> list[Any]:
