@@ -77,7 +77,7 @@ class AttemptSide(Protocol):
         """Take note of how far it is."""
         ...
 
-    async def complete(self, connection: Connection, result: object) -> None:
+    def complete(self, connection: Connection, result: object) -> Coroutine[Any, Any, None]:
         """Complete the job on this connection."""
         ...
 
@@ -164,13 +164,16 @@ class JobContext:
             self.resources = AsyncExitStack()
         return await self.resources.enter_async_context(provider(self))
 
-    async def complete(self, connection: Connection, result: object = None) -> None:
+    def complete(self, connection: Connection, result: object = None) -> Coroutine[Any, Any, None]:
         """Complete the job in the caller's transaction: its effects and its completion commit together.
 
-        A handler that returns, and whose transaction was not committed, has failed (CompletionNotCommitted).
-        ClaimLost when the attempt's claim was taken away: let the transaction roll back.
+        A handler that returns before that is committed has failed (NotCommitted), and is tried again as after any error.
+        ClaimLost when the attempt's claim was taken away: let the transaction roll back. In a plain `def`, which cannot await it,
+        UsageError.
         """
-        await self._attempt.complete(connection, result)
+        if not _in_loop():
+            raise UsageError("ctx.complete(...) is to be awaited, which a plain def cannot do: make the handler an async def.")
+        return self._attempt.complete(connection, result)
 
 
 def _in_loop() -> bool:

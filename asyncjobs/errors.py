@@ -17,8 +17,8 @@
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
     │   └ JobDied · JobCancelled
-    ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · RunnerLost · CircuitOpen · UndecodablePayload · UnstorableResult ·
-    │   CompletionNotCommitted
+    ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · NotCommitted · RunnerLost · CircuitOpen
+    ├ in attempts, of what is stored: UndecodablePayload · UnstorableResult
     ├ in attempts, of what surrounds the handler: ResourceFailed · HookFailed
     ├ in attempts, by an operator: FailedByHand
     └ in duties: LeaseLost
@@ -307,12 +307,12 @@ class AttemptTimeout(AsyncJobsError, TimeoutError):
     """An attempt took longer than its timeout."""
 
 
-class CompletionNotCommitted(AsyncJobsError):
-    """A handler returned after `ctx.complete`, and its transaction was not committed: what it wrote there is gone."""
-
-
 class ClaimLost(AsyncJobsError):
     """The attempt's claim was taken away: nothing that it does counts any more."""
+
+
+class NotCommitted(AsyncJobsError):
+    """A handler returned that had called `ctx.complete`, in a transaction that was not committed: its effects are gone."""
 
 
 class LeaseLost(AsyncJobsError):

@@ -172,6 +172,7 @@ class Runner:
             max_error_bytes=settings.max_error_bytes,
             report_progress=self.progress.report,
             complete=self._complete_here,
+            was_committed=lambda attempt, is_patient: self.settler.was_committed(attempt, is_patient=is_patient),
             share=self.resources.use,
             may_begin=lambda: self.is_confirmed,
             loop_ends=lambda: self._opened.is_ending,

@@ -36,7 +36,7 @@ from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
 from asyncjobs.context import Resource
-from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, UndecodablePayload
+from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, NotCommitted, UndecodablePayload
 from asyncjobs.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
@@ -60,6 +60,11 @@ _REASONS: Final[dict[Wanted, CancelReason]] = {
     "fail": "failure requested",
 }
 
+_NOT_COMMITTED: Final = (
+    "the handler returned, but the transaction of its ctx.complete() was not committed: its effects are gone. "
+    "Commit it before the handler returns."
+)
+
 #: Of an attempt whose task alone was cancelled: a handler may have done that itself, and would at once do so again.
 _AGAIN_SECONDS: Final = 1.0
 
@@ -81,6 +86,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     max_error_bytes: int
     report_progress: Callable[["Attempt"], None]
     complete: Callable[["Attempt", Any, str | None, str | None], Any]
+    was_committed: Callable[["Attempt", bool], Awaitable[bool | None]]  # what it completed; the second: wait a moment for that
     share: Callable[[Resource[Any]], Awaitable[Any]]
     may_begin: Callable[[], bool] = lambda: True  # from any thread: whether nobody can have taken what was claimed
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
@@ -194,11 +200,28 @@ class Attempt:
             ending = await (self._call() if timeout is None else self._call_in_time(timeout))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
             ending = self._meaning_of(error)
+        if self.completed_here:
+            ending = await self._as_committed(ending)
         if self._request is not None:
             ending = self._as_requested(ending)
         for hook in reversed(self._entered):
             ending = self._as_requested(await self._left(hook, ending))
         self._end(ending)
+
+    async def _as_committed(self, ending: object) -> object:
+        """What the handler ended in; NotCommitted if its transaction was rolled back (`runtime/settler.py`)."""
+        if self._outcome_of(ending).kind != "completed":
+            return ending
+        try:
+            was_committed = await self._surroundings.was_committed(self, not self._entered)
+        except asyncio.CancelledError:  # too late: it has ended, and what became of the transaction is found out later
+            return ending
+        return NotCommitted(_NOT_COMMITTED) if was_committed is False else ending
+
+    @property
+    def not_committed(self) -> Outcome:
+        """How it ends if the transaction in which it completed its job was rolled back."""
+        return self._decide(NotCommitted(_NOT_COMMITTED))
 
     def _as_requested(self, ending: object) -> object:
         if self._request is None or type(ending) is FailedByHand:
@@ -378,10 +401,6 @@ class Attempt:
         self.completed_here = True
         await self._surroundings.complete(self, connection, None if dropped else text, dropped)
         self.is_completed = True
-
-    def failed_by(self, error: Exception) -> Outcome:
-        """What its outcome is if it ended in this error."""
-        return self._decide(error)
 
     async def share(self, resource: Resource[T], /) -> T:
         """What all attempts of the runner share."""

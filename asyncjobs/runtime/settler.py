@@ -1,14 +1,22 @@
 """Jobs that were completed inside their handler's own transaction (`ctx.complete`).
 
-Their outcome is the transaction's: committed, or not, or not yet. So they never join a batch of acks, where an open transaction
-would hold up strangers. After the handler ended, one at a time:
+Their outcome is the transaction's: committed, or not, or not yet. The job's row tells which, and nothing else does, whatever
+the handler or its driver heard: completed under this claim's token, processing and free, or held by the open transaction. (A
+savepoint that was rolled back has let it go; a prepared transaction holds it.) So they never join a batch of acks, where an open
+transaction would hold up strangers. After the handler ended, one at a time:
 
-1. Is the job completed under this claim's token? Then the completion was committed: its key and dedup key are released, done.
-2. If not, the transaction rolled back, or is still open. The attempt's real outcome is written with a lock time-out; if that
-   runs out, the transaction is still open: back to 1 after a pause. If it says that the claim is lost, 1 decides once more: the
-   transaction may have been committed during the wait. A handler that returned as if all were well has failed
-   (CompletionNotCommitted): what it wrote is gone, so its job is not completed.
-3. Whatever the database says, nothing ends this: an outcome that it refuses to store is replaced by one that says so, and
+1. A handler that called `ctx.complete` and returns as if it were done has done its work if the transaction was committed, and
+   nothing if not: then its effects are gone, and the attempt has failed (`NotCommitted`), as by any error. What else it ends in
+   (an error, a verdict) counts when the transaction was not committed. A completion that was committed counts whatever follows.
+2. So when it returns, and what it used is closed, the row is looked at before anything is told of the attempt (`was_committed`).
+   A transaction that is still open is waited for half a second, since drivers close connections that the server ends a moment
+   later; but not where hooks are to be left, which may commit it. Then the attempt ends as it says.
+3. Is the job completed under this claim's token? Then the completion was committed: its key and dedup key are released, done.
+4. If not, the transaction rolled back, or is still open. The attempt's real outcome, in place of a completion NotCommitted, is
+   written with a lock time-out; if that runs out, the transaction is still open: back to 3 after a pause. If it says that the
+   claim is lost, 3 decides once more: the transaction may have been committed during the wait. A completion that was told of, and
+   turns out to be none, is told of, too (`CompletionUndone`).
+5. Whatever the database says, nothing ends this: an outcome that it refuses to store is replaced by one that says so, and
    everything else is tried again.
 
 A runner that dies meanwhile leaves either a completed job whose key is released by the sweep, or a processing one to the rescue.
@@ -21,7 +29,7 @@ from typing import Final
 
 import msgspec
 
-from asyncjobs.errors import CompletionNotCommitted, UsageError
+from asyncjobs.errors import UsageError
 from asyncjobs.model.claim import Ack
 from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.runtime.attempt import Attempt
@@ -30,9 +38,13 @@ from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import jobs
 from asyncjobs.store.failures import is_lock_timeout, is_unsendable
 from asyncjobs.store.pool import Pool
-from asyncjobs.telemetry.events import DatabaseFailed, Events
+from asyncjobs.telemetry.events import CompletionUndone, DatabaseFailed, Events
 
 _PAUSE_SECONDS: Final = 0.25
+_PATIENCE_SECONDS: Final = 0.5
+_AT_ONCE_SECONDS: Final = 0.001
+#: For so long the look may hold the slot of an attempt that has ended.
+_LONGEST_LOOK_SECONDS: Final = 5.0
 
 
 class Settler:
@@ -71,23 +83,42 @@ class Settler:
         """Wait until every such job is settled."""
         await self._idle.wait()
 
+    async def was_committed(self, attempt: Attempt, *, is_patient: bool) -> bool | None:
+        """Whether the transaction in which this attempt's job was completed was committed; None: nobody knows yet."""
+        claimed, patience = attempt.claimed, _PATIENCE_SECONDS if is_patient else _AT_ONCE_SECONDS
+        try:
+            async with asyncio.timeout(_LONGEST_LOOK_SECONDS), self._pool.take() as link:
+                return await jobs.was_completed(link, claimed.id, claimed.token, patience_seconds=patience)
+        except Exception as error:  # noqa: BLE001 - one pass; it is found out later
+            self._events.emit(DatabaseFailed(during="settle", error=error))
+            return None
+
     def settle(self, attempt: Attempt, ack: Ack) -> None:
         """Find out, in a task."""
+        undone: Callable[[Ack], None] | None = None
         if ack.outcome.kind == "completed":
-            error = CompletionNotCommitted("the handler returned after ctx.complete(), and its transaction was not committed")
-            ack = msgspec.structs.replace(ack, outcome=attempt.failed_by(error))
+            ack = msgspec.structs.replace(ack, outcome=attempt.not_committed)
+            undone = partial(self._tell_undone, attempt)
         try:
-            self._start("settler", partial(self._settle, ack))
+            self._start("settler", partial(self._settle, ack, undone))
         except UsageError:
             return  # the app was closed while the handler ignored its cancellation: the rescue settles it
         self._open[ack.id] = ack.token
         self._idle.clear()
 
-    async def _settle(self, ack: Ack) -> None:
+    def _tell_undone(self, attempt: Attempt, ack: Ack) -> None:
+        claimed = attempt.claimed
+        self._events.emit(
+            CompletionUndone(
+                job_id=claimed.id, type=claimed.type, token=claimed.token, runner_id=self._runner_id(), status=ack.status
+            )
+        )  # fmt: skip
+
+    async def _settle(self, ack: Ack, undone: Callable[[Ack], None] | None) -> None:
         is_settled = False
         while not is_settled:
             try:
-                is_settled = await self._is_settled(ack)
+                is_settled = await self._is_settled(ack, undone)
             except Exception as error:  # noqa: BLE001 - one pass
                 ack = self._after(error, ack)
             if not is_settled:
@@ -102,7 +133,7 @@ class Settler:
         self._events.emit(DatabaseFailed(during="settle", error=error))
         return msgspec.structs.replace(ack, outcome=refused(ack.outcome)) if is_unsendable(error) else ack
 
-    async def _is_settled(self, ack: Ack) -> bool:
+    async def _is_settled(self, ack: Ack, undone: Callable[[Ack], None] | None) -> bool:
         async with self._pool.take() as link:
             queues = await jobs.settle_completed(link, ack.id, ack.token)
             if queues is None:
@@ -110,6 +141,8 @@ class Settler:
                 if not finished.lost:
                     self._tell(finished.heads)
                     self._written(ack)
+                    if undone is not None:
+                        undone(ack)
                     return True
                 # The transaction may have been committed while this waited for it.
                 queues = await jobs.settle_completed(link, ack.id, ack.token)

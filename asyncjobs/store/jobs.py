@@ -291,6 +291,12 @@ async def give_back(link: Link, runner_id: int, running: Sequence[int], *, last_
     return [(row["id"], row["queue"]) for row in await link.fetch("give_back", runner_id, running, last_token)]
 
 
+async def was_completed(link: Link, job_id: int, token: int, *, patience_seconds: float) -> bool | None:
+    """Whether a completion inside a handler's transaction was committed. None: it is open after so long, or the claim is lost."""
+    row = await link.fetch_row("was_completed", job_id, token, f"{int(patience_seconds * 1000)}ms")
+    return None if row is None else row["was_completed"]
+
+
 async def settle_completed(link: Link, job_id: int, token: int) -> list[str] | None:
     """Settle a job that was completed inside its handler's transaction: its key and dedup key are free now. Returns the queues in
     which a next head became pending; None when the completion was not committed.

@@ -74,6 +74,16 @@ class ClaimWasLost(Event, frozen=True, kw_only=True):
     during: str
 
 
+class CompletionUndone(Event, frozen=True, kw_only=True):
+    """An attempt ended as completed, in a transaction of its handler's that was rolled back afterwards: it has failed."""
+
+    job_id: int
+    type: str
+    token: int
+    runner_id: int
+    status: str  # what became of the job
+
+
 class HandlerStuck(Event, frozen=True, kw_only=True):
     job_id: int
     type: str

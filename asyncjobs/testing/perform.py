@@ -133,7 +133,7 @@ class _Performance:
         return Surroundings(
             open_context=self._open_context, events=events, runner_id=lambda: 0, threads=threads,
             max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
-            report_progress=_forget, complete=self._complete,
+            report_progress=_forget, complete=self._complete, was_committed=_yes,
             share=resources.use, hooks=self._app.hooks.attempt,
         )  # fmt: skip
 
@@ -163,6 +163,10 @@ def _claimed(row: NewRow, number: int) -> Claimed:
 
 def _nothing(_: Attempt, __: Ack) -> None:
     pass
+
+
+async def _yes(_: Attempt, __: bool) -> bool:  # noqa: FBT001 - as attempts ask
+    return True
 
 
 def _forget(_: Attempt) -> None:

@@ -2,23 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
-import asyncpg
-import psycopg
 import pytest
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from asyncjobs import AsyncJobs, Backoff, JobContext
+from asyncjobs import AsyncJobs, JobContext
 from asyncjobs.errors import ClaimLost
 from asyncjobs.runtime.acker import Acker
 from asyncjobs.store import jobs as stored
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptEnded, ClaimWasLost, OutcomeWritten
-from asyncjobs.testing import History, Recorder
+from asyncjobs.testing import Recorder
+from tests.support.completing import found, in_asyncpg, in_psycopg, in_session, left_open
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.usefixtures("effects")
@@ -43,42 +39,7 @@ def jobs(database: Database) -> AsyncJobs:
     return AsyncJobs(database.dsn, schema=database.schema)
 
 
-@asynccontextmanager
-async def in_asyncpg(dsn: str, job_id: int) -> AsyncGenerator[Any]:
-    connection = await asyncpg.connect(dsn)
-    try:
-        async with connection.transaction():
-            await connection.execute("INSERT INTO effects VALUES ($1)", job_id)
-            yield connection
-    finally:
-        await connection.close()
-
-
-@asynccontextmanager
-async def in_session(dsn: str, job_id: int) -> AsyncGenerator[Any]:
-    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
-    try:
-        async with AsyncSession(engine) as session, session.begin():
-            await session.execute(text("INSERT INTO effects VALUES (:id)"), {"id": job_id})
-            yield session
-    finally:
-        await engine.dispose()
-
-
-@asynccontextmanager
-async def in_psycopg(dsn: str, job_id: int) -> AsyncGenerator[Any]:
-    async with await psycopg.AsyncConnection.connect(dsn) as connection:
-        await connection.execute("INSERT INTO effects VALUES (%s)", [job_id])
-        yield connection
-
-
 TRANSACTIONS = pytest.mark.parametrize("transaction", [in_asyncpg, in_session, in_psycopg])
-
-
-async def found(connection: Connection) -> tuple[Any, int]:
-    """The one job's row, and how many effects there are."""
-    row = await connection.fetchrow("SELECT * FROM asyncjobs.jobs ORDER BY id LIMIT 1")
-    return row, await connection.fetchval("SELECT count(*) FROM effects")
 
 
 @TRANSACTIONS
@@ -147,13 +108,6 @@ async def test_completion_without_a_transaction_takes_effect_at_once(jobs: Async
         assert (await (await pay.enqueue()).wait(timeout=10)).result == {"n": 1}
 
 
-async def left_open(jobs: AsyncJobs, ctx: JobContext, held: list[Any], result: object = None) -> None:
-    """Complete the job in a transaction that nobody ends."""
-    held.append(await asyncpg.connect(str(jobs.dsn)))
-    await held[0].execute("BEGIN")
-    await ctx.complete(held[0], result)
-
-
 async def test_transaction_that_stays_open_holds_up_no_other_job(
     jobs: AsyncJobs, connection: Connection, recorder: Recorder, held: list[Any]
 ) -> None:
@@ -189,29 +143,6 @@ async def test_transaction_that_is_rolled_back_after_the_handler_ended_lets_its_
         await recorder.wait_for(AttemptEnded)
         await held[0].execute("ROLLBACK")
         assert (await handle.wait(timeout=5)).status == "dead"
-
-
-async def test_handler_that_returns_and_forgot_the_commit_has_failed_and_says_so(
-    jobs: AsyncJobs, connection: Connection, recorder: Recorder
-) -> None:
-    @jobs.job("pay", backoff=Backoff(0.01))
-    async def pay(ctx: JobContext) -> None:
-        its = await asyncpg.connect(str(jobs.dsn))
-        await its.execute("BEGIN")
-        await its.execute("INSERT INTO effects VALUES ($1)", ctx.job.id)
-        await ctx.complete(its)
-        if ctx.attempt == 2:
-            await its.execute("COMMIT")
-        await its.close()
-
-    async with jobs.runner():
-        job = await (await pay.enqueue()).wait(timeout=10)
-        await recorder.wait_for(OutcomeWritten, lambda event: event.status == "completed")
-    assert (job.status, job.attempts, await connection.fetchval("SELECT count(*) FROM effects")) == ("completed", 2, 1)
-    assert [error["type"] for error in job.errors] == ["asyncjobs.errors.CompletionNotCommitted"]
-    assert "was not committed" in job.errors[0]["message"]
-    effects = {job.id: await connection.fetchval("SELECT count(*) FROM effects WHERE job_id = $1", job.id)}
-    assert History(attempts=(), effects=effects, completed=[job.id]).violations() == []
 
 
 async def test_next_of_the_key_starts_when_the_handler_has_ended(jobs: AsyncJobs, recorder: Recorder) -> None:
@@ -290,24 +221,23 @@ async def test_reconciliation_leaves_a_job_alone_whose_transaction_is_open(
 async def test_outcome_that_cannot_be_stored_ends_its_job_and_not_the_runner(
     jobs: AsyncJobs, recorder: Recorder, held: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @jobs.job("open", max_attempts=1)
-    async def leave_open(ctx: JobContext) -> None:
+    @jobs.job("open")
+    async def leave_open(ctx: JobContext) -> str:
         await left_open(jobs, ctx, held)
         await held[0].execute("ROLLBACK")
+        return "stored as it is"
 
     @jobs.job("other")
     async def other() -> int:
         return 1
 
-    ack_alone = stored.ack_alone
-
-    async def refusing(link: Any, runner_id: int, ack: Any, **fields: Any) -> Any:
-        if "CompletionNotCommitted" in ack.outcome.error["type"]:
-            raise asyncpg.UntranslatableCharacterError("the database has no such letter")
-        return await ack_alone(link, runner_id, ack, **fields)
-
-    monkeypatch.setattr(stored, "ack_alone", refusing)
+    monkeypatch.setattr("asyncjobs.handlers.Handler.encode_result", encode_badly)
     async with jobs.runner():
         job = await (await leave_open.enqueue()).wait(timeout=10)
-        assert (job.status, job.errors[-1]["type"]) == ("dead", "UnstorableResult")
+        assert job.status == "dead"
         assert (await (await other.enqueue()).wait(timeout=10)).status == "completed"
+
+
+def encode_badly(_handler: Any, value: Any) -> str | None:
+    """As JSON, unless it is text: that becomes something that only the database refuses."""
+    return '"\\u0000"' if isinstance(value, str) else None

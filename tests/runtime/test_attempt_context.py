@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +13,7 @@ from asyncjobs.context import JobContext
 from asyncjobs.errors import ClaimLost
 from asyncjobs.model.claim import Ack, progress_text
 from asyncjobs.model.outcome import COMPLETED
+from asyncjobs.runtime.attempt import Attempt
 from tests.support.attempts import Runs
 
 
@@ -187,6 +188,41 @@ async def test_completion_with_a_result_that_is_too_large_drops_it(runs: Runs) -
 
     await runs.run(handler)
     assert runs.completions == [("connection", None, "too large: 2002 bytes")]
+
+
+@pytest.mark.parametrize(("answer", "kind"), [(True, "completed"), (None, "completed"), (False, "retry")])
+async def test_answer_of_a_handler_counts_unless_its_completion_was_rolled_back(*, answer: bool | None, kind: str) -> None:
+    async def was_committed(_attempt: Attempt, is_patient: bool) -> bool | None:  # noqa: FBT001 - as attempts ask
+        assert is_patient
+        return answer
+
+    async def handler(ctx: JobContext) -> str:
+        await ctx.complete(cast("Any", "connection"))
+        return "done"
+
+    outcome = await Runs(was_committed=was_committed).run(handler)
+    assert outcome.kind == kind
+    assert (outcome.error or {}).get("type") == (None if answer is not False else "asyncjobs.errors.NotCommitted")
+
+
+async def test_attempt_that_is_to_end_while_its_transaction_is_looked_at_has_ended_as_it_said() -> None:
+    looking = asyncio.Event()
+
+    async def was_committed(_attempt: Attempt, _is_patient: bool) -> bool | None:  # noqa: FBT001 - as attempts ask
+        looking.set()
+        await asyncio.Event().wait()
+        return None
+
+    async def handler(ctx: JobContext) -> None:
+        await ctx.complete(cast("Any", "connection"))
+
+    runs = Runs(was_committed=was_committed)
+    attempt = runs.make(handler)
+    task = runs.start(attempt)
+    await looking.wait()
+    attempt.cancel("shutdown")
+    await asyncio.wait([task])
+    assert runs.acks[0].outcome.kind == "completed"
 
 
 async def test_progress_after_the_completion_is_refused(runs: Runs) -> None:

@@ -1579,6 +1579,13 @@ CREATE FUNCTION asyncjobs.wait_for_claims()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: cdc54bfa6323e914
 
+CREATE FUNCTION asyncjobs.was_completed(_id bigint, _token bigint, _patience text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b58ca6074a526599
+
 CREATE FUNCTION asyncjobs.with_error(_errors jsonb, _entry jsonb, _most integer)
     RETURNS jsonb
     LANGUAGE sql

@@ -36,6 +36,7 @@ class Runs:
             "max_error_bytes": 1000,
             "report_progress": lambda attempt: self.reports.append(attempt.reported),
             "complete": self._complete,
+            "was_committed": self._was_committed,
             "share": Resources(events=self.events).use,
         }
         self.surroundings = Surroundings(**(given | surroundings))
@@ -48,6 +49,9 @@ class Runs:
 
     async def _complete(self, _attempt: Attempt, connection: Any, result: str | None, dropped: str | None) -> None:
         self.completions.append((connection, result, dropped))
+
+    async def _was_committed(self, _attempt: Attempt, _is_patient: bool) -> bool | None:  # noqa: FBT001 - as attempts ask
+        return True
 
     def make(self, function: Callable[..., Any], /, *, timeout: float | None = None, **fields: Any) -> Attempt:
         """An attempt of a job with this handler that was not started yet; `payload` may be a mapping."""
