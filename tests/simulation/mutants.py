@@ -248,8 +248,8 @@ MUTANTS: tuple[Mutant, ...] = (
 #: tests of the rules themselves notice them (acks that name no token: test_finish, claims of who is gone: test_claim, giving
 #: back: test_acker_lost_answers, busy keys and looking again: test_serialization_races, ticks: test_schedules, taken leases:
 #: test_leases, trust: test_lease, late beats and those who left: test_rescuer, second looks: test_second_look, sweep:
-#: test_serializer, wake-ups: test_service, attempts without a confirmed beat: test_runner_lost, starts after a freeze: test_frozen_runner; locks of what has moved on:
-#: test_interleavings).
+#: test_serializer, wake-ups: test_service, attempts without a confirmed beat: test_runner_lost, starts after a
+#: freeze: test_frozen_runner, locks of what has moved on: test_interleavings).
 NOTICED: Final = (
     "acks are not fenced", "the attempt is not counted at the claim", "a lease is renewed by name",
     "the last of a key's line is dispatched", "a snooze is an attempt", "a rescue leaves the token", "keys are not locked",
@@ -263,7 +263,7 @@ NOTICED: Final = (
     "a job is started beside itself",
     "a statement that waited decides by the pauses of before",
     "a pause waits for no claim",
-    "a job that is brought back to life does not have its dedup key again", 
+    "a job that is brought back to life does not have its dedup key again",
     "a completion that was not committed counts", "a part that is cancelled is not started again",
     "attempts pay for the end of their program", "what exits in a sink ends its program", "what a duty leaks ends it",
 )  # fmt: skip
