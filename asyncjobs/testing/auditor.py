@@ -6,11 +6,12 @@
 | P2 | tables, events | a claim token twice; two valid attempts of one job at the same time; a start in a runner that is dead |
 | P3 | events, notes | two attempts of one key at the same time; a start out of the line's order |
 | P7 | tables, events | attempts that were not counted, or more than allowed |
+| dedup | notes | two jobs of one dedup key that lived at the same time |
 | P13 | process, server | tasks, threads, connections, transactions and attempts left behind |
 | locks | server | deadlocks: no two calls wait for each other |
 
-Order needs notes that are kept while jobs join their lines: `install_line` once per schema, before the jobs. The checks take a
-few queries; all of them are reads.
+Order and lives need notes that are kept while jobs join their lines, live and end: `install_line` once per schema, before the
+jobs. The checks take a few queries; all of them are reads.
 """
 
 import asyncio
@@ -21,10 +22,15 @@ from collections.abc import Collection
 from asyncjobs.app import AsyncJobs
 from asyncjobs.store.database import Database, Link
 from asyncjobs.testing.attempts import Attempt, Place, Violation, late, out_of_order, overlapping, uncounted
+from asyncjobs.testing.lives import Noted, lives, together
 from asyncjobs.testing.recorder import Recorder
 from asyncjobs.testing.target import database_of
 
 _PATIENCE_SECONDS = 2.0
+_NOTES = (
+    "audit_line_table", "audit_line_function", "audit_line_trigger",
+    "audit_lives_table", "audit_lives_function", "audit_lives_trigger", "audit_lives_line_trigger",
+)  # fmt: skip
 
 
 class PromiseBroken(AssertionError):
@@ -36,13 +42,14 @@ class PromiseBroken(AssertionError):
 
 
 async def install_line(of: AsyncJobs | Database) -> None:
-    """Have the order noted in which jobs join the lines of their keys. Idempotent; the role needs to own the schema.
+    """Have it noted in which order jobs join the lines of their keys, and when those with a dedup key live. Idempotent; the role
+    needs to own the schema.
 
     In databases of `Databases` it is.
     """
     link = database_of(of).link("auditor")
     try:
-        for statement in ("audit_line_table", "audit_line_function", "audit_line_trigger"):
+        for statement in _NOTES:
             await link.fetch(statement)
     finally:
         await link.close()
@@ -83,7 +90,12 @@ class Auditor:
 
     async def _of_tables(self, link: Link) -> list[Violation]:
         rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
-        return [Violation(row["promise"], row["job_id"], row["problem"]) for row in rows]
+        return [*(Violation(row["promise"], row["job_id"], row["problem"]) for row in rows), *await self._of_lives(link)]
+
+    async def _of_lives(self, link: Link) -> list[Violation]:
+        if not await self._has_notes(link):
+            return []
+        return [*together(lives(Noted(*row) for row in await link.fetch("audit_lives")))]
 
     async def _of_events(self, link: Link) -> list[Violation]:
         attempts = self.recorder.attempts()
@@ -98,9 +110,12 @@ class Auditor:
             *uncounted(attempts, counted),
         ]
 
-    async def _line(self, link: Link) -> list[Place]:
+    async def _has_notes(self, link: Link) -> bool:
         found = await link.fetch_row("audit_has_line", self.database.schema)
-        if found is None or not found["found"]:
+        return found is not None and bool(found["found"])
+
+    async def _line(self, link: Link) -> list[Place]:
+        if not await self._has_notes(link):
             return []
         rows = await link.fetch("audit_line")
         return [Place(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in rows]

@@ -24,6 +24,8 @@ were taken, when handlers started and ended, which writes were accepted, and wha
 8. No job waits for longer than `prompt_seconds` beside a free slot of its queue (`late.py`).
 9. No call is answered by a deadlock: of any calls of asyncjobs none waits for another in a circle.
 
+Besides: at most one live job has a dedup key at any moment (`lives.py`).
+
 Moments are seconds of `time.monotonic`, as a recorder notes them. What an operator did took effect somewhere between `sent_at`
 and `done_at`: the checker takes the moment that accuses nobody wrongly.
 """
@@ -36,6 +38,7 @@ import msgspec
 
 from asyncjobs.testing.attempts import Attempt, Violation
 from asyncjobs.testing.late import Ready, Serving, idle_seconds
+from asyncjobs.testing.lives import Lived, together
 
 T = TypeVar("T")
 
@@ -111,6 +114,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     verbs: Sequence[Applied] = ()
     pauses: Sequence[Held] = ()
     writes: Sequence[Written] = ()
+    lives: Sequence[Lived] = ()  # of jobs with dedup keys
     ended: Mapping[int, float] = {}  # when jobs ended, by the table: some are ended by others than their attempts
     completed: Collection[int] = ()  # jobs, by the table
     effects: Mapping[int, int] = {}  # of jobs that their handlers complete: how often what they write with it is there
@@ -128,6 +132,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
             *of_keys,
             *self._of_effects(),
             *self._late(),
+            *together(self.lives),
             *(Violation("locks", None, one) for one in self.deadlocks),
         ]
 

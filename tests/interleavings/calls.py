@@ -73,7 +73,8 @@ def _finish(acks: str = ", ".join(["NULL"] * 10), *, scan: bool = True) -> str:
         if scan
         else "NULL, NULL, NULL, NULL, NULL"
     )
-    return f"SELECT f.kind, f.id FROM asyncjobs.finish(1, {acks}, 10, {scans}, ARRAY['work'], true, 3, 0, NULL, NULL, NULL) AS f"
+    rest = "ARRAY['work'], ARRAY[true], 3, 0, NULL, NULL, NULL"
+    return f"SELECT f.kind, f.id FROM asyncjobs.finish(1, {acks}, 10, {scans}, {rest}) AS f"
 
 
 def ack(job: str, status: str, *, scan: bool = True, refund: bool | None = None) -> str:

@@ -1,5 +1,7 @@
 """Two or three calls at a time, on a small world, through every wait for a lock: what no serial order gives is a finding.
 
+So is what a single call breaks: the ends of serial orders are what the others are held against.
+
 It cannot see: interleavings inside of a call that waits for nothing, wakes, and what runners remember of what they were told.
 """
 
@@ -9,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.interleavings.judging import judge
+from tests.interleavings.judging import broken, judge
 from tests.interleavings.known import is_known
 from tests.interleavings.lab import Held, Lab
 from tests.interleavings.worlds import World
@@ -55,9 +57,18 @@ class Explorer:
         self._nothing = (await self._lab.serial(()))[1:]
         self._names = [name for name in self._lab.calls if self._calls.search(name)]
         self._inert = {name for name in self._names if (await self._lab.serial((name,)))[1:] == self._nothing}
+        await self._singles()
         for pair in itertools.permutations(self._names, 2):
             if self._having.search("|".join(pair)) and not await self._is_idle(*pair):
                 await self._pair(*pair)
+
+    async def _singles(self) -> None:
+        """Each call by itself: it breaks nothing that was whole before."""
+        before = set(broken(await self._lab.serial(())))
+        for name in self._names:
+            for what in broken(await self._lab.serial((name,))):
+                if what not in before:
+                    self._note(f"INVARIANT {what}", (name,), Held())
 
     async def _is_idle(self, first: str, second: str) -> bool:
         """Whether one of them does nothing: by itself, and after the other."""
@@ -94,12 +105,15 @@ class Explorer:
     async def _play(self, names: tuple[str, ...], held: Held) -> list[bool]:
         seen, waited = await self._lab.play(names, held)
         for what in await judge(self._lab, names, held, seen):
-            excused = is_known(what, names, self._world.name, is_split=held.after is not None)
-            if not excused and not self._is_old(what, names):
-                self.found.append(Finding((what, names, held, self._world.name)))
-                if self._tell is not None:
-                    self._tell(self.found[-1])
+            self._note(what, names, held)
         return waited
+
+    def _note(self, what: str, names: tuple[str, ...], held: Held) -> None:
+        excused = is_known(what, names, self._world.name, is_split=held.after is not None)
+        if not excused and not self._is_old(what, names):
+            self.found.append(Finding((what, names, held, self._world.name)))
+            if self._tell is not None:
+                self._tell(self.found[-1])
 
     def _is_old(self, what: str, names: Sequence[str]) -> bool:
         """Whether two of the three do it as well."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _CLAIMS: Final = r"^(claim|claim lean|finish_completed \w|ack completed \w|ack dead \w)$"
+_COMPLETES: Final = r"complete_here \w|^tx complete"
 _SEVERAL: Final = r"^tx (.*\+|two)"
 
 
@@ -21,6 +22,8 @@ class Known(NamedTuple):
 KNOWN: Final = (
     Known(r"^(STATE|ANSWERS)", _CLAIMS, r"^plain", "a claim leaves out single rows that are locked, and takes the others"),
     Known(r"^(STATE|ANSWERS)", r"^prune$", r"^plain", "a pass leaves out single rows that are locked, for its next one"),
+    Known("still holds dedup key", _COMPLETES, "", "its runner lets the key go when the handler has ended"),
+    Known("and owned by runner", r"^sql pending", "", "its runner, or whoever rescues it, takes the name off"),
     Known(r"^(STATE|ANSWERS)", _SEVERAL, "", "a caller's statements see what was committed between them", is_split=True),
 )
 

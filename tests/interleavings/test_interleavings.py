@@ -1,6 +1,7 @@
 """Any two calls that write, one of them waiting for the other: the end is one that some serial order gives, and nobody deadlocks.
 
-In `make test`: what pauses, what replaces and what ends many, beside the calls of runners, on the worlds in which they have met.
+In `make test`: what pauses, what replaces and what ends many, beside the calls of runners, on the worlds in which they have met;
+and what brings a job with a dedup key to life.
 All pairs on all worlds, and triples, are played by `make proof`.
 """
 
@@ -25,6 +26,10 @@ TRIPLES = 300
 QUICK = {
     "head processing, 1 behind": (r"^(pause_key|finish_one h|ack pending h|give_back|end_jobs|claim)$", r"pause_key|end_jobs"),
     "head pending, delayed due": (r"^(tx )?(replace|delay) s|^(retry s|promote_keyed|end_jobs|pause_key)$", r"s$|end_jobs"),
+    "plain dead, dedup_for": (r"^(tx )?again p|^(retry p|requeue)$", r"retry|requeue"),
+    "plain dead, dedup_for over": (r"^(tx )?(again|replace) p|^(retry p|requeue|prune)$", r"retry|requeue"),
+    "plain retried, dedup_for over": (r"^tx again p|^(again p|retry p|requeue|cancel p)$", "again"),
+    "plain deleted": (r"^(tx )?(again|replace) p$", "again"),
     "plain pending": (r"^(tx )?replace p|^(cancel p|dead p|end_jobs|claim|pause type)$", r"replace|pause"),
 }
 

@@ -6,6 +6,15 @@ from typing import NamedTuple
 from tests.interleavings.calls import CLAIM, COMPLETE_HERE, ack, end, here
 
 _OVER = "UPDATE asyncjobs.dedup_keys SET expires_at = now() - interval '1 s'"
+_RETRY = "SELECT asyncjobs.retry_job({p}, 'ada')"
+_REQUEUE = "SELECT asyncjobs.requeue_letters(ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d), 'ada', false)"
+
+#: Jobs with a dedup key and a time of its own for it, which came to life again, or whose row somebody deleted.
+_DEDUP_LIVES = {
+    "retried, dedup_for over": [end("p", "dead"), _RETRY, _OVER],
+    "requeued, dedup_for over": [end("p", "dead"), _REQUEUE, _OVER],
+    "deleted": ["DELETE FROM asyncjobs.jobs WHERE id = {p}"],
+}
 
 
 class World(NamedTuple):
@@ -79,5 +88,7 @@ def _without_a_key() -> Iterator[World]:
             remembered = [("p", here("p", dedup_key="dp", dedup_for_seconds=3600.0)), other]
             yield World(f"plain {state}, dedup_for", remembered, steps)
             yield World(f"plain {state}, dedup_for over", remembered, [*steps, _OVER])
+    for state, steps in _DEDUP_LIVES.items():
+        yield World(f"plain {state}", [("p", here("p", dedup_key="dp", dedup_for_seconds=3600.0)), other], steps)
     for state, delay in (("delayed due", 0.001), ("delayed", 600.0)):
         yield World(f"plain {state}", [("p", here("p", dedup_key="dp", delay_seconds=delay)), other], [])

@@ -9,6 +9,7 @@ from asyncjobs.telemetry.events import AttemptStarted, OutcomeWritten, RunnerReg
 from asyncjobs.testing import Joined, Ready, Recorder, Serving
 from asyncjobs.testing.attempts import Attempt, Place, out_of_order, overlapping, uncounted
 from asyncjobs.testing.history import History
+from asyncjobs.testing.lives import Noted, lives, together
 from tests.simulation.app import Pass
 from tests.simulation.client import Told
 from tests.simulation.process import Process
@@ -30,7 +31,8 @@ def violations(server: Server, recorder: Recorder, told: Told, passes: list[Pass
 def _tables(server: Server) -> list[str]:
     sql = Database(server.dsn).sql
     rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in server.fetch(sql(name))]
-    return [f"{row['promise']}: job {row['job_id']} {row['problem']}" for row in rows]
+    notes = (Noted(*row) for row in server.fetch(sql("audit_lives")))
+    return [*(f"{row['promise']}: job {row['job_id']} {row['problem']}" for row in rows), *map(str, together(lives(notes)))]
 
 
 def _events(server: Server, recorder: Recorder, told: Told) -> list[str]:

@@ -9,10 +9,12 @@ from typing import Any
 import asyncpg
 import pytest
 
+from asyncjobs.store import serialized
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted
 from asyncjobs.testing import Auditor, PromiseBroken, Recorder
 from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+from tests.support.peers import peers
 
 pytestmark = pytest.mark.unaudited("the data are wrong on purpose")
 
@@ -224,3 +226,25 @@ async def test_waits_for_what_is_just_ending(auditor: Auditor) -> None:
 async def test_leaves_out_what_it_was_told_to(auditor: Auditor, connection: Connection) -> None:
     await dead_without_letter(connection)
     await auditor.check(except_for={"P1"})
+
+
+async def test_finds_two_jobs_of_one_dedup_key_that_lived_at_the_same_time(
+    auditor: Auditor, database: Database, connection: Connection
+) -> None:
+    """Of which nothing is left to be seen: a retry that does not take its key again while the time of that lasts."""
+    definition = await connection.fetchval("SELECT pg_get_functiondef('asyncjobs.take_dedup_key'::regproc)")
+    assert "ELSE _by_hand OR d.expires_at" in definition
+    async with peers(database) as world:
+        for is_broken in (False, True):
+            if is_broken:
+                await connection.execute(definition.replace("ELSE _by_hand OR d.expires_at", "ELSE d.expires_at"))
+            first = await world.a.enqueue(None, dedup_key="d", dedup_for_seconds=3600.0)
+            await serialized.cancel(world.a.link, first, "no")
+            await serialized.retry(world.a.link, first, "me")
+            await connection.execute("UPDATE asyncjobs.dedup_keys SET expires_at = now() - interval '1 s'")
+            second = await world.a.enqueue(None, dedup_key="d")
+            await world.drain()
+            await connection.execute("UPDATE asyncjobs.dedup_keys SET expires_at = now() - interval '1 s'")
+            found = [violation for violation in await auditor.violations() if violation.promise == "dedup"]
+            told = f"dedup: job {second} came to life beside job {first} of dedup key d of email"
+            assert [str(violation) for violation in found] == ([told] if is_broken else [])

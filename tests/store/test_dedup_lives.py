@@ -1,10 +1,10 @@
 """At most one live job has a dedup key, whatever brings it to life: a table of all ways into life.
 
-`AGAIN` are operators' verbs on jobs that have ended: they take the key, or name the live job that has it. `ON` is whatever makes a
-job pending that has not ended: it has had its key all the time.
+`AGAIN` are operators' verbs on jobs that have ended: they take the key, or name the live job that has it. `ON` is whatever makes
+a job pending that has not ended: it has had its key all the time.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -17,6 +17,7 @@ from tests.support.holding import pause_key
 from tests.support.peers import Isolation, Peers, peers, spawn
 
 HOUR = 3600.0
+NOTHING: Mapping[str, Any] = {}
 OVER = "UPDATE asyncjobs.dedup_keys SET expires_at = now() - interval '1 s' WHERE dedup_key = 'd'"
 LIVE = """
 SELECT j.id FROM asyncjobs.jobs AS j
@@ -89,7 +90,7 @@ class Again(NamedTuple):
     ended: OutcomeKind
     verb: Callable[[Peers, int], Awaitable[Answer]]
     key: str | None = None
-    fields: dict[str, Any] = {}
+    fields: Mapping[str, Any] = NOTHING
 
 
 AGAIN = {
@@ -246,7 +247,7 @@ class On(NamedTuple):
 
     move: Callable[[Peers, int], Awaitable[None]]
     key: str | None = None
-    fields: dict[str, Any] = {}
+    fields: Mapping[str, Any] = NOTHING
     behind: bool = False  # it waits behind another job of its key, which halts it when it dies
 
 
@@ -330,7 +331,7 @@ async def test_dedup_key_of_a_job_that_somebody_deleted_is_free(world: Peers, wh
     for on_duplicate in ("return", "replace", "raise"):
         if where == "waiting":
             await world.a.enqueue(key)
-        fields = {"dedup_key": f"d {on_duplicate}", "on_duplicate": on_duplicate, "dedup_for_seconds": HOUR}
+        fields: dict[str, Any] = {"dedup_key": f"d {on_duplicate}", "on_duplicate": on_duplicate, "dedup_for_seconds": HOUR}
         first = await world.a.enqueue(key, **fields)
         table = "serialized_jobs" if where == "waiting" else "jobs"
         assert await world.admin.fetchval(f"DELETE FROM asyncjobs.{table} WHERE id = $1 RETURNING id", first) == first
@@ -344,7 +345,8 @@ async def test_dedup_key_of_a_job_that_somebody_deleted_is_free(world: Peers, wh
             await world.b.commit()
             await serialized.advance(world.a.link, ["k"], [])
         assert second != first
-        assert await world.a.enqueue(key, **fields | {"on_duplicate": "return"}) == second
+        fields["on_duplicate"] = "return"
+        assert await world.a.enqueue(key, **fields) == second
         await world.drain()
 
 

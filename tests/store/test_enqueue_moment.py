@@ -108,6 +108,18 @@ async def test_delay_of_a_replacement_counts_from_the_enqueue(world: Peers, key:
     assert await world.admin.fetchval("SELECT run_at FROM asyncjobs.jobs WHERE id = $1", job_id) >= moment + HOUR
 
 
+async def test_head_of_a_key_is_due_when_it_is_dispatched_by_the_commit(world: Peers) -> None:
+    """So its time in the queue is not that of the transaction."""
+    await begin(world)
+    await world.a.enqueue_here()
+    await world.a.commit()
+    row = await world.admin.fetchrow("SELECT run_at, created_at FROM asyncjobs.jobs")
+    assert row is not None
+    assert row["run_at"] > row["created_at"]
+    assert await world.admin.fetchval("SELECT dispatched_at FROM asyncjobs.serialized_jobs") == row["run_at"]
+    await world.drain()
+
+
 async def test_job_that_is_completed_in_its_handlers_transaction_has_ended_then(world: Peers) -> None:
     await world.b.enqueue(None)
     job = await world.b.claim_one()

@@ -12,7 +12,7 @@ from tests.support.peers import Isolation, Peers, peers
 ISOLATIONS: list[Isolation] = ["read_committed", "repeatable_read", "serializable"]
 LATER: dict[str, Any] = {"on_duplicate": "replace", "delay_seconds": 3600.0}
 
-#: Which enqueues would notify: what is due, due soon, replaced; at the commit a key that is left to a serializer, and the next head.
+#: What would notify: rows that are due, due soon, replaced; at the commit a key that is left to a serializer, and a next head.
 ROWS: dict[str, tuple[str | None, dict[str, Any]]] = {
     "plain": (None, {}),
     "due soon": (None, {"delay_seconds": 1.0}),

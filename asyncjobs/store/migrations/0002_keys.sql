@@ -150,6 +150,7 @@ SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, 
 #variable_conflict use_column
 DECLARE
     _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
+    _now timestamptz := asyncjobs.moment();  -- it may be a caller's commit
 BEGIN
     RETURN QUERY
     WITH idle AS MATERIALIZED (
@@ -166,7 +167,7 @@ BEGIN
              WHERE s.serialization_key = idle.key AND s.job_id IS NULL AND s.place > idle.after
              ORDER BY s.place LIMIT 1 FOR UPDATE)) AS id FROM idle),
     dispatched AS (
-        UPDATE asyncjobs.serialized_jobs AS s SET job_id = s.id, dispatched_at = asyncjobs.clock()
+        UPDATE asyncjobs.serialized_jobs AS s SET job_id = s.id, dispatched_at = _now
         FROM head WHERE s.id = ANY (ARRAY[head.id])
         RETURNING s.id, s.queue, s.lane, s.type, s.version, s.payload, s.priority, s.max_attempts, s.timeout, s.scheduled_at,
             s.correlation_id, s.parent_job_id, s.created_by, s.dedup_key, s.serialization_key, s.on_dead, s.enqueue_token,
@@ -174,13 +175,13 @@ BEGIN
     -- A job that was delayed or retried already has its row in `jobs`, as `waiting`.
     INSERT INTO asyncjobs.jobs AS j (id, queue, lane, type, version, payload, priority, max_attempts, timeout, scheduled_at,
         correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, enqueue_token, requeued_from,
-        trace_context, created_at, status)
+        trace_context, created_at, run_at, status)
     SELECT d.id, d.queue, d.lane, d.type, d.version, d.payload, d.priority, d.max_attempts, d.timeout, d.scheduled_at,
         d.correlation_id, d.parent_job_id, d.created_by, d.dedup_key, d.serialization_key, d.on_dead, d.enqueue_token,
-        d.requeued_from, d.trace_context, d.created_at,
+        d.requeued_from, d.trace_context, d.created_at, _now,
         CASE WHEN _any_paused AND asyncjobs.is_paused(d.type, NULL) THEN 'paused' ELSE 'pending' END
     FROM dispatched AS d
-    ON CONFLICT (id) DO UPDATE SET status = excluded.status, place = nextval('asyncjobs.place_seq'), updated_at = asyncjobs.clock()
+    ON CONFLICT (id) DO UPDATE SET status = excluded.status, place = nextval('asyncjobs.place_seq'), updated_at = _now
         WHERE j.status = 'waiting'
     RETURNING j.id, j.serialization_key;
 END $$;

@@ -1,0 +1,7 @@
+-- Note that a job with a dedup key lives, or has ended, for the auditor.
+CREATE OR REPLACE FUNCTION asyncjobs.audit_lives() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO asyncjobs.audit_lives (type, dedup_key, job_id, is_live)
+    VALUES (NEW.type, NEW.dedup_key, NEW.id, coalesce(to_jsonb(NEW) ->> 'status', 'waiting') NOT IN ('completed', 'dead', 'cancelled'));
+    RETURN NULL;
+END $$;
