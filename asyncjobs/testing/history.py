@@ -132,6 +132,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
             *of_keys,
             *self._of_effects(),
             *self._late(),
+            *together(self.lives),
             *(Violation("locks", None, one) for one in self.deadlocks),
         ]
 
