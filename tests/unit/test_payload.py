@@ -129,7 +129,9 @@ def json_can_hold(value: Any) -> bool:
     if isinstance(value, str):
         return "\x00" not in value and not any("\ud800" <= character <= "\udfff" for character in value)
     # (Without a type, jsonb gives back a float that is written with an exponent as an int.)
-    return not isinstance(value, float) or (math.isfinite(value) and (abs(value) < 1e16 or Decimal(value) == int(Decimal(repr(value)))))
+    return not isinstance(value, float) or (
+        math.isfinite(value) and (abs(value) < 1e16 or Decimal(value) == int(Decimal(repr(value))))
+    )
 
 
 @given(JSON)
