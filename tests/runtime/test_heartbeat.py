@@ -14,6 +14,7 @@ from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.heartbeat import Heartbeat, MainLoop
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
+from asyncjobs.store.listener import Listener
 from asyncjobs.telemetry.events import Events, LoopStalled, RunnerLostItself, ServicePassFailed
 from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import eventually, patience
@@ -216,7 +217,7 @@ async def test_each_beat_is_given_up_in_time_also_while_it_connects(proxy: Proxy
     async with Watched(Database(proxy.dsn)).following(runner) as heartbeat:
         heartbeat.answer_seconds = BEAT
         proxy.black_hole("heartbeat")
-        await recorder.wait_for(ServicePassFailed, lambda event: event.failures == 4)
+        await recorder.wait_for(ServicePassFailed, lambda event: event.failures == 2, timeout=15)  # two seconds each, to connect
 
 
 async def test_database_that_is_down_at_the_start_is_waited_for(proxy: Proxy, runner: int, recorder: Recorder) -> None:
@@ -275,6 +276,31 @@ async def test_loop_that_stands_still_for_the_limit_stops_the_beat_until_it_turn
         assert [event.runner_id for event in recorder.of(RunnerLostItself)] == [runner]
         assert "stall_limit" in recorder.of(RunnerLostItself)[0].reason
         await eventually(lambda: heartbeat.beats > stopped_at, description="beats go on")
+
+
+async def test_session_that_listens_for_a_loop_that_stands_still_is_ended_at_the_limit(
+    database: Database, runner: int, connection: Connection
+) -> None:
+    listener = Listener(database, on_notification=lambda *_: None, on_lost=lambda: None)
+    await listener.listen()
+    pid = listener.backend_pid
+    lives = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1"
+    watched = Watched(database, stall_after_seconds=0.1, stall_limit_seconds=0.3, listener=lambda: listener.backend_pid)
+    async with watched.following(runner):
+        time.sleep(0.15)  # noqa: ASYNC251 - that is the point
+        await asyncio.sleep(0.1)
+        assert await connection.fetchval(lives, pid) == 1
+        time.sleep(1.5)  # noqa: ASYNC251 - that is the point
+        assert await connection.fetchval(lives, pid) == 0
+        await eventually(lambda: listener.backend_pid is None, description="the loop hears of it")
+    await listener.close()
+
+
+async def test_session_of_somebody_else_is_left_alone(database: Database, connection: Connection) -> None:
+    link = database.link("test")
+    await runners.end_listener(link, connection.get_server_pid())
+    assert await connection.fetchval("SELECT 1") == 1
+    await link.close()
 
 
 async def test_stop_ends_thread_and_connection(database: Database, runner: int) -> None:
