@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs, DatabaseUnavailable, JobContext, Queue, Retry
+from asyncjobs import AsyncJobs, DatabaseUnavailable, JobContext, Queue, Retry, Runner
 from asyncjobs.runtime.parts import Part, Parts
 from asyncjobs.runtime.stopping import Stopping
 from asyncjobs.store.database import Connection
@@ -220,12 +220,37 @@ async def test_stop_that_fails_is_told_raised_and_ends_the_beats(
     monkeypatch.setattr(Stopping, "_stop", fails)
     jobs = AsyncJobs(dsn)
     with pytest.raises(LookupError, match="a bug"):
-        async with jobs.runner() as runner:
+        async with jobs.runner():
             pass
-    await runner.wait_stopped()
     assert recorder.of(RunnerLostItself)[-1].reason == "its stop failed: LookupError: a bug"
     await eventually(lambda: not threads(), description="the beats end")
     assert not await no_runner(connection)  # found by the others
+
+
+class Struck(BaseException):
+    """As a KeyboardInterrupt, which would end the test's own loop."""
+
+
+async def test_app_that_closes_stops_a_runner_whose_stop_was_struck_before_its_first_step(
+    dsn: str, connection: Connection, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def struck(_self: object, **_options: object) -> None:
+        raise Struck
+
+    jobs = AsyncJobs(dsn, grace=0.1)
+
+    @jobs.job("long")
+    async def long() -> None:
+        await asyncio.sleep(60)
+
+    with pytest.raises(Struck):
+        async with jobs.runner():
+            await long.enqueue()
+            await recorder.wait_for(AttemptStarted)
+            monkeypatch.setattr(Runner, "stop", struck)
+            asyncio.get_running_loop().call_soon(monkeypatch.undo)
+    assert await no_runner(connection)
+    assert [tuple(row) for row in await connection.fetch("SELECT status, attempts FROM asyncjobs.jobs")] == [("pending", 0)]
 
 
 async def test_owner_that_is_ended_from_outside_stops_the_runners_and_is_told_by_health(

@@ -313,6 +313,14 @@ async def test_stop_ends_thread_and_connection(database: Database, runner: int) 
         await heartbeat.stop()
 
 
+async def test_thread_has_ended_before_the_interpreter_does(database: Database, runner: int) -> None:
+    """What it did while the interpreter was taken apart crashed the process."""
+    async with Watched(database).following(runner):
+        [thread] = [one for one in threading.enumerate() if one.name == "asyncjobs heartbeat"]
+        heartbeat_module._end_living()  # as at the exit
+        assert not thread.is_alive()
+
+
 async def test_stop_does_not_wait_for_a_silent_server(proxy: Proxy, runner: int) -> None:
     async with Watched(Database(proxy.dsn), heartbeat_seconds=3600.0).following(runner) as heartbeat:
         proxy.black_hole()
