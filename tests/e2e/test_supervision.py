@@ -243,12 +243,15 @@ async def test_app_that_closes_stops_a_runner_whose_stop_was_struck_before_its_f
     async def long() -> None:
         await asyncio.sleep(60)
 
-    with pytest.raises(Struck):
+    async def is_struck() -> None:
         async with jobs.runner():
             await long.enqueue()
             await recorder.wait_for(AttemptStarted)
             monkeypatch.setattr(Runner, "stop", struck)
             asyncio.get_running_loop().call_soon(monkeypatch.undo)
+
+    with pytest.raises(Struck):
+        await is_struck()
     assert await no_runner(connection)
     assert [tuple(row) for row in await connection.fetch("SELECT status, attempts FROM asyncjobs.jobs")] == [("pending", 0)]
 
