@@ -113,8 +113,10 @@ class _Interrupts:
             hurry()
 
     def put_back(self) -> None:
-        """Undo it, if nobody has put a handler of theirs there."""
+        """Undo it, if nobody has put a handler of theirs there. asyncio's is that of one `run`: that may be over by now."""
         before: Any = self._before
+        if before.keywords["main_task"].done():
+            before = signal.default_int_handler
         if signal.getsignal(signal.SIGINT) is self:
             signal.signal(signal.SIGINT, before)
 
@@ -139,7 +141,9 @@ def interrupted_in_order(hurry: Callable[[], None]) -> Generator[None]:
 
 
 def _is_asyncios(handler: object) -> bool:
-    return getattr(getattr(handler, "func", None), "__qualname__", None) == "Runner._on_sigint"
+    return getattr(getattr(handler, "func", None), "__qualname__", None) == "Runner._on_sigint" and "main_task" in getattr(
+        handler, "keywords", {}
+    )
 
 
 @asynccontextmanager

@@ -77,6 +77,22 @@ def test_handlers_of_others_are_left_alone() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def test_block_that_is_left_in_another_run_leaves_no_handler_of_the_first() -> None:
+    """As fixtures do, whose steps are runs of one asyncio.Runner."""
+    block = interrupted_in_order(lambda: None)
+
+    async def enter() -> None:
+        block.__enter__()
+
+    async def leave() -> None:
+        block.__exit__(None, None, None)
+
+    with asyncio.Runner() as runner:
+        runner.run(enter())
+        runner.run(leave())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_in_another_thread_nothing_is_done() -> None:
     async def block() -> object:
         with interrupted_in_order(lambda: None):
