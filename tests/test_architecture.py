@@ -50,6 +50,7 @@ SQL_ELSEWHERE = {"asyncjobs/embedded/cluster.py": "its database is made in singl
 
 #: Files above 400 lines, and why.
 LONG_FILES = {
+    "asyncjobs/runtime/heartbeat.py": "two loops that watch each other, and the thread between them",
     "asyncjobs/runtime/acker.py": "the one loop that claims and acks: what one call may ask for, and what its answer means",
     "asyncjobs/runtime/attempt.py": "one attempt from its claim to its outcome: what each end of it means is read in one place",
     "asyncjobs/runner.py": "the composition root: what a runner is made of is read in one place",

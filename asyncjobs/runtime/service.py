@@ -22,20 +22,10 @@ import time
 from collections.abc import Callable
 from typing import ClassVar
 
+from asyncjobs.errors import is_meant
 from asyncjobs.telemetry.events import Events, ServicePassFailed
 
 _FIRST_BACKOFF_SECONDS = 0.1
-
-
-def is_meant(error: BaseException) -> bool:
-    """Whether it is to end the task in which it is caught: a cancellation of this very task, or KeyboardInterrupt.
-
-    What a user's function leaks is not: a cancellation of something that it awaited, SystemExit.
-    """
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-    return isinstance(error, KeyboardInterrupt)
 
 
 def backoff_seconds(failures: int, maximum_seconds: float, chance: float) -> float:

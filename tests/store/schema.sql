@@ -103,6 +103,7 @@ CREATE TABLE asyncjobs.former_runners (
     started_at timestamp with time zone NOT NULL,
     ended_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     died_at timestamp with time zone,
+    stopped_at timestamp with time zone,
     host text NOT NULL,
     pid integer NOT NULL,
     version text NOT NULL,
@@ -267,6 +268,7 @@ CREATE TABLE asyncjobs.runners (
     types text[] NOT NULL,
     versions jsonb DEFAULT '{}'::jsonb NOT NULL,
     troubles text[] DEFAULT '{}'::text[] NOT NULL,
+    stopped_at timestamp with time zone,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
     slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
@@ -509,7 +511,7 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 1c070e621cdeba09
 
-CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
+CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], _stops boolean, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -517,7 +519,7 @@ CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7a9315815238af2e
+-- body: f90cc9c0e55b7e0a
 
 CREATE FUNCTION asyncjobs.blame(_runners bigint[])
     RETURNS TABLE(runner_id bigint, job_id bigint)
@@ -614,7 +616,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 647843fe9e03e8be
+-- body: 41fba675a45b9960
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -866,6 +868,16 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 97c41254aa956284
 
+CREATE FUNCTION asyncjobs.give_back_stopped(_id bigint, _max_errors integer)
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2cbdebfceb53238b
+
 CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs bigint[])
     RETURNS record
     LANGUAGE plpgsql
@@ -955,7 +967,7 @@ CREATE FUNCTION asyncjobs.is_served(_queue text, _type text, _version integer)
     LANGUAGE sql
     STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2b2710464b39e369
+-- body: 9ba1509cdfa7f61d
 
 CREATE FUNCTION asyncjobs.join_key(_id bigint, _ctid tid, _key text)
     RETURNS void
@@ -1019,7 +1031,7 @@ CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh inte
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 236b7b19e5c567e4
+-- body: 475277e21cdd68e1
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
@@ -1103,7 +1115,7 @@ CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 241ad3f2ef8330dd
 
-CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT led text[], OUT ahead text[], OUT declared bigint, OUT stale boolean)
+CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT failed text[], OUT led text[], OUT ahead text[], OUT declared bigint, OUT stale boolean)
     RETURNS record
     LANGUAGE plpgsql
     STABLE
@@ -1111,7 +1123,7 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c07006a6f71944ec
+-- body: 9f4f9ea18aa6d29c
 
 CREATE FUNCTION asyncjobs.may_notify()
     RETURNS boolean
@@ -1351,7 +1363,7 @@ CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 27236ebe3344cc30
+-- body: 5c89d2cc98f185c4
 
 CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
@@ -1420,7 +1432,7 @@ CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 60a89c6252e4cb73
 
-CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
+CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT given_back bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1429,7 +1441,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 934cd25a0033e0fc
+-- body: 81b43fb080a990f7
 
 CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _rescues integer, _losses smallint, _suspicion smallint, _correlation_id text, _parent_job_id bigint, _created_by text, _dedup_key text, _requeued_from bigint, _trace_context text, _progress jsonb, _last_error text)
     RETURNS jsonb
@@ -1573,7 +1585,7 @@ CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous ti
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a9fca56cad505665
+-- body: fe1a441333983256
 
 CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     RETURNS text[]

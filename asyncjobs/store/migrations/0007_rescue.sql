@@ -108,6 +108,9 @@ END $$;
 -- Take back at most `_batch` jobs from runners that are gone. Each is due at once; what that costs it `judge` says. After the last attempt,
 -- or when that was asked for, it ends instead. Run it in a transaction of its own, *after* the one that deleted the runners.
 --
+-- A runner that stopped by itself was not killed by what it still ran: those jobs are given back with their attempts, and nothing is said of
+-- them. It is what that runner would have written if its handlers had ended.
+--
 -- The candidates' ids and tokens are read first and compared again under the row's lock, in a new statement: a job that was rescued
 -- and claimed anew meanwhile, by a runner that is younger than our first snapshot, has another token by then.
 CREATE FUNCTION asyncjobs.rescue(
@@ -115,6 +118,7 @@ CREATE FUNCTION asyncjobs.rescue(
     OUT rescued bigint[],
     OUT dead bigint[],       -- of these, ended for good
     OUT cancelled bigint[],
+    OUT given_back bigint[], -- of runners that stopped by themselves; not among the rescued
     OUT queues text[],       -- where jobs became pending
     OUT types text[],        -- of the rescued, for the roll-ups
     OUT statuses text[],     -- and what the lost attempt made of them
@@ -141,6 +145,19 @@ BEGIN
     _ids := ARRAY(
         SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[c.id]) AND j.claim_token = c.token
         WHERE j.status = 'processing' ORDER BY c.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
+    given_back := '{}';
+    FOR _id IN
+        SELECT j.id FROM asyncjobs.jobs AS j JOIN asyncjobs.former_runners AS f ON f.id = j.runner_id
+        WHERE j.id = ANY (_ids) AND f.stopped_at IS NOT NULL ORDER BY j.id
+    LOOP
+        _ids := array_remove(_ids, _id);
+        BEGIN
+            _pending := _pending || asyncjobs.give_back_stopped(_id, _max_errors);
+            given_back := given_back || _id;
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;  -- as below
+        END;
+    END LOOP;
     SELECT array_agg(b.runner_id), array_agg(b.job_id) INTO _runners, _blamed FROM asyncjobs.blame(
         ARRAY(SELECT DISTINCT j.runner_id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids))) AS b;
     -- Jobs that end and thereby free a dedup key may have to wait for whoever looks at it: each by itself, after all others.
@@ -149,7 +166,7 @@ BEGIN
         WHERE j.id = ANY (_ids) AND j.dedup_key IS NOT NULL
           AND (j.attempts >= j.max_attempts OR j.id = ANY (_blamed) OR j.requested_outcome IN ('cancel', 'dead')) ORDER BY j.id);
     rescued := ARRAY(SELECT u.id FROM unnest(_ids) AS u(id) WHERE u.id <> ALL (_ending));
-    _pending := asyncjobs.fail_lost(rescued, _runners, _blamed, _max_errors);
+    _pending := _pending || asyncjobs.fail_lost(rescued, _runners, _blamed, _max_errors);
     FOREACH _id IN ARRAY _ending LOOP
         BEGIN
             _pending := _pending || asyncjobs.fail_lost(ARRAY[_id], _runners, _blamed, _max_errors);
@@ -173,7 +190,22 @@ BEGIN
     SELECT coalesce(array_agg(j.type), '{}'),
         coalesce(array_agg(CASE WHEN j.status IN ('dead', 'cancelled') THEN j.status ELSE 'failed' END), '{}')
     INTO types, statuses FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued);
-    more := cardinality(rescued) >= _batch;
+    more := cardinality(rescued) + cardinality(given_back) >= _batch;
+END $$;
+
+-- Give back, with its attempt, a job (processing, and locked) that a runner left which had stopped by itself. The token goes, as in
+-- `fail_lost`. Returns the jobs that became pending.
+CREATE FUNCTION asyncjobs.give_back_stopped(_id bigint, _max_errors integer) RETURNS bigint[] LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _token bigint := (SELECT j.claim_token FROM asyncjobs.jobs AS j WHERE j.id = _id);
+    _pending bigint[];
+BEGIN
+    SELECT a.pending INTO _pending FROM asyncjobs.ack(
+        ARRAY[_id], ARRAY[_token], ARRAY['pending'], ARRAY[0.0], ARRAY[true], ARRAY[false], NULL, NULL, NULL, NULL, _max_errors) AS a;
+    UPDATE asyncjobs.jobs AS j SET claim_token = NULL, started_at = NULL WHERE j.id = _id AND j.status IN ('pending', 'paused');
+    RETURN _pending;
 END $$;
 
 -- Write that the attempts of these jobs (processing, and locked) failed because their runner was lost. The token goes: a late ack of

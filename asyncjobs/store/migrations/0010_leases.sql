@@ -34,6 +34,7 @@ CREATE FUNCTION asyncjobs.beat_with_leases(
     _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[],
     _expiry interval, _fresh interval,
     _troubles text[],               -- what is to be said of its parts
+    _stops boolean,                 -- whether it stops
     OUT beat bigint, OUT runners integer,
     OUT rank integer,               -- how many living runners have a lower id, holders of a lease apart
     OUT renewed text[], OUT lost text[], OUT acquired text[],
@@ -48,11 +49,13 @@ DECLARE
     _free text[];
     _takes text[];
 BEGIN
-    UPDATE asyncjobs.runners AS r SET beat = r.beat + 1, beat_at = _now, troubles = _troubles WHERE r.id = _runner RETURNING r.beat INTO beat;
+    UPDATE asyncjobs.runners AS r SET beat = r.beat + 1, beat_at = _now, troubles = _troubles,
+        stopped_at = CASE WHEN _stops THEN coalesce(r.stopped_at, _now) END
+    WHERE r.id = _runner RETURNING r.beat INTO beat;
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    SELECT count(*), count(*) FILTER (WHERE r.id < _runner AND r.beat_at > _now - _fresh AND NOT EXISTS (
+    SELECT count(*), count(*) FILTER (WHERE r.id < _runner AND r.beat_at > _now - _fresh AND r.stopped_at IS NULL AND NOT EXISTS (
         SELECT FROM asyncjobs.background_job_leases AS l WHERE l.held_by_worker_id = r.id::text))
     INTO runners, rank FROM asyncjobs.runners AS r;
 
@@ -135,7 +138,7 @@ BEGIN
         FROM mine AS m WHERE l.job_name = m.job_name RETURNING l.job_name)
     SELECT coalesce(array_agg(f.job_name), '{}') INTO released FROM freed AS f;
     SELECT r.id INTO successor FROM asyncjobs.runners AS r
-    WHERE r.id <> _runner AND r.beat_at > _now - _fresh AND r.duties && released
+    WHERE r.id <> _runner AND r.beat_at > _now - _fresh AND r.stopped_at IS NULL AND r.duties && released
     ORDER BY cardinality(ARRAY(SELECT d.duty FROM unnest(r.duties) AS d(duty) WHERE d.duty = ANY (released))) DESC, r.id LIMIT 1;
 END $$;
 
@@ -150,9 +153,10 @@ DECLARE
 BEGIN
     WITH gone AS (
         DELETE FROM asyncjobs.runners AS r WHERE r.id = _runner
-        RETURNING r.id, r.started_at, r.host, r.pid, r.version, r.queues, r.types, r.versions, r.duties)
-    INSERT INTO asyncjobs.former_runners (id, started_at, host, pid, version, queues, types, versions, duties)
-    SELECT g.id, g.started_at, g.host, g.pid, g.version, g.queues, g.types, g.versions, g.duties FROM gone AS g;
+        RETURNING r.id, r.started_at, r.stopped_at, r.host, r.pid, r.version, r.queues, r.types, r.versions, r.duties)
+    INSERT INTO asyncjobs.former_runners (id, started_at, stopped_at, host, pid, version, queues, types, versions, duties)
+    SELECT g.id, g.started_at, coalesce(g.stopped_at, asyncjobs.clock()), g.host, g.pid, g.version, g.queues, g.types, g.versions, g.duties
+    FROM gone AS g;
     SELECT array_agg(l.job_name), array_agg(l.token) INTO _duties, _tokens FROM asyncjobs.background_job_leases AS l
     WHERE l.held_by_worker_id = _runner::text AND l.job_name <> ALL (_kept);
     IF _duties IS NOT NULL THEN
