@@ -876,7 +876,7 @@ CREATE FUNCTION asyncjobs.give_back_stopped(_id bigint, _max_errors integer)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2cbdebfceb53238b
+-- body: 60c23c43e071093a
 
 CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs bigint[])
     RETURNS record
