@@ -17,12 +17,12 @@ Health: `turned_at` is when the loop last ended a pass, well or badly; `failures
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from typing import ClassVar
 
 from asyncjobs.errors import is_meant
+from asyncjobs.model.chance import CHANCE
 from asyncjobs.telemetry.events import Events, ServicePassFailed
 
 _FIRST_BACKOFF_SECONDS = 0.1
@@ -46,7 +46,7 @@ class Service:
         events: Events,
         interval_seconds: float,
         monotonic: Callable[[], float] | None = None,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = CHANCE.random,
     ) -> None:
         self.events = events
         self.interval_seconds = interval_seconds

@@ -10,7 +10,6 @@ A file whose first line is `-- breaking: <why>` makes older programs refuse the 
 """
 
 import asyncio
-import random
 from functools import cache
 from importlib.resources import files
 
@@ -18,6 +17,7 @@ import asyncpg
 import msgspec
 
 from asyncjobs.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
+from asyncjobs.model.chance import CHANCE
 from asyncjobs.store import closing, pooler
 from asyncjobs.store.database import ISOLATION, Connection, Database, Record, quote_identifier, quote_literal
 from asyncjobs.store.failures import is_passing
@@ -220,7 +220,7 @@ async def _apply(database: Database, connection: Connection, migration: Migratio
         except asyncpg.PostgresError as error:
             if attempt == _ATTEMPTS - 1 or connection.is_closed() or not is_passing(error):
                 raise
-            await asyncio.sleep(random.uniform(0.05, 0.1) * 2 ** min(attempt, 6))
+            await asyncio.sleep(CHANCE.uniform(0.05, 0.1) * 2 ** min(attempt, 6))
     raise AssertionError("unreachable")
 
 

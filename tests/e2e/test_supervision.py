@@ -125,9 +125,14 @@ async def test_every_part_is_back_counted_and_told_of_and_all_jobs_end(
     }
     for parts, name in victims:
         await strike_one(shop.jobs, recorder, named(parts, name), strike)
-    symptoms = await shop.jobs.admin.doctor()
-    told = [one.evidence for one in symptoms if one.what == "a part of a runner was started again"]
-    assert any("acker" in evidence for evidence in told)
+
+    async def told() -> list[str]:
+        symptoms = await shop.jobs.admin.doctor()
+        return [
+            one.evidence for one in symptoms if one.what == "a part of a runner was started again" and "acker" in one.evidence
+        ]
+
+    await eventually(told, description="the doctor tells of it")
     await eventually(lambda: shop.jobs.health().is_ready, description="all is well")
     async with asyncio.timeout(30):
         for job_id in shop.enqueued[:]:
