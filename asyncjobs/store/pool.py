@@ -9,7 +9,7 @@ from asyncjobs.store.database import Database, Link
 
 
 class Pool:
-    """At most `size` connections, opened when they are first needed. Whoever finds none free waits. After its close there are none."""
+    """At most `size` connections, opened when they are first needed. Whoever finds none free waits. After its close: none."""
 
     def __init__(self, database: Database, size: int) -> None:
         self._free = [database.link("pool") for _ in range(size)]
