@@ -17,6 +17,7 @@ RUN := PYTHONDONTWRITEBYTECODE= PATH="$(CURDIR)/.venv/bin:$$PATH" PYRIGHT_PYTHON
 
 # Tests wait more than they work: more processes than two cores would say.
 WORKERS ?= 3
+PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 ARGS ?=
 
 .PHONY: help
@@ -33,7 +34,7 @@ demo: $(DEMO)  ## run the main job: webhooks taken over HTTP and delivered, on a
 
 .PHONY: test
 test: $(DEV)  ## run the tests (no installed PostgreSQL, no root needed)
-	@$(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(RUN) -m pytest -m 'not system and not proof' $(PARALLEL) $(ARGS)
 
 POSTGRES ?= 14 16 18
 .PHONY: test-matrix
@@ -41,16 +42,16 @@ test-matrix: $(DEV)  ## run the tests on each PostgreSQL of POSTGRES="14 16 18",
 	@for major in $(POSTGRES); do \
 	    echo "== PostgreSQL $$major"; \
 	    folder=$$($(RUN) -m tests.support.other_postgres $$major .venv/postgres) || exit 1; \
-	    ASYNCJOBS_PG_BIN="$$folder" $(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile $(ARGS) || exit 1; \
+	    ASYNCJOBS_PG_BIN="$$folder" $(RUN) -m pytest -m 'not system and not proof' $(PARALLEL) $(ARGS) || exit 1; \
 	done
-	@echo '== ids beyond 32 bits'; $(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile --odd 'long sequences' $(ARGS)
+	@echo '== ids beyond 32 bits'; $(RUN) -m pytest -m 'not system and not proof' $(PARALLEL) --odd 'long sequences' $(ARGS)
 
 .PHONY: test-pgbouncer
 test-pgbouncer: $(DEV)  ## run the tests behind a PgBouncer that pools by transaction: polling, then listening around it
 	@$(RUN) -m tests.support.debian
 	@for how in poll around; do \
 	    echo "== $$how, at most 40 minutes"; \
-	    timeout --signal INT --kill-after 60 2400 env $(RUN) -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile --pooler $$how $(ARGS) || exit 1; \
+	    timeout --signal INT --kill-after 60 2400 env $(RUN) -m pytest -m 'not system and not proof' $(PARALLEL) --pooler $$how $(ARGS) || exit 1; \
 	done
 
 .PHONY: lint
@@ -90,13 +91,13 @@ LOWEST_TESTS = tests/unit tests/store/test_connection_kinds.py tests/store/test_
 
 .PHONY: test-lowest
 test-lowest: $(LOWEST)  ## run tests with the lowest versions of the libraries that are allowed
-	@.venv/lowest/bin/python -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile $(LOWEST_TESTS) $(ARGS)
+	@.venv/lowest/bin/python -m pytest -m 'not system and not proof' $(PARALLEL) $(LOWEST_TESTS) $(ARGS)
 
 .PHONY: test-latest
 test-latest:  ## run the tests with the newest versions of all libraries, in an environment of their own; changes nothing else
 	@rm -rf .venv/latest; $(MAKE) $(LATEST)
 	@.venv/latest/bin/python -m pip list
-	@PATH="$(CURDIR)/.venv/latest/bin:$$PATH" .venv/latest/bin/python -m pytest -m 'not system and not proof' -n $(WORKERS) --dist loadfile $(ARGS)
+	@PATH="$(CURDIR)/.venv/latest/bin:$$PATH" .venv/latest/bin/python -m pytest -m 'not system and not proof' $(PARALLEL) $(ARGS)
 
 # The lock is made from pyproject.toml alone, for every Python and platform that it allows.
 .PHONY: lock

@@ -188,6 +188,8 @@ class AsyncJobs(JobRouter):
         is_open = opened is not None and opened.pid == os.getpid()
         runners = [runner.health() for runner in self.runners] if is_open else []
         troubles = [] if opened is None or not is_open else opened.parts.troubles()
+        if opened is not None and opened.has_ended:
+            troubles = [*troubles, "the app's own task was ended from outside: it is closed, and has to be opened again"]
         for runner in self.runners if is_open else ():
             troubles += runner.heartbeat.troubles()
         return Health(is_open=is_open, runners=runners, troubles=troubles, needs_runner=runs)

@@ -26,6 +26,7 @@
 Errors survive pickling and copying with their fields.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from difflib import get_close_matches
@@ -375,3 +376,14 @@ class HookFailed(AsyncJobsError):
     def __init__(self, hook: str, method: str, effect: str, error: BaseException) -> None:
         self.hook, self.method = hook, method
         super().__init__(f"{effect}: hook {hook}.{method} raised {type(error).__name__}: {error}")
+
+
+def is_meant(error: BaseException) -> bool:
+    """Whether it is to end the task in which it is caught: a cancellation of this very task, or KeyboardInterrupt.
+
+    What a user's function leaks is not: a cancellation of something that it awaited, SystemExit.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt)

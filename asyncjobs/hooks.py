@@ -7,7 +7,9 @@
 2. What a hook raises ends that enqueue or that attempt, and nothing else: HookFailed, which names the hook. Nothing was written;
    the handler was not called. An after_attempt that raises fails the attempt, so a hook may commit there, and the hooks outside
    of it see that outcome. An after_enqueue comes too late for that: what it raises is reported (`HookRaised`), and the
-   enqueue stands. So is what an after_attempt raises whose attempt was interrupted: it is given back all the same.
+   enqueue stands. So is what an after_attempt raises whose attempt was interrupted: it is given back all the same. SystemExit
+   and a CancelledError that a hook leaks are no different: they end neither the caller nor its loop. What is meant for the caller
+   itself, its cancellation or KeyboardInterrupt, goes through, after the other hooks have been left.
 3. Hooks cannot change the claim: they see context and outcome, which are values. before_enqueue may answer another job of the
    same type (`job.using(created_by=…)`), which is checked as if it had been given.
 4. before_attempt spends the attempt's timeout, after_attempt gets it anew. Each of them has `hook_timeout` at most, also where
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from asyncjobs.context import JobContext
-from asyncjobs.errors import ConfigurationError, HookFailed
+from asyncjobs.errors import ConfigurationError, HookFailed, is_meant
 from asyncjobs.handlers import NewJob
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.telemetry.events import Events, HookRaised
@@ -114,18 +116,41 @@ async def enqueue_through(
         failure = error
         raise
     finally:
-        for at, hook in reversed(entered):
-            try:
-                await hook.after_enqueue(news[at], handles[at] if handles else None, failure)
-            except Exception as error:  # noqa: BLE001 - it is the application's code, and the job is written or is not
-                events.emit(HookRaised(hook=type(hook).__name__, method="after_enqueue", type=news[at].type, error=error))
+        if not isinstance(failure, GeneratorExit):
+            await _leave(entered, news, handles, failure, events)
     return handles
+
+
+async def _leave(
+    entered: Sequence[tuple[int, Hook]],
+    news: Sequence[NewJob[Any]],
+    handles: Sequence[Any],
+    failure: BaseException | None,
+    events: Events,
+) -> None:
+    meant: BaseException | None = None
+    for at, hook in reversed(entered):
+        try:
+            await hook.after_enqueue(news[at], handles[at] if handles else None, failure)
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is the application's code, and the job is written or is not
+            if is_meant(error):
+                meant = error
+            else:
+                events.emit(HookRaised(hook=type(hook).__name__, method="after_enqueue", type=news[at].type, error=error))
+    if meant is not None:
+        raise meant
 
 
 async def _entered(hook: Hook, new: NewJob[Any]) -> NewJob[Any]:
     try:
         answer = await hook.before_enqueue(new)
-    except Exception as error:
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        if is_meant(error):
+            raise
         raise HookFailed(type(hook).__name__, "before_enqueue", f'job "{new.type}" was not enqueued', error) from error
     if answer is not None and getattr(answer, "handler", None) is not new.handler:
         wrong = TypeError(f"it answered {answer!r}, not a job of the same type")

@@ -115,7 +115,7 @@ class Runner:
         self.scheduler = self.duties.scheduler
         self.heartbeat = Heartbeat(
             opened.database, events=self._events, on_declared_dead=self._on_declared_dead, on_unconfirmed=self._on_unconfirmed,
-            on_outdated=self._on_outdated, troubles=self.troubles,
+            on_outdated=self._on_outdated, troubles=self.troubles, listener=lambda: self.listening.backend_pid,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
             stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit, leader=self.duties.leader,
         )  # fmt: skip
@@ -236,6 +236,7 @@ class Runner:
             is_alive=self.heartbeat.loop_stalled_seconds < self.heartbeat.stall_limit_seconds and turn_age < STANDSTILL_SECONDS,
             leases=self.duties.leader.held(),
             schedules_age_seconds=self.scheduler.turn_age_seconds,
+            failed_schedules=sorted(self.scheduler.failed),
             is_confirmed=self.heartbeat.is_confirmed,
             outdated_by=self.heartbeat.outdated_by,
             is_stopping=self._stopping.has_begun,

@@ -1,8 +1,8 @@
 """Running an app's jobs: from entering a block to leaving it, for the life of a web application, or until a signal."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -16,7 +16,7 @@ from asyncjobs.runtime.duty_set import DeclaredDuty
 from asyncjobs.runtime.opened import Opened, unavailable
 from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.served import admit_to, served_handlers, served_queues
-from asyncjobs.signals import children_apart, handled, heeding_the_server, hurried_by_the_server
+from asyncjobs.signals import children_apart, handled, heeding_the_server, hurried_by_the_server, interrupted_in_order
 from asyncjobs.store.failures import is_passing
 
 if TYPE_CHECKING:
@@ -48,10 +48,11 @@ async def running(
     seconds = default_grace if app.settings.grace is None else app.settings.grace
     if grace is not None:
         seconds = config_seconds(grace, name="grace")
-    apart = ExitStack()
-    opened = await app.lifecycle.enter()
-    try:
-        apart.enter_context(children_apart())
+    async with AsyncExitStack() as around:
+        entered = around.enter_context(_hurried_by_interrupts())
+        opened = await app.lifecycle.enter()
+        around.push_async_callback(app.lifecycle.leave)
+        around.enter_context(children_apart())
         runner = Runner(
             opened,
             queues=chosen,
@@ -66,6 +67,7 @@ async def running(
             listen=app.lifecycle.listening_database(opened.database),
         )
         await _start(runner, opened)
+        entered.append(runner)
         app.runners.append(runner)
         try:
             yield runner
@@ -75,9 +77,20 @@ async def running(
                     await runner.stop()
             finally:
                 app.runners.remove(runner)
-    finally:
-        apart.close()
-        await app.lifecycle.leave()
+
+
+@contextmanager
+def _hurried_by_interrupts() -> Generator[list[Runner]]:
+    """The runners that a second Ctrl-C has stop without grace: to be filled."""
+    entered: list[Runner] = []
+    hurrying: list[asyncio.Task[None]] = []
+
+    def hurry() -> None:
+        loop = asyncio.get_running_loop()
+        hurrying.extend(loop.create_task(runner.stop(timeout=0), name="asyncjobs hurry") for runner in entered)
+
+    with interrupted_in_order(hurry):
+        yield entered
 
 
 def _duties(app: "AsyncJobs") -> list[DeclaredDuty]:

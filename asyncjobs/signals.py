@@ -1,4 +1,9 @@
-"""Signals: `jobs.run()` is told by them to stop. Nothing else of asyncjobs touches them; a start only looks at them.
+"""Signals: `jobs.run()` is told by them to stop. A start only looks at them; one is handled otherwise while a runner is entered.
+
+Under `asyncio.run` a first Ctrl-C cancels the main task, and a second one raises KeyboardInterrupt wherever the main thread just
+is: in the first step of a stop, in an outcome's write, in the loop between taking a callback and calling it. What it struck never
+went on: jobs stayed `processing`, and threads that nobody ended crashed the interpreter's exit. So while a runner is entered a
+second Ctrl-C cuts the grace of its stop short (or begins a stop without one), and raises nothing. A third one is Python's again.
 
 A child that is forked while jobs run has the signals' handlers and the loop's wake-up socket of its parent: a SIGTERM for the
 child came out of that socket in the parent, which stopped, and the child lived on. So in such a child signals are as in a new
@@ -8,11 +13,12 @@ process. Handlers are put back only if they are those of `jobs.run()` or of a uv
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from asyncjobs.errors import DatabaseUnavailable, UsageError
 
@@ -84,6 +90,60 @@ def handled(on_signal: Callable[[], None]) -> Generator[None]:
 def _tell(tell: Callable[[], None], number: int, frame: object) -> None:
     del number, frame
     tell()
+
+
+class _Interrupts:
+    """Python's handler of SIGINT for as long as runners are entered under `asyncio.run`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, before: Callable[[int, object], object]) -> None:
+        self._loop = loop
+        self._before = before  # asyncio's
+        self._count = 0
+        self.hurries: list[Callable[[], None]] = []
+
+    def __call__(self, number: int, frame: object) -> None:
+        self._count += 1
+        if self._count == 2 and self.hurries and not self._loop.is_closed():  # noqa: PLR2004 - the second
+            self._loop.call_soon_threadsafe(self._hurry)
+        else:
+            self._before(number, frame)
+
+    def _hurry(self) -> None:
+        for hurry in tuple(self.hurries):
+            hurry()
+
+    def put_back(self) -> None:
+        """Undo it, if nobody has put a handler of theirs there. asyncio's is that of one `run`: that may be over by now."""
+        before: Any = self._before
+        if before.keywords["main_task"].done():
+            before = signal.default_int_handler
+        if signal.getsignal(signal.SIGINT) is self:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def interrupted_in_order(hurry: Callable[[], None]) -> Generator[None]:
+    """Call `hurry` in the loop for a second Ctrl-C within the block. It changes nothing but under `asyncio.run`."""
+    before: Any = signal.getsignal(signal.SIGINT)
+    is_ours = isinstance(before, _Interrupts)
+    if threading.current_thread() is not threading.main_thread() or not (is_ours or _is_asyncios(before)):
+        yield
+        return
+    interrupts: _Interrupts = before if is_ours else _Interrupts(asyncio.get_running_loop(), before)
+    interrupts.hurries.append(hurry)
+    signal.signal(signal.SIGINT, interrupts)
+    try:
+        yield
+    finally:
+        interrupts.hurries.remove(hurry)
+        if not interrupts.hurries:
+            interrupts.put_back()
+
+
+def _is_asyncios(handler: object) -> bool:
+    return getattr(getattr(handler, "func", None), "__qualname__", None) == "Runner._on_sigint" and "main_task" in getattr(
+        handler, "keywords", {}
+    )
 
 
 @asynccontextmanager

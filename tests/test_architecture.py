@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.longest import LONGEST, TESTS
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "asyncjobs"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -48,6 +50,7 @@ SQL_ELSEWHERE = {"asyncjobs/embedded/cluster.py": "its database is made in singl
 
 #: Files above 400 lines, and why.
 LONG_FILES = {
+    "asyncjobs/runtime/heartbeat.py": "two loops that watch each other, and the thread between them",
     "asyncjobs/runtime/acker.py": "the one loop that claims and acks: what one call may ask for, and what its answer means",
     "asyncjobs/runtime/attempt.py": "one attempt from its claim to its outcome: what each end of it means is read in one place",
     "asyncjobs/runner.py": "the composition root: what a runner is made of is read in one place",
@@ -221,3 +224,8 @@ def test_every_task_is_held_by_somebody() -> None:
                 if "group" not in owner:  # a task group holds its own
                     found.append(f"{file.relative_to(ROOT)}:{call.lineno}")
     assert found == []
+
+
+def test_longest_files_are_there() -> None:
+    assert [name for name in LONGEST if not (TESTS / f"{name}.py").is_file()] == []
+    assert len(set(LONGEST)) == len(LONGEST)

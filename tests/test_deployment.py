@@ -30,7 +30,7 @@ WORKER = (EXAMPLES / "worker.py").read_text(encoding="utf-8")
 #: What has no sample until it goes wrong: the metric is there, its labels come with the first one.
 QUIET = {
     "asyncjobs_database_errors_total", "asyncjobs_service_errors_total", "asyncjobs_notifications_heard_total",
-    "asyncjobs_claims_lost_total", "asyncjobs_breaker_trips_total",
+    "asyncjobs_claims_lost_total", "asyncjobs_breaker_trips_total", "asyncjobs_part_restarts_total",
 }  # fmt: skip
 
 
@@ -81,6 +81,9 @@ def test_alerts_are_those_that_operators_need_with_their_bounds() -> None:
         "AsyncjobsKeyHalted": ([">", "0"], None),
         "AsyncjobsDutyWithoutHolder": (["==", "0"], "1m"),
         "AsyncjobsNotSampled": (["or", "absent(asyncjobs_sampled_at_seconds)"], "2m"),
+        "AsyncjobsScheduleFails": ([">", "0"], None),
+        "AsyncjobsPartRestarts": ([">", "3"], None),
+        "AsyncjobsServiceErrors": ([">", "10"], "5m"),
         "AsyncjobsDeadLetters": ([">", "0"], "1h"),
     }
     assert all({"summary", "description"} == rule["annotations"].keys() for rule in rules().values())

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from asyncjobs.embedded import start_sync
+from asyncjobs.testing.server import FAST
 from examples.webhooks.make_events import make_events
 from tests.support.plugin import with_plugin
 
@@ -157,7 +158,7 @@ def environment() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="asyncjobs-examples-") as folder:
         state = Path(folder)
         state.chmod(0o755)  # root's PostgreSQL runs as nobody
-        with closing(start_sync(state / "asyncjobs", linger=0)) as server:
+        with closing(start_sync(state / "asyncjobs", linger=0, settings=FAST)) as server:
             yield with_plugin(os.environ | {"XDG_STATE_HOME": str(state), "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"})
         server.wait_stopped()
 

@@ -53,6 +53,15 @@ CASES: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
         "9m", {"asyncjobs_sampled_at_seconds": "0+60x20"}, {"asyncjobs_sampled_at_seconds": "0+60x2 120x20"},
     ),
     "AsyncjobsDeadLetters": ("70m", {"asyncjobs_dead_letters": "1x30 0x60"}, {"asyncjobs_dead_letters": "1x90"}),
+    "AsyncjobsScheduleFails": ("1m", {"asyncjobs_schedules_failed": "0x9"}, {"asyncjobs_schedules_failed": "1x9"}),
+    "AsyncjobsPartRestarts": (
+        "20m", {'asyncjobs_part_restarts_total{part="acker"}': "0 2x40"},
+        {'asyncjobs_part_restarts_total{part="acker"}': "0+1x40"},
+    ),
+    "AsyncjobsServiceErrors": (
+        "30m", {'asyncjobs_service_errors_total{service="notifier"}': "0 8x40"},
+        {'asyncjobs_service_errors_total{service="notifier"}': "0+2x40"},
+    ),
 }  # fmt: skip
 
 
@@ -79,7 +88,7 @@ def told(tmp_path: Path, name: str, at: str, series: dict[str, str], *, sent: bo
 def test_prometheus_takes_the_alert_rules() -> None:
     done = promtool("check", "rules", "--lint=all", "--lint-fatal", str(ALERTS))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "9 rules found" in done.stdout
+    assert "12 rules found" in done.stdout
 
 
 def test_prometheus_takes_every_expression_of_the_dashboard(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ import pytest
 
 from asyncjobs import AsyncJobs, Settings
 from asyncjobs.embedded import Server, start_sync
+from asyncjobs.testing.server import FAST
 from tests.support.eventually import eventually
 from tests.support.guardian import guarded
 from tests.support.plugin import with_plugin
@@ -66,7 +67,7 @@ def server() -> Iterator[Server]:
     """What `embedded://` means while the README is run."""
     with tempfile.TemporaryDirectory(prefix="asyncjobs-readme-") as folder:
         Path(folder).chmod(0o755)  # root's PostgreSQL runs as nobody
-        with closing(start_sync(Path(folder) / "asyncjobs", linger=0)) as server:
+        with closing(start_sync(Path(folder) / "asyncjobs", linger=0, settings=FAST)) as server:
             yield server
         server.wait_stopped()
 

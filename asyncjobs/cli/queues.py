@@ -77,12 +77,12 @@ def queue_table(states: Sequence[QueueState], *, chosen: str | None = None) -> s
 async def runners(asked: Asked, former: int) -> int | None:
     """Show who runs jobs: where, which queues, types and versions of payloads, since when."""
     rows = await asked.jobs.admin.runners(former=former)
-    columns = ("runner", "host", "pid", "version", "queues", "types", "started", "beat", "ended", "died")
+    columns = ("runner", "host", "pid", "version", "queues", "types", "started", "beat", "stopped", "ended", "died")
     return found(
         asked, "runner", rows, lambda: screen.table(
             columns,
             [(one.id, one.host, one.pid, one.version, one.queues, one.can_run(), one.started_at, one.beat_at,
-              one.ended_at, one.died_at)
+              one.stopped_at, one.ended_at, one.died_at)
              for one in rows]), filtered=False,
     )  # fmt: skip
 

@@ -66,7 +66,13 @@ _COUNTS: Final[Sequence[_Count]] = (
     _Count(e.JobsClaimed, "jobs_claimed", "Jobs claimed", ("queue",), lambda event: event.claimed),
     _Count(e.ClaimWasLost, "claims_lost", "Claims that were not ours any more", ("during",)),
     _Time(e.AcksWritten, "ack_seconds", "Calls that wrote outcomes", (), lambda event: event.seconds),
-    _Count(e.JobsGivenBack, "jobs_given_back", "Jobs whose claim was not answered", (), lambda event: len(event.job_ids)),
+    _Count(
+        e.JobsGivenBack,
+        "jobs_given_back",
+        "Jobs whose claim was not answered, or whose runner stopped",
+        (),
+        lambda event: len(event.job_ids),
+    ),
     _Count(e.JobsPromoted, "jobs_promoted", "Jobs whose time had come", (), lambda event: event.count),
     _Count(e.JobsRescued, "jobs_rescued", "Jobs taken back from dead runners", (), lambda event: len(event.job_ids)),
     _Count(e.KeysAdvanced, "keys_advanced", "Heads of keys dispatched by a serializer", (), lambda event: event.count),
@@ -201,6 +207,7 @@ class _Held(Collector):
         oldest = self._gauge("oldest_age_seconds", "Age of the oldest of them, sampled", "queue", "type", "status")
         letters = self._gauge("dead_letters", "Dead letters that nobody has acknowledged, sampled")
         keys = self._gauge("keys_halted", "Keys that a dead job has halted, sampled")
+        failed = self._gauge("schedules_failed", "Schedules that could not make their jobs, sampled")
         states = self._gauge(
             "breaker_state",
             "1 for the state that the breaker is in, sampled; service is other for those of other apps, which are counted",
@@ -215,11 +222,12 @@ class _Held(Collector):
                 oldest.add_metric(labels, age)
             letters.add_metric((), sample.dead_letters)
             keys.add_metric((), sample.halted_keys)
+            failed.add_metric((), sample.failed_schedules)
             for service in {_named(one): None for one in breakers}:
                 for state in _STATES:
                     states.add_metric((service, state), sum(_named(one) == service and one.state == state for one in breakers))
             at.add_metric((), moment)
-        yield from (jobs, oldest, letters, keys, states, at)
+        yield from (jobs, oldest, letters, keys, failed, states, at)
 
 
 def _declared(sample: Sample, queues: Container[str], types: Container[str]) -> _Depths:

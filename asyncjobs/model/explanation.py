@@ -16,7 +16,8 @@ from asyncjobs.model.probation import probation_seconds
 from asyncjobs.model.status import FINAL, Status
 
 Reason: TypeAlias = Literal[
-    "ended", "running", "claimed ahead", "runner lost", "behind", "key halted", "not due", "due", "paused", "no runner",
+    "ended", "running", "claimed ahead", "runner lost", "runner stopped", "behind", "key halted", "not due", "due", "paused",
+    "no runner",
     "no runner for queue", "no handler", "no runner for both", "newer version", "moving", "breaker open", "lane full",
     "suspect", "waiting for a slot",
 ]  # fmt: skip
@@ -43,6 +44,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime  # by the server's clock
     runner_id: int | None
     runner_is_alive: bool
+    runner_stopped_at: datetime | None = None  # since when that runner stops by itself, or stopped
     is_ahead: bool = False  # it is processing, and waits for a slot of that runner
     started_at: datetime | None
     completed_at: datetime | None
@@ -126,10 +128,26 @@ def _running(facts: Facts) -> Explanation:
     if facts.runner_is_alive and facts.is_ahead:
         sentence = f"it is claimed ahead by runner {facts.runner_id}, waiting for a slot."
         return _told(facts, "claimed ahead", sentence, since=facts.started_at)
+    if facts.runner_stopped_at is not None:
+        return _stopped(facts, facts.runner_stopped_at)
     if facts.runner_is_alive:
         return _told(facts, "running", f"it runs, on runner {facts.runner_id}.", since=facts.started_at)
     sentence = f"its runner {facts.runner_id} is gone: it is taken back by the next rescue, if another runner lives."
     return _told(facts, "runner lost", sentence, since=facts.started_at)
+
+
+def _stopped(facts: Facts, at: datetime) -> Explanation:
+    if facts.runner_is_alive:
+        sentence = (
+            f"it runs, on runner {facts.runner_id}, which stops since {at:%Y-%m-%d %H:%M:%S %Z}: if it does not end there, it is "
+            "given back with its attempt when that process is gone."
+        )
+    else:
+        sentence = (
+            f"its runner {facts.runner_id} stopped, and its process is gone: it is given back with its attempt by the next "
+            "rescue, if another runner lives."
+        )
+    return _told(facts, "runner stopped", sentence, since=at)
 
 
 def _behind(facts: Facts, head: Explanation | None) -> Explanation:

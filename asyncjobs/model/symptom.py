@@ -33,13 +33,15 @@ class Symptom(msgspec.Struct, frozen=True):
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """A transaction that is open for long."""
+    """A transaction that is open for long, or a session whose client does not read."""
 
     pid: int
     application: str
     state: str
     age_seconds: float
     query_start: datetime | None
+    held: int | None = None  # how many transactions vacuum stands back for it; None: it has no snapshot
+    unread: bool = False  # it does not come to the end of sending: no transaction that its client began
 
 
 class TableUse(msgspec.Struct, frozen=True):
@@ -110,13 +112,15 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     transactions: Sequence[Transaction] = ()
     leases: Sequence[LeaseAge] = ()
     silent_runners: Sequence[tuple[int, str, int, float]] = ()  # id, host, pid, seconds since the last beat
-    live_runners: int = 0
+    live_runners: int = 0  # that serve
+    stopping: Sequence[tuple[int, str, int, float]] = ()  # that beat: id, host, pid, seconds since they were told to stop
     troubles: Sequence[tuple[int, str]] = ()  # runner, what its last beat said of a part of it
     unserved: Sequence[tuple[str, str, int]] = ()  # queue, type, jobs
     waits: Sequence[tuple[str, int, int]] = ()  # queue, jobs that wait for children of theirs there, slots
     held_by_hand: Sequence[tuple[str, int]] = ()  # type, jobs: `paused`, and nothing that asyncjobs knows of is
     sequences: Sequence[tuple[str, int, int]] = ()  # that are behind: name, last value, what their rows have reached
     blocked_keys: Sequence[BlockedKeys] = ()
+    failed_schedules: Sequence[tuple[str, str]] = ()  # name, why
     deaths: Sequence[Death] = ()  # lately, the last first
     skew_seconds: float = 0.0
     pooled: bool = False
@@ -129,7 +133,8 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
 def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
     """The findings, the worst first; empty when nothing is wrong."""
     rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (
-        _schema, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _deaths, _parts, _server,
+        _schema, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _schedules, _stopping, _deaths,
+        _parts, _server,
     )  # fmt: skip
     found = [symptom for rule in rules for symptom in rule(signs)]
     found += _silent(signs, silent_after)
@@ -196,8 +201,15 @@ def _vacuum(signs: Signs) -> Iterator[Symptom]:
 def _transactions(signs: Signs) -> Iterator[Symptom]:
     for one in signs.transactions:
         since = f", query since {one.query_start:%Y-%m-%d %H:%M:%S}" if one.query_start else ""
-        evidence = f"pid {one.pid} ({one.application or 'no name'}, {one.state}): open for {one.age_seconds:.0f} s{since}"
+        held = "" if one.held is None else f", vacuum stands back {one.held:,} transactions for it"
+        who = f"pid {one.pid} ({one.application or 'no name'}, {one.state})"
         severity: Severity = "critical" if one.age_seconds > VERY_LONG_TRANSACTION else "warning"
+        if one.unread:
+            evidence = f"{who}: for {one.age_seconds:.0f} s or less its client has not read what it is sent{held}"
+            remedy = f"its process stands still, or blocks its event loop: see to it, or SELECT pg_terminate_backend({one.pid})"
+            yield Symptom(severity, "a session is not read from", evidence, remedy)
+            continue
+        evidence = f"{who}: open for {one.age_seconds:.0f} s{since}{held}"
         remedy = f"it keeps vacuum from removing dead rows: end it, or SELECT pg_terminate_backend({one.pid})"
         yield Symptom(severity, "a transaction is open for long", evidence, remedy)
 
@@ -260,6 +272,21 @@ def _keys(signs: Signs) -> Iterator[Symptom]:
         head = "" if one.head_id is None else f" by job {one.head_id}"
         evidence = f"{one.count:,}; longest {one.key}{head}, for {timedelta(seconds=round(one.age_seconds))}"
         yield Symptom("critical" if one.by == "owner" else "warning", what, evidence, remedy)
+
+
+def _schedules(signs: Signs) -> Iterator[Symptom]:
+    for name, reason in signs.failed_schedules:
+        remedy = "repair the cause: it is tried again at each look; or asyncjobs schedules disable"
+        yield Symptom("critical", "a schedule makes no jobs", f"{name}: {reason}", remedy)
+
+
+def _stopping(signs: Signs) -> Iterator[Symptom]:
+    for id, host, pid, age in signs.stopping:
+        if age > _SILENT:
+            evidence = f"runner {id} ({host}, pid {pid}) was told to stop {age:.0f} s ago, and handlers go on there"
+            yield Symptom(
+                "warning", "a runner does not end", evidence, "end its process: what it runs is given back, with the attempts"
+            )
 
 
 def _deaths(signs: Signs) -> Iterator[Symptom]:

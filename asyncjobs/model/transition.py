@@ -4,7 +4,6 @@ Every text that leaves here fits its column (`model/storable.py`). An exception 
 megabytes, ends the attempt like any other.
 """
 
-import random as random_module
 import traceback
 from collections.abc import Callable
 from typing import Any, Final, Literal
@@ -14,6 +13,7 @@ import msgspec
 from asyncjobs.errors import CircuitOpen, ClaimLost, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.breaker import come_back_seconds
+from asyncjobs.model.chance import CHANCE
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, OutcomeKind, Retry, Snooze, Verdict, cause_of, verdict_in
 from asyncjobs.model.storable import cut, cut_front
@@ -57,7 +57,7 @@ def decide(
     max_result_bytes: int = 1 << 20,
     max_error_bytes: int = 8192,
     waited_seconds: float = 0.0,
-    random: Callable[[], float] = random_module.random,
+    random: Callable[[], float] = CHANCE.random,
 ) -> Outcome:
     """The outcome of an attempt that ended in `ending`: a value, a verdict, an exception of any kind, or Interrupted.
 

@@ -106,6 +106,7 @@ class Attempt:
     reported: tuple[float, str] | None = None  # how far it is, by the last word of it that is not written yet
     _has_begun = False
     _has_seen_its_end = False  # in `cancelled`
+    _in_thread = False
     _request: Request | None = None
     _task: "asyncio.Task[None] | None" = None
     _context: Context | None = None
@@ -138,6 +139,11 @@ class Attempt:
         """Nobody waits for it any more: the process may end without it."""
         if self._task is not None:
             abandon(self._task)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether its handler may still do something. From any thread."""
+        return self._in_thread or not self._loop.is_closed()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -342,7 +348,10 @@ class Attempt:
                 return function(*args, **kwargs), None
             except BaseException as error:  # noqa: BLE001 - SystemExit in a task of its own would end the event loop
                 return None, error
+            finally:
+                self._in_thread = False
 
+        self._in_thread = True
         (answer, error), cancelled = await to_the_end(self._surroundings.threads.run(call))
         if cancelled is not None and (error is not None or self._has_seen_its_end or self._is_late):
             raise cancelled

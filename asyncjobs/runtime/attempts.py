@@ -163,6 +163,10 @@ class Attempts:
         for attempt in self.all:
             attempt.cancel(reason)
 
+    def hand_over(self, *, put: Callable[[Ack], None], settle: Callable[[Attempt, Ack], None]) -> None:
+        """Give to others what the attempts end in from now on."""
+        self._put, self._settle = put, settle
+
     def abandon(self) -> None:
         """Wait no longer for those that still run."""
         for attempt in self.all:

@@ -19,9 +19,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, Final, Protocol
 
-from asyncjobs.errors import LeaseLost
+from asyncjobs.errors import LeaseLost, is_meant
 from asyncjobs.runtime.leader import Leader
-from asyncjobs.runtime.service import Service, is_meant
+from asyncjobs.runtime.service import Service
 from asyncjobs.store import leases
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.leases import Fence, FencedLink

@@ -84,7 +84,7 @@ class Duties:
         self.rescuer = Rescuer(
             link, wakes, events=events, interval_seconds=settings.rescue_interval, runner_timeout_seconds=settings.runner_timeout,
             batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next, is_alone=self.leader.is_alone,
-            lost=lost,
+            lost=lost, runner_id=runner_id,
         )  # fmt: skip
         self.serializer = Serializer(opened.pool, wakes, events=events, interval_seconds=settings.sweep_interval)
         self.pruner = Pruner(

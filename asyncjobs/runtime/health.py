@@ -27,6 +27,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     is_alive: bool  # it turned within stall_limit, and claims within a minute: otherwise nothing but a new process helps
     leases: list[str]  # the duties that it does for all, under leases
     schedules_age_seconds: float | None  # since it looked at its schedules; at rest up to schedule_interval
+    failed_schedules: list[str] = []  # of its own, that could not make their jobs, as it saw last; they are tried again
     is_confirmed: bool  # nobody can have declared this runner dead
     outdated_by: str | None = None  # the migration that this program is too old for: it claims nothing any more
     is_stopping: bool

@@ -15,29 +15,39 @@ A handler that blocks the main loop must not get its runner declared dead. The r
    thread, and again each time the stall has doubled. The report is emitted from the heartbeat's thread: the main loop could
    not.
 5. A main loop that has not turned for `stall_limit_seconds` is as good as dead: the beat stops on purpose, and the jobs are
-   taken back by others. If the loop turns again, beats go on, and rule 2 or 3 says what became of it.
+   taken back by others. If the loop turns again, beats go on, and rule 2 or 3 says what became of it. The session that listens
+   for it is ended: 200,000 notifications that such a loop did not read kept its backend in the middle of sending them, with a
+   snapshot that kept vacuum from all tables. A loop that turns again listens anew.
 6. A beat's answer names a migration that this program is too old for, as soon as there is one. `on_outdated` is called, once:
    nothing is claimed or begun from then on, no lease is renewed, and what runs may end. Its start would refuse the schema, too.
 
 With a `leader` its leases ride on the beats (`runtime/leader.py`). They are renewed only while the main loop turns; the beat goes
 on regardless.
 
+7. A runner that stops while handlers run says so with each beat from then on. While some of them go on after its stop, so does
+   this thread, without leases: `runtime/remains.py`. It ends with the last of them, and before the interpreter does: one that was
+   still closing its connection while the interpreter was taken apart crashed the process (SIGSEGV, two of 17 times).
+
 C code that holds the interpreter's lock stops this thread as well. A crash of the process leaves the row to the rescuers.
 """
 
 import asyncio
+import atexit
 import contextlib
+import os
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from asyncjobs.model.storable import in_ascii
+from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.parts import Parts
+from asyncjobs.runtime.remains import Remains
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import leases, runners
 from asyncjobs.store.database import Database, Link
@@ -48,6 +58,11 @@ _STACK_FRAMES = 12
 _UNHURRIED_SECONDS = 2.0
 #: Leases are renewed only if the main loop has turned within this time: it is what does the duties.
 _TURNED_SECONDS = 3.0
+_CLOSE_SECONDS: Final = 0.5
+#: How long the interpreter's exit waits for these threads, and what they have then to write, and to close politely.
+_EXIT_SECONDS: Final = 0.5
+_LAST_PASS_SECONDS: Final = 0.3
+_CLOSE_AT_EXIT_SECONDS: Final = 0.05
 
 
 class MainLoop:
@@ -74,8 +89,10 @@ class MainLoop:
             self._loop.call_soon_threadsafe(callback, *args)
 
     def watch(self) -> None:
-        """Ask for a sign of life, or report that the last one is still awaited."""
-        if self._asked_at is None:
+        """Ask for a sign of life, or report that the last one is still awaited. A loop that is closed owes none."""
+        if self._loop.is_closed():
+            self._asked_at = None
+        elif self._asked_at is None:
             self._report_at = self._stall_after_seconds
             self._asked_at = time.monotonic()
             self.call(self._answer)
@@ -110,6 +127,7 @@ class Heartbeat:
         on_unconfirmed: Callable[[int], None],
         on_outdated: Callable[[int, str], None] = lambda *_: None,
         troubles: Callable[[], Sequence[str]] = tuple,
+        listener: Callable[[], int | None] = lambda: None,
         heartbeat_seconds: float = 5.0,
         answer_seconds: float | None = None,
         runner_timeout_seconds: float = 30.0,
@@ -124,6 +142,7 @@ class Heartbeat:
         self.on_unconfirmed = on_unconfirmed
         self.on_outdated = on_outdated
         self.parts_troubles = troubles
+        self.listener = listener  # the server's process that notifies the main loop
         self.heartbeat_seconds = heartbeat_seconds
         #: How long a beat may take: an interval.
         self.answer_seconds = heartbeat_seconds if answer_seconds is None else answer_seconds
@@ -132,6 +151,7 @@ class Heartbeat:
         self.stall_limit_seconds = stall_limit_seconds
         self.clock = clock
         self.runner_id: int | None = None
+        self.stops = False  # as each beat says
         self.outdated_by: str | None = None  # the migration that this program is too old for
         self.other_runners = 0  # at the last confirmed beat
         self.confirmed_at = clock()
@@ -162,11 +182,35 @@ class Heartbeat:
         if self._thread is not None:
             self._thread.beat_now()
 
+    def tell_stop(self) -> None:
+        """Say, at once and with each beat, that this runner stops by itself."""
+        self.stops = True
+        self.beat_now()
+
+    def linger(self, attempts: Sequence[Attempt], *, max_errors: int) -> Remains:
+        """Beat on until these have ended, and write what they end in. The thread sees to it alone from now on."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            raise RuntimeError("nothing beats")
+        self.leader = None
+        remains = Remains(
+            attempts, runner_id=self.runner_id or 0, max_errors=max_errors, wake=thread.wake_remains,
+            is_confirmed=lambda: self.is_confirmed,
+        )  # fmt: skip
+        thread.linger(remains)
+        return remains
+
     async def stop(self, *, timeout_seconds: float = 1.0) -> None:
         """End the thread and its connection. Beats end with it; twice is the same as once."""
         thread, self._thread = self._thread, None
         if thread is not None:
             await thread.stop(timeout_seconds)
+
+    def let_go(self) -> None:
+        """End the thread, if it has not been told to end, and does not linger."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.ask_end()
 
     @property
     def turn_age_seconds(self) -> float | None:
@@ -211,11 +255,15 @@ class _Beating(Service):
         self._link = link
         self._main = main
         self._stopped_on_purpose = False
+        self._ended_listener: int | None = None
 
     async def pass_(self) -> float | None:
         """One beat."""
         runner_id = self._heartbeat.runner_id
-        if runner_id is None or self._must_stop(runner_id):
+        if runner_id is None:
+            return None
+        if self._must_stop(runner_id):
+            await self._end_listener()
             return None
         await self._connect()
         sent_at = self._heartbeat.clock()
@@ -234,6 +282,12 @@ class _Beating(Service):
             self._look_at_schema(runner_id, answer.newer)
         return self._pause_seconds()
 
+    async def _end_listener(self) -> None:
+        listener = self._heartbeat.listener()
+        if listener is not None and listener != self._ended_listener:
+            await runners.end_listener(self._link, listener, timeout=self._heartbeat.answer_seconds)
+            self._ended_listener = listener
+
     async def _connect(self) -> None:
         if not self._link.is_open:
             async with asyncio.timeout(max(self._heartbeat.answer_seconds, _UNHURRIED_SECONDS)):
@@ -248,7 +302,7 @@ class _Beating(Service):
             limit = max(limit, _UNHURRIED_SECONDS)
         if leader is None:
             async with asyncio.timeout(limit):
-                return await runners.beat(self._link, runner_id, troubles=troubles, timeout=limit)
+                return await runners.beat(self._link, runner_id, troubles=troubles, stops=self._heartbeat.stops, timeout=limit)
         may_renew = self._main.stalled_seconds < _TURNED_SECONDS and self._heartbeat.outdated_by is None
         said = leader.say(runner_id, sent_at, may_renew=may_renew)
         times = leader.times
@@ -257,7 +311,7 @@ class _Beating(Service):
             async with asyncio.timeout(min(limit, times.renew_seconds) if said.held and is_hurried else limit):
                 heard = await leases.beat(
                     self._link, runner_id, said, expiry_seconds=times.expiry_seconds, fresh_seconds=leader.fresh_seconds,
-                    troubles=troubles, timeout=limit,
+                    troubles=troubles, stops=self._heartbeat.stops, timeout=limit,
                 )  # fmt: skip
         except BaseException:
             leader.fail()
@@ -317,7 +371,7 @@ class BeatThread:
     def __init__(self, heartbeat: Heartbeat, link: Link) -> None:
         main_loop = asyncio.get_running_loop()
         self.main = MainLoop(main_loop, heartbeat.events, stall_after_seconds=heartbeat.stall_after_seconds)
-        relay = _Relay(self.main, heartbeat.events)
+        relay = self._relay = _Relay(self.main, heartbeat.events)
         self._beating = _Beating(heartbeat, link, self.main, events=relay)
         self._watching = _Watching(heartbeat, self.main, events=relay)
         self._link = link
@@ -325,6 +379,9 @@ class BeatThread:
         self._task: asyncio.Task[None] | None = None
         self._parts = Parts(relay)
         self._stopping = False
+        self._close_seconds = _CLOSE_SECONDS
+        self._remains: Remains | None = None
+        self._thread: threading.Thread | None = None
         self._ended = asyncio.Event()
 
     @property
@@ -342,15 +399,46 @@ class BeatThread:
 
     def start(self) -> None:
         """Run it, in a thread of its own."""
-        threading.Thread(target=self._work, name="asyncjobs heartbeat", daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name="asyncjobs heartbeat", daemon=True)
+        _living.add(self)
+        self._thread.start()
 
     def beat_now(self) -> None:
         """Beat at once."""
         self._call(self._beating.wake)
 
+    def linger(self, remains: Remains) -> None:
+        """End when nothing of these is left."""
+        self._remains = remains
+        self._call(self._linger)
+
+    def _linger(self) -> None:
+        if self._remains is not None and not self._stopping:
+            self._remains.bind(self._link, self._relay)
+            self._parts.start("remains", self._remains.run).when_done(self._cancel)
+
+    def wake_remains(self) -> None:
+        """One of these has ended."""
+        if self._remains is not None:
+            self._call(self._remains.wake)
+
+    def end(self) -> None:
+        """Ask for its end at the interpreter's exit."""
+        self._close_seconds = _CLOSE_AT_EXIT_SECONDS
+        self.ask_end()
+
+    def ask_end(self) -> None:
+        """Ask for its end, and do not wait for it."""
+        self._call(self._cancel)
+
+    def join(self, seconds: float) -> None:
+        """Wait, without a loop, until it has ended."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
     async def stop(self, timeout_seconds: float) -> None:
         """Ask for its end, and wait for it."""
-        self._call(self._cancel)
+        self.ask_end()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await self._ended.wait()
@@ -364,15 +452,16 @@ class BeatThread:
             self._loop.call_soon_threadsafe(callback)
 
     def _cancel(self) -> None:
-        self._stopping = True
-        if self._task is not None:
+        if not self._stopping and self._task is not None:
             self._task.cancel()
+        self._stopping = True
 
     def _work(self) -> None:
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self.run())
         finally:
+            _living.discard(self)
             self.ended()
 
     async def run(self) -> None:
@@ -389,7 +478,25 @@ class BeatThread:
                 raise
         finally:
             await self._parts.stop()
-            await self._link.close(timeout=0.5)
+            if self._remains is not None and not self._remains.is_empty:
+                with contextlib.suppress(Exception):
+                    async with asyncio.timeout(_LAST_PASS_SECONDS):
+                        await self._remains.pass_()
+            await self._link.close(timeout=self._close_seconds)
 
 
 Heartbeat.thread_class = BeatThread
+
+_living: Final[set[BeatThread]] = set()
+
+
+def _end_living() -> None:
+    threads = tuple(_living)
+    for thread in threads:
+        thread.end()
+    for thread in threads:
+        thread.join(_EXIT_SECONDS)
+
+
+atexit.register(_end_living)
+os.register_at_fork(after_in_child=_living.clear)  # they are the parent's

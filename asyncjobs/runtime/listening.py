@@ -76,6 +76,11 @@ class Listening(Service):
         return self._listener.is_open
 
     @property
+    def backend_pid(self) -> int | None:
+        """The server's process that notifies us. From any thread."""
+        return self._listener.backend_pid
+
+    @property
     def hears(self) -> bool:
         """Whether notifications come in, as is known."""
         return self.mode == "listen" and self._listener.is_open

@@ -7,9 +7,10 @@ An owner that is cancelled from outside sees the loop end (`asyncio.run` cancels
 are stopped, those that are being stopped are waited for, then the app closes. Without that the parts, which go on, would keep the
 loop from ending.
 
-Closing: what was handed in is written and announced for at most `FLUSH_SECONDS`, then every task is cancelled and every
-connection closed; a dead database does not hold it up. After the stop of a runner both have only what is left of the second that
-a stop may take: a server that has just gone silent is not known to be so, and each polite wait for it would come on top.
+Closing: a runner that still runs is stopped first (KeyboardInterrupt may have struck the task that was to stop it). What was
+handed in is written and announced for at most `FLUSH_SECONDS`, then every task is cancelled and every connection closed; a dead
+database does not hold it up. After the stop of a runner both have only what is left of the second that a stop may take: a server
+that has just gone silent is not known to be so, and each polite wait for it would come on top.
 """
 
 import asyncio
@@ -98,6 +99,7 @@ class Opened:
         opened = cls(database, settings, events, breakers)
         ready: asyncio.Future[None] = opened.loop.create_future()
         opened._owner = opened.loop.create_task(opened._own(ready), name="asyncjobs", context=contextvars.Context())
+        opened._owner.add_done_callback(lambda _: ready.cancel())  # one that is cancelled before its first step never enters it
         try:
             await asyncio.shield(ready)
         except asyncio.CancelledError:
@@ -126,9 +128,15 @@ class Opened:
             await self._closing.wait()
         except asyncio.CancelledError:
             await asyncio.sleep(0)  # who entered the runners is cancelled as well, and stops them now
+            raise
+        finally:
             for runner in tuple(self.runners):
                 await runner.see_stopped()
-            raise
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the owner has ended: by closing, or because somebody cancelled it."""
+        return self._owner is not None and self._owner.done()
 
     @property
     def is_ending(self) -> bool:

@@ -9,7 +9,11 @@ A part is a coroutine function that runs from its start to its stop: the acker, 
    `troubles` says so in words, which health and each beat repeat.
 4. Nothing ends the program from here but KeyboardInterrupt, which is raised in the interpreter's main thread for that. The
    loop that it ends has still to stop the app, for which the part is started again.
-5. A task that is cancelled before its first step never enters the part: its end is noticed by the task's callback.
+5. Two tasks are no parts, since nobody could begin them again: the one that stops a runner, and the owner of the app. A stop
+   that is struck, by a cancellation or KeyboardInterrupt, is made anew without grace. Whatever else ends it is raised to its
+   caller and told as `RunnerLostItself`, the runner counts as stopped, and its beats end: others take its jobs. An owner that
+   ends stops the app's runners, so `jobs.run()` ends, and closes the app; `health()` is not ready and says so.
+6. A task that is cancelled before its first step never enters the part: its end is noticed by the task's callback.
 
 What a part leaves behind when it ends in its middle is its own to find: each begins with what the database says, or with what it
 kept (`Acker.run` asks what became of its last call). Tasks are made in an empty context: nothing of the request that happened to
@@ -62,7 +66,7 @@ class Part:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is None or self._is_stopped or isinstance(error, KeyboardInterrupt):
+        if error is None or self._is_stopped:
             self._done.set()
             for callback in self._when_done:
                 callback()

@@ -9,10 +9,12 @@ that a fail-over costs no time. What may happen, in this order:
    there are, and when that changes the rescuer is woken.
 2. A runner whose beat stayed the same for `runner_timeout` of our own clock (the rules are in `model/liveness.py`) is
    deleted, if its beat is still the one we saw, and kept among the former runners. Of several rescuers one deletes it. A
-   claim of it that is in flight holds its row: then it is left alone until the next pass.
+   claim of it that is in flight holds its row: then it is left alone until the next pass. One that had said that it stops has
+   not died (`runtime/remains.py`).
 3. In a *new* statement, after that commit: the jobs whose runner does not exist fail with RunnerLost and are due at once, or
-   die with their last attempt. A claim either committed before the delete, and is seen here, or finds its runner gone and
-   claims nothing. With both in one statement, claims in flight were never seen: orphans for ever.
+   die with their last attempt; those of one that had stopped are given back, with the attempt. A claim either committed before
+   the delete, and is seen here, or finds its runner gone and claims nothing. With both in one statement, claims in flight were
+   never seen: orphans for ever.
 4. The queues are woken, here and by NOTIFY.
 
 A rescuer that dies between 2 and 3 leaves orphans, which every look of the others reports (so do runners that stopped without
@@ -28,7 +30,7 @@ from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import runners
 from asyncjobs.store.database import Link
-from asyncjobs.telemetry.events import Events, JobsRescued, RunnerDied
+from asyncjobs.telemetry.events import Events, JobsGivenBack, JobsRescued, RunnerDied
 
 #: Of a runner that is alone, so many intervals are between two looks.
 _ALONE_INTERVALS: Final = 3
@@ -54,11 +56,13 @@ class Rescuer(Duty):
         observes: Callable[[], bool] = lambda: True,
         is_alone: Callable[[], bool] = lambda: False,
         lost: Callable[[str, str], None] = lambda _type, _status: None,
+        runner_id: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__(events=events, interval_seconds=interval_seconds)
         self._observes = observes  # also when it is not this runner's turn
         self._is_alone = is_alone
         self._lost = lost  # for the roll-ups
+        self._runner_id = runner_id
         self._next_look_at = 0.0  # as long as it is alone
         self._link = link
         self._wakes = wakes
@@ -77,9 +81,11 @@ class Rescuer(Duty):
         if not buried and not orphans:
             return None
         rescued = await runners.rescue(self.turn.guard(self._link), self._batch, max_errors=self._max_errors)
+        self.items = len(rescued.ids) + len(rescued.given_back)
         if rescued.ids:
-            self.items = len(rescued.ids)
             self.events.emit(JobsRescued(job_ids=rescued.ids, reason="RunnerLost"))
+        if rescued.given_back:
+            self.events.emit(JobsGivenBack(runner_id=self._runner_id(), job_ids=rescued.given_back, reason="its runner stopped"))
         for type, status in rescued.attempts:
             self._lost(type, status)
         for queue in rescued.queues:
@@ -116,6 +122,7 @@ class Rescuer(Duty):
             return False, orphans
         unchanged = {runner.id: runner.unchanged_seconds for runner in dead}
         buried = await runners.bury(self.turn.guard(self._link), {runner.id: runner.beat for runner in dead})
-        for id in buried:
-            self.events.emit(RunnerDied(runner_id=id, unchanged_seconds=unchanged[id]))
+        for id, died in buried.items():
+            if died:
+                self.events.emit(RunnerDied(runner_id=id, unchanged_seconds=unchanged[id]))
         return bool(buried), orphans

@@ -28,8 +28,10 @@ that had their turn do not come twice, so a schedule rests until the clock gets 
 that had none (the clock had been put forward over them), it begins anew from now, and passes over those that had theirs: however
 wrong the clock was, no schedule rests for longer than its ticks came one after the other meanwhile. All that from a minute on.
 
-A schedule that cannot tick (no such time zone on this host, a job that the database refuses) is disabled with the reason, alone;
-one whose key a stranger's transaction holds is tried again a moment later. An error of the connection fails the pass.
+A schedule that cannot tick (no such time zone on this host, a job that the database refuses) has failed: it is disabled with
+the reason, alone, and told once. Whoever would let it tick tries again at each look, and the first tick that makes its job
+enables it; what it missed meanwhile is treated as its `misfire` says. Until then health, doctor and metrics name it. One whose
+key a stranger's transaction holds is tried again a moment later. An error of the connection fails the pass.
 """
 
 import asyncio
@@ -52,6 +54,7 @@ from asyncjobs.telemetry.events import (
     ScheduleDisabled,
     ScheduleFired,
     ScheduleReanchored,
+    ScheduleRecovered,
     SchedulesDeclared,
     ScheduleTicksSkipped,
 )
@@ -97,6 +100,7 @@ class Scheduler(Duty):
         self._declare_at = 0.0
         self._looked_at = 0.0
         self._differing: set[str] = set()
+        self.failed: frozenset[str] = frozenset()  # as of the last look
         self._aside_seconds: float | None = None
 
     def handed_over(self) -> None:
@@ -140,6 +144,7 @@ class Scheduler(Duty):
                 seen = await self._look(link, runner_id)
             # Who holds an advisory lock cannot be seen: it is taken for somebody who declares the same.
             led = set[str]() if leads else seen.led if self.leader is not None else set(seen.last_ticks)
+            self.failed = frozenset(seen.failed)
             delays = [await self._see_to(link, name, at, seen.now, is_led=name in led) for name, at in seen.last_ticks.items()]
         delay = min(delays, default=self.interval_seconds) - (self._monotonic() - self._looked_at)
         return None if delay >= self.interval_seconds else max(delay, 0.0)
@@ -181,7 +186,7 @@ class Scheduler(Duty):
         schedule = self._schedules[name]
         try:
             first = schedule.timing.following(last_tick)
-            if is_led and (first is None or now - first < LATE):
+            if is_led and (first is None or name in self.failed or now - first < LATE):
                 return self.interval_seconds
             due = due_ticks(schedule.timing, schedule.misfire, last_tick, now)
             if due is not None:
@@ -204,6 +209,9 @@ class Scheduler(Duty):
         ticked = await store.tick(link, self._declared_as or 0, schedule.name, last_tick, due)
         if ticked.outcome in {"taken", "locked"}:
             return ticked.outcome
+        if schedule.name in self.failed and due.ticks:
+            self.failed -= {schedule.name}
+            self.events.emit(ScheduleRecovered(schedule=schedule.name))
         if ticked.job_ids:
             row = schedule.row
             self._wakes.pending(row.queue, front=row.priority < _ORDINARY, here_only=not row.notify)
@@ -218,5 +226,6 @@ class Scheduler(Duty):
 
     async def _disable(self, link: Link, name: str, error: Exception) -> None:
         reason = cut(f"{type(error).__name__}: {error}", 500)
+        self.failed |= {name}
         if await store.disable(link, name, because="failed", reason=reason):
             self.events.emit(ScheduleDisabled(schedule=name, reason=reason))

@@ -17,25 +17,15 @@ Health: `turned_at` is when the loop last ended a pass, well or badly; `failures
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from typing import ClassVar
 
+from asyncjobs.errors import is_meant
+from asyncjobs.model.chance import CHANCE
 from asyncjobs.telemetry.events import Events, ServicePassFailed
 
 _FIRST_BACKOFF_SECONDS = 0.1
-
-
-def is_meant(error: BaseException) -> bool:
-    """Whether it is to end the task in which it is caught: a cancellation of this very task, or KeyboardInterrupt.
-
-    What a user's function leaks is not: a cancellation of something that it awaited, SystemExit.
-    """
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-    return isinstance(error, KeyboardInterrupt)
 
 
 def backoff_seconds(failures: int, maximum_seconds: float, chance: float) -> float:
@@ -56,7 +46,7 @@ class Service:
         events: Events,
         interval_seconds: float,
         monotonic: Callable[[], float] | None = None,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = CHANCE.random,
     ) -> None:
         self.events = events
         self.interval_seconds = interval_seconds

@@ -8,8 +8,8 @@
    is left of the grace to come back.
 5. End the duties and give up their leases; one successor is woken. Roll up what was counted.
 6. Take the runner's row away, so that nobody has to find out. A database that is slow has what is left of the grace for this,
-   too, five seconds at most; one that is known to be away has not. If handlers ignored their cancellation the row stays: their
-   jobs are not given to others while they run; the rescue takes them when this process has been silent for `runner_timeout`.
+   too, five seconds at most; one that is known to be away has not. If handlers ignored their cancellation the row stays, and
+   says so, and the beats go on: their jobs are not given to others while they run (`runtime/remains.py`).
 
 Handlers that ignored their cancellation are abandoned: neither `asyncio.run` nor the interpreter's exit waits for them.
 
@@ -20,6 +20,7 @@ What an end of a program leaves behind:
 - The handler that ends the program with a SystemExit of its own, or of a task group's, has failed.
 - A handler that was told to end has `cleanup` seconds, unless a second stop comes; what it then answers counts. So does the
   answer of a plain function that never looked at `ctx.cancelled`.
+- A process that is killed while its runner stops, or that ends before its handlers do, charges no attempt.
 - What a handler raises after it was told to end is its cleaning up: told in `AttemptEnded`, and not charged.
 """
 
@@ -39,7 +40,7 @@ from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.settler import Settler
-from asyncjobs.telemetry.events import DatabaseFailed, RunnerStopped
+from asyncjobs.telemetry.events import DatabaseFailed, RunnerLostItself, RunnerStopped
 
 #: Of the second that a stop may take after its grace, a fifth is for a busy machine and the rest for all of it, closing the app
 #: included. Of that: for what happens here, for handlers that were cancelled, for the runner's row. What is left, a quarter of
@@ -124,7 +125,15 @@ class Stopping:
         except KeyboardInterrupt:  # Python raises it in whichever task just runs
             await self._stop(0)
             raise
+        except asyncio.CancelledError:  # it is nobody's to cancel
+            await self._stop(0)
+        except Exception as error:
+            reason = f"its stop failed: {type(error).__name__}: {error}"
+            self._opened.events.emit(RunnerLostItself(runner_id=self._runner_id(), reason=reason))
+            raise
         finally:
+            self._end_services()
+            self._heartbeat.let_go()
             self._attempts.abandon()
             self._let_go()
             self._stopped.set()
@@ -135,6 +144,8 @@ class Stopping:
             coordinator.stop()
         self._attempts.give_back_waiting()
         self._duties.drain()
+        if self._attempts.all:
+            self._heartbeat.tell_stop()
         if not await self._wait_grace(grace - self._cleanup_seconds(grace)):
             self._attempts.cancel_all("shutdown")
         all_ended = await self._wait_grace(began + grace - time.monotonic())
@@ -148,8 +159,12 @@ class Stopping:
             self._write_outcomes(at_least_until, grace_ends_at=began + grace),
             self._close_resources(at_least_until, grace_ends_at=began + grace),
         )
+        left = self._attempts.all
         abandoned = sorted({*self._attempts.ids, *self._settler.ids, *self._acker.unwritten_ids})
         stays = bool(abandoned) or not self._acker.is_idle
+        if left:
+            remains = self._heartbeat.linger(left, max_errors=self._opened.settings.max_errors)
+            self._attempts.hand_over(put=remains.put, settle=remains.settle)
         await self._leave(stays=stays, at_least_until=ends_at, grace_ends_at=began + grace)
         seconds = time.monotonic() - began
         self._opened.events.emit(RunnerStopped(runner_id=self._runner_id(), abandoned_job_ids=abandoned, seconds=seconds))

@@ -35,8 +35,8 @@ async def complete(
     progress: str | None = None,
 ) -> bool:
     """Complete a processing job in the connection's transaction. False: the claim is not ours any more."""
-    sql = database.sql("complete_here")
-    return await call(connection, sql, str(job_id), str(token), result, dropped, progress) == "true"
+    answer = await call(connection, database.sql("complete_here"), str(job_id), str(token), result, dropped, progress)
+    return answer == "true"
 
 
 async def call(connection: Any, sql: str, *args: str | None) -> str:

@@ -22,7 +22,7 @@ from asyncjobs.model.symptom import (
     TableUse,
     Transaction,
 )
-from asyncjobs.store import leases, migrate, overview, runners
+from asyncjobs.store import leases, migrate, overview, runners, schedules
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.store.listener import Listener
@@ -92,8 +92,14 @@ async def _of_tables(link: Link, now: datetime, silent_after: float) -> dict[str
             for one in await leases.leases(link)
         ],
         "silent_runners": [(one.id, one.host, one.pid, (now - beat_at).total_seconds()) for one, beat_at in living],
-        "live_runners": len(living),
+        "live_runners": sum(one.stopped_at is None for one, _ in living),
+        "stopping": [
+            (one.id, one.host, one.pid, (now - one.stopped_at).total_seconds())
+            for one, beat_at in living
+            if one.stopped_at is not None and (now - beat_at).total_seconds() <= silent_after
+        ],
         "troubles": [(one.id, trouble) for one, _ in living for trouble in one.troubles],
+        "failed_schedules": await schedules.failed(link),
         "deaths": sorted(
             (Death(one.id, one.host, one.pid, one.died_at) for one in everybody if one.died_at and now - one.died_at < RECENT),
             key=lambda death: death.died_at,

@@ -30,6 +30,7 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
         breaker_until=None if breaker is None else breaker.half_opens_at,
         job_id=job_id, status=row["status"], queue=row["queue"], type=row["type"], lane=row["lane"], key=key,
         run_at=row["run_at"], now=row["now"], runner_id=row["runner_id"], runner_is_alive=bool(row["runner_is_alive"]),
+        runner_stopped_at=row["runner_stopped_at"],
         started_at=row["started_at"], completed_at=row["completed_at"], error_message=row["error_message"],
         runners=row["runners"], serving_queue=row["serving_queue"], serving_type=row["serving_type"], serving=row["serving"],
         losses=row["losses"], suspicion=row["suspicion"], version=row["version"], newest_version=row["newest_version"],

@@ -1,14 +1,13 @@
 """The statements of a job's life: enqueue, finish (ack, advance, claim), read back, give back, read."""
 
 import asyncio
-import os
-import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
+from asyncjobs.model.chance import CHANCE
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
@@ -57,15 +56,9 @@ async def reserve_ids(link: Link, count: int) -> list[int]:
     return ids
 
 
-#: Their own generator, which begins anew in a fork: a program may seed Python's with what it likes. A system call for each token
-#: was a fiftieth of an enqueue.
-_tokens: Final = random.Random()
-os.register_at_fork(after_in_child=_tokens.seed)
-
-
 def fresh_token() -> int:
     """A random number, by which the rows of an enqueue are known as its own."""
-    return _tokens.getrandbits(64) - 2**63
+    return CHANCE.getrandbits(64) - 2**63
 
 
 async def enqueue(

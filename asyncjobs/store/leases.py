@@ -96,14 +96,19 @@ async def beat(
     expiry_seconds: float,
     fresh_seconds: float,
     troubles: Sequence[str] = (),
+    stops: bool = False,
     timeout: float | None = None,
 ) -> Heard | None:
-    """Beat, renew, take and look, in one statement. None: the runner's row is gone, and nothing was done."""
+    """Beat, renew, take and look, in one statement. `stops`: from now on its end is no death.
+
+    None: the runner's row is gone, and nothing was done.
+    """
     row = await link.fetch_row(
         "beat_with_leases", runner_id, list(said.held), list(said.held.values()), _json(said.reports),
         list(said.served), list(said.served.values()), said.may_take,
         [one.duty for one in said.tries], [one.token for one in said.tries], [one.renewals for one in said.tries],
-        [one.is_long for one in said.tries], expiry_seconds, fresh_seconds, migrate.newest(), list(troubles), timeout=timeout,
+        [one.is_long for one in said.tries], expiry_seconds, fresh_seconds, migrate.newest(), list(troubles), stops,
+        timeout=timeout,
     )  # fmt: skip
     if row is None or row["beat"] is None:
         return None

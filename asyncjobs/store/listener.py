@@ -36,6 +36,12 @@ class Listener:
         """Whether notifications may be coming in, as far as is known."""
         return self._connection is not None and not self._connection.is_closed()
 
+    @property
+    def backend_pid(self) -> int | None:
+        """The server's process at the other end. From any thread."""
+        connection = self._connection
+        return None if connection is None or connection.is_closed() else connection.get_server_pid()
+
     async def listen(self) -> None:
         """Connect and LISTEN. When this returns, every notification of a later commit will arrive."""
         self.abort()

@@ -11,7 +11,6 @@ A file whose first line is `-- breaking: <why>` makes older programs refuse the 
 """
 
 import asyncio
-import random
 from functools import cache
 from importlib.resources import files
 
@@ -19,6 +18,7 @@ import asyncpg
 import msgspec
 
 from asyncjobs.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaOutdated, SchemaTooNew
+from asyncjobs.model.chance import CHANCE
 from asyncjobs.store import closing, pooler, routines
 from asyncjobs.store.database import ISOLATION, Connection, Database, Record, in_schema, quote_identifier, quote_literal
 from asyncjobs.store.failures import is_passing
@@ -255,7 +255,7 @@ async def _apply(database: Database, connection: Connection, *, allow_breaking: 
         except asyncpg.PostgresError as error:
             if attempt == _ATTEMPTS - 1 or connection.is_closed() or not is_passing(error):
                 raise
-            await asyncio.sleep(random.uniform(0.05, 0.1) * 2 ** min(attempt, 6))
+            await asyncio.sleep(CHANCE.uniform(0.05, 0.1) * 2 ** min(attempt, 6))
     raise AssertionError("unreachable")
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from asyncjobs.model.job import Job
 from asyncjobs.model.status import Status
+from asyncjobs.store import schedules
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
 from asyncjobs.store.leases import Fence, fetch_held
@@ -100,6 +101,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     depths: list[Depth]
     dead_letters: int  # that nobody has acknowledged
     halted_keys: int
+    failed_schedules: int  # that could not make their jobs, and are tried again
 
 
 class Sized(msgspec.Struct, frozen=True):
@@ -118,7 +120,7 @@ async def largest(link: Link, limit: int, window: int) -> list[Sized]:
 
 
 async def sample(link: Link) -> Sample:
-    """What there is now: three statements, of which none reads finished jobs, nor (while runners live) all of very many."""
+    """What there is now: four statements, of which none reads finished jobs, nor (while runners live) all of very many."""
     counted = (await depths(link)).counts
     (letters,) = await link.fetch("open_letters")
     (keys,) = await link.fetch("halted_keys")
@@ -127,6 +129,7 @@ async def sample(link: Link) -> Sample:
         depths=[Depth(one.queue, one.type, one.status, one.count, age) for one, age in zip(counted, ages, strict=True)],
         dead_letters=letters["count"],
         halted_keys=keys["count"],
+        failed_schedules=len(await schedules.failed(link)),
     )
 
 

@@ -38,6 +38,7 @@ class Rescued(msgspec.Struct, frozen=True):
     ids: list[int]
     dead: list[int]
     cancelled: list[int]
+    given_back: list[int]  # with their attempts, of runners that stopped by themselves; not among `ids`
     queues: list[str]
     attempts: list[tuple[str, str]]  # that were lost: the type, and what that made of the job
     more: bool  # the batch was full
@@ -59,6 +60,7 @@ class RunnerRow(msgspec.Struct, frozen=True):
     died_at: datetime | None  # None for one that left on its own
     versions: dict[str, int]  # by type, the newest payload that it can run, where that is not 1
     troubles: list[str]  # what its last beat said of its parts
+    stopped_at: datetime | None  # since when it stops, or stopped, by itself
 
     def can_run(self) -> list[str]:
         """Its types as people read them, with the newest version of their payloads if they have any."""
@@ -93,12 +95,14 @@ async def register(
     )
 
 
-async def beat(link: Link, id: int, *, troubles: Sequence[str] = (), timeout: float | None = None) -> BeatAnswer | None:
-    """Count the runner's beat up; `troubles`: what is to be said of its parts.
+async def beat(
+    link: Link, id: int, *, troubles: Sequence[str] = (), stops: bool = False, timeout: float | None = None
+) -> BeatAnswer | None:
+    """Count the runner's beat up; `troubles`: what is to be said of its parts. `stops`: from now on its end is no death.
 
     None: its row is gone, it was declared dead (or left).
     """
-    row = await link.fetch_row("beat", id, migrate.newest(), list(troubles), timeout=timeout)
+    row = await link.fetch_row("beat", id, migrate.newest(), list(troubles), stops, timeout=timeout)
     return None if row is None else BeatAnswer(row["beat"], row["runners"], row["newer"])
 
 
@@ -107,7 +111,7 @@ async def leave(
 ) -> int | None:
     """Move the runner to the former ones, and free the leases that it holds but for the kept ones; returns who is to take them.
 
-    What it still processes is an orphan from now on, taken back by the next rescue.
+    What it still processes is an orphan from now on, given back by the next rescue.
     """
     (row,) = await link.fetch("leave_runner", id, kept, fresh_seconds, timeout=timeout)
     successor: int | None = row["successor"]
@@ -120,20 +124,27 @@ async def everybody(link: Link, former: int) -> list[RunnerRow]:
     return [RunnerRow(**{**row, "versions": decoded_or(row["versions"], {}, type=dict[str, int])}) for row in rows]
 
 
+async def end_listener(link: Link, pid: int, *, timeout: float | None = None) -> None:
+    """End the session that listens, if the server's process with this number still is one."""
+    await link.fetch("end_listener", pid, timeout=timeout)
+
+
 async def look(link: Link, *, timeout: float | None = None) -> RunnersLook:
     """Every runner's beat, and whether there are orphans."""
     (row,) = await link.fetch("look_at_runners", timeout=timeout)
     return RunnersLook(dict(zip(row["ids"], row["beats"], strict=True)), row["orphans"])
 
 
-async def bury(link: Link, beats: Mapping[int, int]) -> list[int]:
-    """Delete the runners whose beat is still the one given, and keep them among the former ones; returns their ids."""
+async def bury(link: Link, beats: Mapping[int, int]) -> dict[int, bool]:
+    """Delete the runners whose beat is still the one given, and keep them among the former ones; by id whether it died, or had
+    stopped by itself.
+    """
     rows = await link.fetch("bury_runners", list(beats), list(beats.values()))
-    return [row["id"] for row in rows]
+    return {row["id"]: row["died"] for row in rows}
 
 
 async def rescue(link: Link, batch: int, *, max_errors: int) -> Rescued:
     """Take back at most `batch` jobs from runners that do not exist. Not in the transaction that deleted the runners."""
     (row,) = await link.fetch("rescue", batch, max_errors)
     attempts = list(zip(row["types"], row["statuses"], strict=True))
-    return Rescued(row["rescued"], row["dead"], row["cancelled"], row["queues"], attempts, row["more"])
+    return Rescued(row["rescued"], row["dead"], row["cancelled"], row["given_back"], row["queues"], attempts, row["more"])

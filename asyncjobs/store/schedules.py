@@ -29,7 +29,8 @@ class ScheduleLook(msgspec.Struct, frozen=True):
     """Where a runner's schedules are."""
 
     now: datetime  # by the server's clock
-    last_ticks: dict[str, datetime]  # of those that are enabled and have the definition that this runner declared
+    last_ticks: dict[str, datetime]  # of those that are enabled, or failed, and have the definition that this runner declared
+    failed: set[str]  # of these: that could not tick
     led: set[str]  # of all: those that the holder of the lease fires
     ahead: list[str]  # those that would be silent for long, since the clock was put back
     declared: int  # how many it has declared
@@ -90,7 +91,10 @@ async def look(link: Link, runner_id: int) -> ScheduleLook:
     """Where the runner's schedules are."""
     (row,) = await link.fetch("look_at_schedules", runner_id)
     last_ticks: dict[str, datetime] = dict(zip(row["names"] or (), row["last_ticks"] or (), strict=True))
-    return ScheduleLook(row["now"], last_ticks, set(row["led"] or ()), row["ahead"] or [], row["declared"], row["stale"])
+    return ScheduleLook(
+        row["now"], last_ticks, set(row["failed"] or ()), set(row["led"] or ()), row["ahead"] or [],
+        row["declared"], row["stale"],
+    )  # fmt: skip
 
 
 async def tick(link: Link, runner_id: int, name: str, last_tick: datetime, due: Due) -> Ticked:
@@ -98,6 +102,11 @@ async def tick(link: Link, runner_id: int, name: str, last_tick: datetime, due: 
     (row,) = await link.fetch("tick_schedule", name, runner_id, last_tick, due.reached, due.ticks, due.is_skipping)
     made = zip(row["ids"] or (), row["created"] or (), strict=True)
     return Ticked(row["outcome"], [job_id for job_id, created in made if created])
+
+
+async def failed(link: Link) -> list[tuple[str, str]]:
+    """Those that could not tick, and why."""
+    return [(row["name"], row["reason"]) for row in await link.fetch("failed_schedules")]
 
 
 async def reanchor(link: Link, name: str, last_tick: datetime) -> datetime | None:

@@ -293,8 +293,14 @@ class ScheduleReanchored(Event, frozen=True, kw_only=True):
     now_at: datetime
 
 
+class ScheduleRecovered(Event, frozen=True, kw_only=True):
+    """A schedule that could not tick has made its job again."""
+
+    schedule: str
+
+
 class ScheduleDisabled(Event, frozen=True, kw_only=True):
-    """A schedule cannot tick: it rests until its definition changes or an operator enables it."""
+    """A schedule cannot tick: told once. It is tried again, until it makes its job or an operator disables it."""
 
     schedule: str
     reason: str

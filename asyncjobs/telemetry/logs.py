@@ -66,6 +66,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.ScheduleTicksSkipped: ("info", "asyncjobs.schedule.ticks_skipped"),
     e.ScheduleReanchored: ("warning", "asyncjobs.schedule.reanchored"),
     e.ScheduleDisabled: ("error", "asyncjobs.schedule.disabled"),
+    e.ScheduleRecovered: ("info", "asyncjobs.schedule.recovered"),
     e.BreakerOpened: ("warning", "asyncjobs.breaker.opened"),
     e.BreakerHalfOpened: ("info", "asyncjobs.breaker.half_opened"),
     e.BreakerClosed: ("info", "asyncjobs.breaker.closed"),

@@ -126,12 +126,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     def violations(self) -> list[Violation]:
         """Every violation that was found; none: the rules held."""
         of_claims = [*self._of_tokens(), *self._of_writes(), *self._of_starts()]
-        of_keys = [*self._overlaps(), *self._cancelled(), *self._held(), *self._order(), *together(self.lives)]
+        of_keys = [*self._overlaps(), *self._cancelled(), *self._held(), *self._order()]
         return [
             *of_claims,
             *of_keys,
             *self._of_effects(),
             *self._late(),
+            *together(self.lives),
             *(Violation("locks", None, one) for one in self.deadlocks),
         ]
 

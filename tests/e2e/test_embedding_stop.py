@@ -211,8 +211,9 @@ async def test_program_ends_in_time_although_a_handler_does_not(name: str, dsn: 
         await program.line("working")
         assert await stopped(program, signal.SIGTERM) < 0.3 + 1
     work = Work(dsn, schema, connection)
-    assert await work.rest() == [("processing", 1)]
-    assert await work.runners() == 1  # nobody else starts the job while it may still run
+    is_gone = name == "embedding.stubborn"  # with its loop
+    assert await work.rest() == [("pending", 0) if is_gone else ("processing", 1)]
+    assert await work.runners() == (0 if is_gone else 1)  # nobody else starts the job while it may still run
 
 
 async def test_second_signal_cuts_the_grace_of_run_short(dsn: str, schema: str, connection: Connection) -> None:

@@ -126,6 +126,64 @@ async def test_what_comes_too_late_is_reported_and_the_enqueue_stands(dsn: str, 
     assert (event.hook, event.method, event.type) == ("Stamp", "after_enqueue", "leaf")
 
 
+async def leaked() -> None:
+    """A cancellation that was meant for something else."""
+    task = asyncio.create_task(asyncio.Event().wait())
+    task.cancel()
+    await task
+
+
+async def exits() -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("leak", [leaked, exits])
+async def test_what_a_hook_leaks_ends_neither_the_caller_nor_its_loop(dsn: str, recorder: Recorder, leak: Any) -> None:
+    class Leaks(Hook):
+        async def before_enqueue(self, job: NewJob[Any], /) -> None:
+            if when == "before":
+                await leak()
+
+        async def after_enqueue(self, job: NewJob[Any], /, handle: Any, error: BaseException | None) -> None:
+            if when == "after":
+                await leak()
+
+    seen: list[str] = []
+    jobs = make(dsn, Stamp("a", seen), Leaks())
+    async with jobs:
+        when = "before"
+        with pytest.raises(HookFailed, match=r"Leaks.before_enqueue raised (SystemExit|CancelledError)"):
+            await jobs.enqueue("leaf", {})
+        assert seen == ["before a", "after HookFailed a"]
+        when = "after"
+        await jobs.enqueue("leaf", {})
+        await assert_enqueued(jobs, "leaf", count=1)
+    [event] = recorder.of(HookRaised)
+    assert (event.hook, event.method) == ("Leaks", "after_enqueue")
+    assert seen[-1] == "after a"
+
+
+async def test_cancellation_of_the_caller_goes_through_when_the_other_hooks_have_been_left(dsn: str, recorder: Recorder) -> None:
+    waits = asyncio.Event()
+
+    class Waits(Hook):
+        async def after_enqueue(self, job: NewJob[Any], /, handle: Any, error: BaseException | None) -> None:
+            waits.set()
+            await asyncio.Event().wait()
+
+    seen: list[str] = []
+    jobs = make(dsn, Stamp("a", seen), Waits())
+    async with jobs:
+        task = asyncio.create_task(jobs.enqueue("leaf", {}))
+        await waits.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert seen == ["before a", "after a"]
+        await assert_enqueued(jobs, "leaf", count=1)
+    assert recorder.of(HookRaised) == []
+
+
 async def test_a_refused_enqueue_is_told_to_the_hooks_too(dsn: str, connection: Connection) -> None:
     class Elsewhere(Hook):
         async def before_enqueue(self, job: NewJob[Any], /) -> NewJob[Any]:

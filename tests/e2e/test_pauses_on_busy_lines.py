@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import pytest
@@ -19,6 +18,7 @@ KINDS: list[Kind] = ["key", "type", "queue"]
 _NAMES = {"key": "k", "type": "blip", "queue": "default"}
 _BATCH = 200
 _TOKENS = "SELECT claim_token FROM asyncjobs.jobs WHERE claim_token IS NOT NULL ORDER BY started_at DESC NULLS LAST LIMIT 100"
+_CLAIMED = "SELECT count(*) > 0 FROM asyncjobs.jobs WHERE status = 'processing'"
 
 #: An end of a job is written at once, and committed a moment later.
 SLOW_COMMITS = """
@@ -139,8 +139,7 @@ async def test_what_was_claimed_before_a_pause_may_be_called_after_its_answer_an
                 starts.clear()
                 proxy.delay(0.3, "finish")
                 await operator.enqueue_many([job.using(serialization_key="k").new() for _ in range(3)])
-                claimed = "SELECT count(*) > 0 FROM asyncjobs.jobs WHERE status = 'processing'"
-                await eventually(partial(connection.fetchval, claimed), description="one is claimed", interval=0.005)
+                await eventually(lambda: connection.fetchval(_CLAIMED), description="one is claimed", interval=0.005)
                 held = await paused_by(verb, connection)
                 proxy.heal()
                 await asyncio.sleep(0.5)

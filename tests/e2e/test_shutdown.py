@@ -1,7 +1,6 @@
 """Stopping a runner: in order, within its grace and a second, with the database up or down (P10)."""
 
 import asyncio
-import threading
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs, JobContext, Queue
+from asyncjobs import AsyncJobs, Queue
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptStarted, ClaimWasLost, DatabaseFailed, JobsClaimed, RunnerStopped
 from asyncjobs.testing import Proxy, Recorder
@@ -20,7 +19,8 @@ pytestmark = [pytest.mark.matrix("loop"), pytest.mark.hurried]
 
 @pytest.fixture
 def jobs(database: Database) -> AsyncJobs:
-    return AsyncJobs(database.dsn, schema=database.schema, queues=[Queue(concurrency=5), Queue("mail", concurrency=2)])
+    queues = [Queue(concurrency=5), Queue("mail", concurrency=2)]
+    return AsyncJobs(database.dsn, schema=database.schema, queues=queues, heartbeat=1)
 
 
 @pytest.fixture
@@ -217,55 +217,6 @@ async def test_handler_that_is_cancelled_has_time_to_clean_up_within_the_grace(
     assert watch.stop() <= 1.6
     assert tidied.is_set()
     assert await rows(connection) == [("pending", 0, True)]
-
-
-async def test_handler_that_ignores_its_cancellation_keeps_its_job_and_the_runners_row(
-    jobs: AsyncJobs, connection: Connection, recorder: Recorder
-) -> None:
-    end = asyncio.Event()
-
-    @jobs.job("stubborn")
-    async def stubborn() -> None:
-        while not end.is_set():
-            try:
-                await end.wait()
-            except asyncio.CancelledError:
-                continue
-
-    async with jobs.runner(grace=0.1):
-        handle = await stubborn.enqueue()
-        await recorder.wait_for(AttemptStarted)
-        watch = Stopwatch()
-    assert watch.stop() <= 1.1
-    assert await rows(connection) == [("processing", 1, False)]
-    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.runners") == 1
-    [stopped] = recorder.of(RunnerStopped)
-    assert stopped.abandoned_job_ids == [handle.id]
-    end.set()
-    await asyncio.sleep(0.05)
-    await connection.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL")
-
-
-async def test_plain_function_that_goes_on_keeps_its_job_and_the_runners_row(
-    jobs: AsyncJobs, connection: Connection, recorder: Recorder
-) -> None:
-    end, ended = threading.Event(), threading.Event()
-
-    @jobs.job("thread")
-    def thread(ctx: JobContext) -> None:
-        end.wait()
-        ended.set()
-
-    async with jobs.runner(grace=0.1):
-        await thread.enqueue()
-        await recorder.wait_for(AttemptStarted)
-        watch = Stopwatch()
-    assert watch.stop() <= 1.1
-    assert await rows(connection) == [("processing", 1, False)]
-    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.runners") == 1
-    end.set()
-    await eventually(ended.is_set, description="the function has ended")
-    await connection.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL")
 
 
 @pytest.mark.parametrize("trouble", ["black hole", "refused"])

@@ -1,17 +1,20 @@
 """Every part of an app and its runner that ends by itself is back within seconds, counted and told of, and jobs go on."""
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs, JobContext, Queue, Retry
+from asyncjobs import AsyncJobs, DatabaseUnavailable, JobContext, Queue, Retry, Runner
 from asyncjobs.runtime.parts import Part, Parts
+from asyncjobs.runtime.stopping import Stopping
 from asyncjobs.store.database import Connection
-from asyncjobs.telemetry.events import PartRestarted, ServicePassFailed
+from asyncjobs.telemetry.events import AttemptStarted, PartRestarted, RunnerLostItself, ServicePassFailed
 from asyncjobs.testing import Recorder
-from tests.support.eventually import Stopwatch, eventually
+from tests.support.eventually import Stopwatch, eventually, patience
 
 BACK_SECONDS = 5.0
 
@@ -54,14 +57,16 @@ class Shop:
         number = 0
         while True:
             number += 1
-            if number % 3 == 0:
-                handle = await self.keyed.enqueue(number % 4)
-            elif number % 7 == 0:
-                handle = await self.plain.using(dedup_key=f"d {number}").enqueue()
-            else:
-                handle = await self.plain.enqueue()
-            self.enqueued.append(handle.id)
+            with suppress(DatabaseUnavailable):  # its line was ended before the answer came: it may have been written
+                self.enqueued.append(await self._enqueue(number))
             await asyncio.sleep(0.01)
+
+    async def _enqueue(self, number: int) -> int:
+        if number % 3 == 0:
+            return (await self.keyed.enqueue(number % 4)).id
+        if number % 7 == 0:
+            return (await self.plain.using(dedup_key=f"d {number}").enqueue()).id
+        return (await self.plain.enqueue()).id
 
 
 @pytest.fixture
@@ -120,9 +125,14 @@ async def test_every_part_is_back_counted_and_told_of_and_all_jobs_end(
     }
     for parts, name in victims:
         await strike_one(shop.jobs, recorder, named(parts, name), strike)
-    symptoms = await shop.jobs.admin.doctor()
-    told = [one.evidence for one in symptoms if one.what == "a part of a runner was started again"]
-    assert any("acker" in evidence for evidence in told)
+
+    async def told() -> list[str]:
+        symptoms = await shop.jobs.admin.doctor()
+        return [
+            one.evidence for one in symptoms if one.what == "a part of a runner was started again" and "acker" in one.evidence
+        ]
+
+    await eventually(told, description="the doctor tells of it")
     await eventually(lambda: shop.jobs.health().is_ready, description="all is well")
     async with asyncio.timeout(30):
         for job_id in shop.enqueued[:]:
@@ -177,3 +187,109 @@ async def test_sink_that_exits_ends_nothing(dsn: str) -> None:
 
     async with jobs.runner(grace=1):
         assert await (await works.enqueue()).result(timeout=10) == "done"
+
+
+async def no_runner(connection: Connection) -> bool:
+    return not await connection.fetchval("SELECT count(*) FROM asyncjobs.runners")
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "asyncjobs heartbeat"]
+
+
+async def test_stop_that_is_cancelled_is_made_anew_without_grace(dsn: str, connection: Connection, recorder: Recorder) -> None:
+    jobs = AsyncJobs(dsn)
+
+    @jobs.job("long")
+    async def long() -> None:
+        await asyncio.sleep(60)
+
+    async with jobs.runner(grace=60) as runner:
+        await long.enqueue()
+        await recorder.wait_for(AttemptStarted)
+        stopping = asyncio.create_task(runner.stop())
+        await asyncio.sleep(0.1)
+        assert runner._stopping._task is not None
+        runner._stopping._task.cancel()
+        await stopping
+        assert await no_runner(connection)
+    assert [tuple(row) for row in await connection.fetch("SELECT status, attempts FROM asyncjobs.jobs")] == [("pending", 0)]
+
+
+async def test_stop_that_fails_is_told_raised_and_ends_the_beats(
+    dsn: str, connection: Connection, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(_self: object, _grace: float) -> None:
+        raise LookupError("a bug")
+
+    monkeypatch.setattr(Stopping, "_stop", fails)
+    jobs = AsyncJobs(dsn)
+    with pytest.raises(LookupError, match="a bug"):
+        async with jobs.runner():
+            pass
+    assert recorder.of(RunnerLostItself)[-1].reason == "its stop failed: LookupError: a bug"
+    await eventually(lambda: not threads(), description="the beats end")
+    assert not await no_runner(connection)  # found by the others
+
+
+class Struck(BaseException):
+    """As a KeyboardInterrupt, which would end the test's own loop."""
+
+
+async def test_app_that_closes_stops_a_runner_whose_stop_was_struck_before_its_first_step(
+    dsn: str, connection: Connection, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def struck(_self: object, **_options: object) -> None:
+        raise Struck
+
+    jobs = AsyncJobs(dsn, grace=0.1)
+
+    @jobs.job("long")
+    async def long() -> None:
+        await asyncio.sleep(60)
+
+    async def is_struck() -> None:
+        async with jobs.runner():
+            await long.enqueue()
+            await recorder.wait_for(AttemptStarted)
+            monkeypatch.setattr(Runner, "stop", struck)
+            asyncio.get_running_loop().call_soon(monkeypatch.undo)
+
+    with pytest.raises(Struck):
+        await is_struck()
+    assert await no_runner(connection)
+    assert [tuple(row) for row in await connection.fetch("SELECT status, attempts FROM asyncjobs.jobs")] == [("pending", 0)]
+
+
+async def test_owner_that_is_ended_from_outside_stops_the_runners_and_is_told_by_health(
+    dsn: str, connection: Connection, recorder: Recorder
+) -> None:
+    jobs = AsyncJobs(dsn)
+    with suppress(asyncio.CancelledError):
+        async with jobs.runner(grace=5) as runner:
+            [owner] = [task for task in asyncio.all_tasks() if task.get_name() == "asyncjobs"]
+            owner.cancel()
+            await runner.wait_stopped()
+            await asyncio.wait({owner})
+            assert any("closed, and has to be opened again" in problem for problem in jobs.health().problems)
+            assert await no_runner(connection)
+    async with jobs.runner():
+        assert await eventually(lambda: jobs.health().is_ready, description="it is as new")
+
+
+async def test_owner_that_is_cancelled_before_its_first_step_ends_the_opening(dsn: str) -> None:
+    loop = asyncio.get_running_loop()
+
+    def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> "asyncio.Task[Any]":
+        task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+        if coroutine.__qualname__ == "Opened._own":
+            task.cancel()
+        return task
+
+    loop.set_task_factory(factory)
+    try:
+        async with patience(5):
+            with pytest.raises(asyncio.CancelledError):
+                await AsyncJobs(dsn).__aenter__()
+    finally:
+        loop.set_task_factory(None)

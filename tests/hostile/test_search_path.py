@@ -144,7 +144,7 @@ async def test_statements_on_a_callers_connection_use_nothing_of_a_strangers(hos
             for key in (None, "k"):
                 assert (await email.using(connection=theirs, serialization_key=key).enqueue(1)).created
         database = Database(hostile_dsn)
-        assert await theirs.fetchval(database.sql("complete_here"), "1", "1", None, None) == "false"
+        assert await theirs.fetchval(database.sql("complete_here"), "1", "1", None, None, None) == "false"
         assert await theirs.fetchval(database.sql("hold_lease_here"), "duty", "1", "1", "4.0") == "false"
     await theirs.close()
 

@@ -8,6 +8,7 @@ All pairs on all worlds, and triples, are played by `make proof`.
 import random
 from collections.abc import AsyncGenerator, Generator
 
+import asyncpg
 import pytest
 
 from asyncjobs.testing import databases, server
@@ -15,6 +16,8 @@ from tests.interleavings.__main__ import SETTINGS
 from tests.interleavings.explorer import Explorer
 from tests.interleavings.lab import Lab
 from tests.interleavings.worlds import World, worlds
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.schema import as_written
 
 WORLDS = {world.name: world for world in worlds()}
 TRIPLES = 300
@@ -60,3 +63,19 @@ async def test_all_calls_that_wait_for_one_or_two_others_end_as_some_serial_orde
     await explorer.pairs()
     await explorer.triples(TRIPLES, random.Random(world.name))
     assert [str(finding) for finding in explorer.found] == []
+
+
+async def test_locks_that_are_kept_of_what_has_moved_on_are_noticed(laboratory: str, lab: Lab) -> None:
+    """Three calls: the second keeps a lock that it got too late, and waits for the third, which wants it."""
+    connection = await asyncpg.connect(laboratory)
+    [change] = next(mutant for mutant in MUTANTS if mutant.name == "locks of what has moved on are kept").changes
+    kept = await connection.fetchval("SELECT pg_get_functiondef($1::regproc)", f"asyncjobs.{change.function}")
+    try:
+        await connection.execute(as_written(kept).replace(change.old, change.new))
+        explorer = Explorer(lab, WORLDS["head processing, delayed due"], calls="^(tx replace s|retry s|finish_one h)$")
+        await explorer.pairs()
+        await explorer.triples(TRIPLES, random.Random(0))
+        assert any(str(finding).startswith("DEADLOCK") for finding in explorer.found)
+    finally:
+        await connection.execute(kept)
+        await connection.close()

@@ -45,7 +45,7 @@ async def whole(ctx: JobContext, key: int) -> None:
     connection = await asyncpg.connect(os.environ["ASYNCJOBS_DSN"], timeout=10, command_timeout=10)
     try:
         async with connection.transaction():
-            await connection.execute("INSERT INTO effects (job_id) VALUES ($1)", ctx.job.id)
+            await connection.execute("INSERT INTO public.effects (job_id) VALUES ($1)", ctx.job.id)
             await asyncio.sleep(WORK_SECONDS * (ctx.job.id % 3))
             await ctx.complete(connection)
     finally:

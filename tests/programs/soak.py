@@ -12,7 +12,7 @@ from asyncjobs.telemetry.events import RunnerRegistered
 from tests.soak.spool import spool
 
 #: Where jobs write that end in transactions of their own.
-EFFECTS = "CREATE TABLE effects (job_id bigint NOT NULL)"
+EFFECTS = "CREATE TABLE public.effects (job_id bigint NOT NULL)"
 SLOTS = 20
 TIMEOUT = float(os.environ.get("RUNNER_TIMEOUT", "4.8"))
 
@@ -60,7 +60,7 @@ async def whole(ctx: JobContext) -> None:
     connection = await asyncpg.connect(os.environ["ASYNCJOBS_DSN"], timeout=10, command_timeout=10)
     try:
         async with connection.transaction():
-            await connection.execute("INSERT INTO effects (job_id) VALUES ($1)", ctx.job.id)
+            await connection.execute("INSERT INTO public.effects (job_id) VALUES ($1)", ctx.job.id)
             await ctx.complete(connection)
     finally:
         connection.terminate()

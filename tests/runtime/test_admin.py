@@ -155,6 +155,7 @@ async def test_dead_job_that_is_busy_or_gone_keeps_no_other_from_being_retried(
 async def test_verb_on_a_job_that_a_transaction_holds_gives_up_with_a_word(shop: Shop, connection: Connection) -> None:
     async with shop.app:
         handle = await shop.sync.enqueue(1, 1)
+        await connection.execute("ALTER ROUTINE asyncjobs.end_job SET lock_timeout = '0.1s'")  # five times
         async with connection.transaction():
             await connection.execute("SELECT FROM asyncjobs.jobs FOR UPDATE")
             with pytest.raises(StateError, match="cancel: another transaction holds the job or its key for too long"):

@@ -151,6 +151,7 @@ async def test_poison_is_requeued_once_however_fast_it_dies_again(post: Post) ->
 async def test_letter_that_a_transaction_holds_does_not_keep_the_others(post: Post, connection: Connection) -> None:
     await dead(post, 3)
     [newest, *_] = (await post.app.admin.dead_letters()).letters
+    await connection.execute("ALTER ROUTINE asyncjobs.acknowledge_letters SET lock_timeout = '0.1s'")  # which is tried again
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.dead_letter_jobs WHERE id = $1 FOR UPDATE", newest.id)
         done = await post.app.admin.acknowledge_all(by="me")

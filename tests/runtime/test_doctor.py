@@ -13,6 +13,7 @@ from asyncjobs.model.symptom import Symptom
 from asyncjobs.store import doctoring, migrate
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.testing import MovableClock
+from tests.support.backends import fill
 from tests.support.eventually import eventually
 from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
 
@@ -154,6 +155,27 @@ async def test_a_long_transaction_is_told_with_pid_age_and_query_start(
     assert f"query since {datetime.now(UTC):%Y-}" in one.evidence
     assert f"pg_terminate_backend({pid})" in one.remedy
     assert "a transaction is open for long" not in await found(dsn)
+
+
+@pytest.mark.direct("a backend of one's own")
+async def test_session_whose_client_does_not_read_is_told_by_its_snapshot(
+    dsn: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a runner whose loop stands still: it is idle, and keeps vacuum from every table."""
+    monkeypatch.setattr(doctoring, "LONG_TRANSACTION", -1.0)
+    deaf = await asyncpg.connect(dsn, server_settings={"application_name": "asyncjobs listener"})
+    await deaf.add_listener("news", lambda *_: None)
+    await deaf.fetchval("SELECT 1")
+    assert "a session is not read from" not in await found(dsn)
+    pid = deaf.get_server_pid()
+    deaf._transport.pause_reading()  # type: ignore[attr-defined]
+    try:
+        await fill(connection, pid)
+        one = (await found(dsn))["a session is not read from"]
+    finally:
+        deaf.terminate()
+    assert one.evidence.startswith(f"pid {pid} (asyncjobs listener, idle): for ")
+    assert "vacuum stands back" in one.evidence
 
 
 @pytest.mark.direct("a doctor who finds no pooler")

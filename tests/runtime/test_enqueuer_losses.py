@@ -157,7 +157,7 @@ async def test_ids_that_went_to_others_in_a_fail_over_are_not_ours(database: Dat
             return
         lost = True
         ids = await connection.fetch("DELETE FROM asyncjobs.jobs RETURNING id")
-        await connection.execute("DELETE FROM asyncjobs.dedup_keys")
+        await connection.execute("DELETE FROM asyncjobs.dedup_keys; DELETE FROM asyncjobs.audit_lives")
         await insert_job(connection, id=ids[1]["id"], enqueue_token=1, payload='{"n": 99}')
         raise ConnectionResetError("failed over")
 

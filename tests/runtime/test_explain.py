@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from asyncjobs import AsyncJobs, JobNotFound
-from asyncjobs.store.database import Connection
+from asyncjobs.store import runners
+from asyncjobs.store.database import Connection, Database
 from tests.support.claims import SUSPECT
 from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
 
@@ -61,6 +62,29 @@ async def test_each_state_has_its_reason(app: AsyncJobs, connection: Connection,
     found = await app.admin.explain(job_id)
     assert (found.reason, found.status) == (reason, columns.get("status", "pending"))
     assert found.sentence == f"Job {job_id} ({columns.get('type', 'email')}): {sentence}"
+
+
+async def test_job_of_a_runner_that_stops_is_said_to_be_given_back(
+    app: AsyncJobs, connection: Connection, database: Database
+) -> None:
+    link = database.link("test")
+    job_id = await insert_job(connection, status="processing", runner_id=2, claim_token=1, attempts=1)
+    await insert_runner(connection, id=2, queues=["default"], types=["email"])
+    at = await connection.fetchval("UPDATE asyncjobs.runners SET stopped_at = now() WHERE id = 2 RETURNING stopped_at")
+    found = await app.admin.explain(job_id)
+    assert (found.reason, found.since) == ("runner stopped", at)
+    assert f": it runs, on runner 2, which stops since {at:%Y-%m-%d %H:%M:%S} UTC: if it does not end there," in found.sentence
+    await runners.leave(link, 2)
+    found = await app.admin.explain(job_id)
+    assert (found.reason, found.since) == ("runner stopped", at)
+    assert ": its runner 2 stopped, and its process is gone: it is given back with its attempt" in found.sentence
+    await link.close()
+
+
+async def test_runner_that_stops_serves_nothing(app: AsyncJobs, connection: Connection) -> None:
+    job_id = await insert_job(connection)
+    await connection.execute("UPDATE asyncjobs.runners SET stopped_at = now()")
+    assert (await app.admin.explain(job_id)).reason == "no runner"
 
 
 async def test_a_version_that_the_newest_runner_knows_waits_for_a_slot(app: AsyncJobs, connection: Connection) -> None:

@@ -12,6 +12,7 @@ from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.heartbeat import Heartbeat, MainLoop
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
+from asyncjobs.store.listener import Listener
 from asyncjobs.telemetry.events import Events, LoopStalled, RunnerLostItself, ServicePassFailed
 from asyncjobs.testing import Proxy, Recorder
 from tests.support.beating import BEAT, PATIENT, Watched
@@ -224,6 +225,31 @@ async def test_loop_that_stands_still_for_the_limit_stops_the_beat_until_it_turn
         await eventually(lambda: heartbeat.beats > stopped_at, description="beats go on")
 
 
+async def test_session_that_listens_for_a_loop_that_stands_still_is_ended_at_the_limit(
+    database: Database, runner: int, connection: Connection
+) -> None:
+    listener = Listener(database, on_notification=lambda *_: None, on_lost=lambda: None)
+    await listener.listen()
+    pid = listener.backend_pid
+    lives = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1"
+    watched = Watched(database, stall_after_seconds=0.1, stall_limit_seconds=0.3, listener=lambda: listener.backend_pid)
+    async with watched.following(runner):
+        time.sleep(0.15)  # noqa: ASYNC251 - that is the point
+        await asyncio.sleep(0.1)
+        assert await connection.fetchval(lives, pid) == 1
+        time.sleep(1.5)  # noqa: ASYNC251 - that is the point
+        assert await connection.fetchval(lives, pid) == 0
+        await eventually(lambda: listener.backend_pid is None, description="the loop hears of it")
+    await listener.close()
+
+
+async def test_session_of_somebody_else_is_left_alone(database: Database, connection: Connection) -> None:
+    link = database.link("test")
+    await runners.end_listener(link, connection.get_server_pid())
+    assert await connection.fetchval("SELECT 1") == 1
+    await link.close()
+
+
 async def test_stop_ends_thread_and_connection(database: Database, runner: int) -> None:
     async with Watched(database).following(runner) as heartbeat:
         assert any(thread.name == "asyncjobs heartbeat" for thread in threading.enumerate())
@@ -232,6 +258,14 @@ async def test_stop_ends_thread_and_connection(database: Database, runner: int) 
             lambda: all(thread.name != "asyncjobs heartbeat" for thread in threading.enumerate()), description="no thread"
         )
         await heartbeat.stop()
+
+
+async def test_thread_has_ended_before_the_interpreter_does(database: Database, runner: int) -> None:
+    """What it did while the interpreter was taken apart crashed the process."""
+    async with Watched(database).following(runner):
+        [thread] = [one for one in threading.enumerate() if one.name == "asyncjobs heartbeat"]
+        heartbeat_module._end_living()  # as at the exit
+        assert not thread.is_alive()
 
 
 async def test_stop_does_not_wait_for_a_silent_server(proxy: Proxy, runner: int) -> None:

@@ -199,3 +199,32 @@ async def test_what_is_not_stopped_is_listed_in_the_order_of_its_start(parts: Pa
 async def forever() -> None:
     waiting: Awaitable[bool] = asyncio.Event().wait()
     await waiting
+
+
+def test_keyboard_interrupt_ends_the_loop_and_the_part_goes_on_when_the_loop_does() -> None:
+    """As `asyncio.run` has it go on, to stop the app."""
+    loop = asyncio.new_event_loop()
+    try:
+        life, made = Life(), list[Parts]()
+
+        async def begin() -> None:
+            made.append(Parts(Events()))
+            made[0].start("life", life.run)
+            await life.began.wait()
+
+        async def end() -> None:
+            life.end = raises(KeyboardInterrupt())
+            life.ends.set()
+            await asyncio.sleep(3600)
+
+        loop.run_until_complete(begin())
+        life.began.clear()
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(end())
+        loop.run_until_complete(life.began.wait())
+        assert life.lives == 2
+        loop.run_until_complete(made[0].stop())
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+    finally:
+        loop.close()

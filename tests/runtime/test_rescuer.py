@@ -229,7 +229,7 @@ async def test_orphans_that_a_rescuer_left_when_it_died_are_found_by_the_next(ma
     await insert_runner(connection, id=9)
     job_id = await insert_job(connection, status="processing", runner_id=9)
     dying = make()
-    assert await runners.bury(dying.link, {9: 0}) == [9]
+    assert await runners.bury(dying.link, {9: 0}) == {9: True}
     await make().look()
     assert await status(connection, job_id) == "pending"
 

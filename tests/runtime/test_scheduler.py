@@ -15,6 +15,7 @@ from asyncjobs.telemetry.events import (
     ScheduleDisabled,
     ScheduleFired,
     ScheduleReanchored,
+    ScheduleRecovered,
     SchedulesDeclared,
     ScheduleTicksSkipped,
     ServicePassFailed,
@@ -207,6 +208,37 @@ async def test_one_bad_row_disables_itself_and_the_others_tick(make: Make, conne
         ("b", False, "failed", reasons["b"]),
         ("c", True, None, None),
     ]
+
+
+async def test_schedule_that_failed_ticks_again_when_the_cause_is_gone(
+    make: Make, connection: Connection, recorder: Recorder
+) -> None:
+    await connection.execute("ALTER TABLE asyncjobs.jobs ADD CONSTRAINT not_bad CHECK (type <> 'bad')")
+    bad = Schedule(name="a", timing=Timing(every=0.2), misfire="one", overlap="allow", row=a_row("bad"))
+    setup = make(bad, interval_seconds=0.3)
+    async with setup.running(), patience(20):
+        await recorder.wait_for(ScheduleDisabled)
+        await setup.look()
+        await setup.look()
+        assert len(recorder.of(ScheduleDisabled)) == 1  # told once, tried again and again
+        assert setup.scheduler.failed == {"a"}
+        await connection.execute("ALTER TABLE asyncjobs.jobs DROP CONSTRAINT not_bad")
+        await recorder.wait_for(ScheduleRecovered)
+        await recorder.wait_for(ScheduleFired)
+        assert setup.scheduler.failed == frozenset()
+    row = await connection.fetchrow("SELECT enabled, disabled_because, disabled_reason FROM asyncjobs.schedules")
+    assert tuple(row or ()) == (True, None, None)
+
+
+async def test_schedule_that_an_operator_disabled_is_not_tried(make: Make, connection: Connection) -> None:
+    setup = make(a_schedule("a", every=0.2), interval_seconds=0.3)
+    async with setup.running(), patience(20):
+        await connection.execute("UPDATE asyncjobs.schedules SET enabled = false, disabled_because = 'operator'")
+        await setup.look()
+        before = await count(connection)
+        await setup.look()
+        await setup.look()
+        assert await count(connection) == before
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ class Unruly(Hook):
     async def before_attempt(self, _ctx: JobContext, /) -> None:
         misbehave(self._process, 0.05)
 
-    async def after_attempt(self, _ctx: JobContext, /, _outcome: Outcome) -> None:
+    async def after_attempt(self, _ctx: JobContext, /, outcome: Outcome) -> None:
         misbehave(self._process, 0.05)
 
 

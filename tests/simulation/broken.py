@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 from asyncjobs.model.lease import Leases, Try
 from asyncjobs.model.liveness import Liveness
+from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.model.scan import ScanStart
 from asyncjobs.runner import Runner
 from asyncjobs.runtime import duties, service
@@ -203,6 +204,13 @@ def parts_end() -> list[Any]:
             callback()
 
     return [patch.object(Part, "_live", mutant), patch.object(Part, "_ended", ended)]
+
+
+def uncommitted_counts() -> list[Any]:
+    async def mutant(_self: Any, ending: object) -> object:
+        return ending
+
+    return [patch.object(Attempt, "_as_committed", mutant), patch.object(Attempt, "not_committed", lambda _self: COMPLETED)]
 
 
 def begins_unconfirmed() -> list[Any]:

@@ -43,7 +43,12 @@ def _events(server: Server, recorder: Recorder, told: Told) -> list[str]:
     counted: dict[int, int] = {row["id"]: row["attempts"] for row in rows if row["attempts"] or row["id"] not in told.retried}
     line = [Place(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in server.fetch(sql("audit_line"))]
     found = [*overlapping(attempts), *out_of_order(attempts, line), *uncounted(attempts, counted)]
-    return list(dict.fromkeys(map(str, [*found, *History(attempts=attempts).violations()])))
+    # (What an operator started over counts anew: its first attempt then is no late one of before.)
+    judged = [
+        one for one in History(attempts=attempts).violations()
+        if "had been taken away" not in one.problem or one.job_id not in told.retried
+    ]  # fmt: skip
+    return list(dict.fromkeys(map(str, [*found, *judged])))
 
 
 def _beside(recorder: Recorder, home: Mapping[int, Process]) -> list[str]:

@@ -172,6 +172,17 @@ class Client:
         await asyncio.sleep(self.random.choice([0.1, 2.0]))
         await self._resume(kind, name)
 
+    async def _press(self) -> None:
+        """A line of jobs that end at once, and a pause in its middle."""
+        key = self._key()
+        await asyncio.gather(*(self._enqueue(serialization_key=key, seconds=0.0) for _ in range(6)))
+        await asyncio.sleep(self.random.random() * 0.01)
+        sent_at = self.process.world.now
+        await self.jobs.admin.pause(key=key)
+        self.told.paused("key", key, self.process.claimed, sent_at, self.process.world.now)
+        await asyncio.sleep(0.2)
+        await self._resume("key", key)
+
     async def _here(self) -> None:
         """In a transaction of its own, which may be rolled back, and may take its time."""
         number, type, payload, options = self._new(serialization_key=self.random.choice([None, self._key(), self._key()]))

@@ -24,7 +24,9 @@ _MORE_WAYS: Final = ("joined", "replace", "end", "requeue")
 _PLANS: Final = (("fail", "ok"), ("fail",), ("die",), ("snooze",), ("fail", "snooze"), ("complete",))
 _UNRULY: Final = ("cancel", "cancel", "exit")
 _UNRULY_PLANS: Final = (("leak", "ok"), ("exit", "ok"), ("forget", "complete"), ("complete",), ("ok",))
-_QUARRELS: Final = ("keyed", "many", "swap", "swap", "replace", "pause", "cancel", "sweep", "retry", "end", "requeue", "revive")
+_QUARRELS: Final = (
+    "keyed", "press", "press", "swap", "swap", "replace", "pause", "cancel", "sweep", "retry", "end", "requeue", "revive", "many",
+)  # fmt: skip
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True):

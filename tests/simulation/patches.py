@@ -4,7 +4,6 @@ Nothing in asyncjobs knows of it: who calls `time.monotonic()`, `secrets.randbit
 """
 
 import asyncio
-import random
 import secrets
 import time
 from collections.abc import Generator
@@ -16,6 +15,7 @@ from unittest.mock import patch
 import asyncpg
 
 from asyncjobs import runner
+from asyncjobs.model.chance import CHANCE
 from asyncjobs.runtime.heartbeat import BeatThread, Heartbeat
 from tests.simulation.loop import SimLoop
 from tests.simulation.process import Process
@@ -26,7 +26,7 @@ from tests.simulation.world import World
 def simulated(world: World) -> Generator[None]:
     """Everything that runs meanwhile lives in this world."""
     chance = Random(world.random.random())
-    random.seed(world.random.random())
+    CHANCE.seed(world.random.random())
 
     def process_of(loop: Any) -> Process:
         return next(process for process in world.processes if loop in process.loops)

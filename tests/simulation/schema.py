@@ -56,7 +56,9 @@ BEGIN
         OLD.claim_token, NEW.claim_token,
         coalesce(NEW.runner_id, OLD.runner_id), NEW.status = 'processing' AND EXISTS (
             SELECT FROM asyncjobs.pauses AS p WHERE p.paused_at < asyncjobs.clock()
-            AND (p.kind, p.name) IN (('queue', NEW.queue), ('type', NEW.type), ('key', NEW.serialization_key))),
+            -- (A claim does not ask for keys: the verb holds a head back. It is judged by its answer.)
+            AND ((p.kind, p.name) IN (('queue', NEW.queue), ('type', NEW.type))
+                 OR (TG_OP = 'INSERT' AND p.kind = 'key' AND p.name = NEW.serialization_key))),
         NEW.rescues > OLD.rescues, EXISTS (SELECT FROM asyncjobs.runners AS r WHERE r.id = NEW.runner_id));
     RETURN NULL;
 END $$;

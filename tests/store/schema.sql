@@ -103,6 +103,7 @@ CREATE TABLE asyncjobs.former_runners (
     started_at timestamp with time zone NOT NULL,
     ended_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     died_at timestamp with time zone,
+    stopped_at timestamp with time zone,
     host text NOT NULL,
     pid integer NOT NULL,
     version text NOT NULL,
@@ -274,6 +275,7 @@ CREATE TABLE asyncjobs.runners (
     types text[] NOT NULL,
     versions jsonb DEFAULT '{}'::jsonb NOT NULL,
     troubles text[] DEFAULT '{}'::text[] NOT NULL,
+    stopped_at timestamp with time zone,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
     slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
@@ -514,9 +516,9 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: dc2bddec6e400340
+-- body: 1c070e621cdeba09
 
-CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
+CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], _stops boolean, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -524,7 +526,7 @@ CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7a9315815238af2e
+-- body: f90cc9c0e55b7e0a
 
 CREATE FUNCTION asyncjobs.blame(_runners bigint[])
     RETURNS TABLE(runner_id bigint, job_id bigint)
@@ -621,7 +623,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 647843fe9e03e8be
+-- body: 41fba675a45b9960
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -669,7 +671,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ab3a9697db044ee6
+-- body: 27e98741004d19a5
 
 CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _types text[], _dedup_keys text[], _existing integer[])
     RETURNS record
@@ -720,7 +722,7 @@ CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3e4ee3072da77faf
+-- body: 28233fa9b0da6e26
 
 CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
     RETURNS boolean
@@ -873,6 +875,16 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 97c41254aa956284
 
+CREATE FUNCTION asyncjobs.give_back_stopped(_id bigint, _max_errors integer)
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 60c23c43e071093a
+
 CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs bigint[])
     RETURNS record
     LANGUAGE plpgsql
@@ -962,7 +974,7 @@ CREATE FUNCTION asyncjobs.is_served(_queue text, _type text, _version integer)
     LANGUAGE sql
     STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2b2710464b39e369
+-- body: 9ba1509cdfa7f61d
 
 CREATE FUNCTION asyncjobs.join_key(_id bigint, _ctid tid, _key text)
     RETURNS void
@@ -1026,7 +1038,7 @@ CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh inte
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 236b7b19e5c567e4
+-- body: 475277e21cdd68e1
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
@@ -1054,7 +1066,7 @@ CREATE FUNCTION asyncjobs.lock_joining()
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a0dda169b6947744
+-- body: af567964ede1af5d
 
 CREATE FUNCTION asyncjobs.lock_keys(_keys text[])
     RETURNS void
@@ -1110,7 +1122,7 @@ CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 241ad3f2ef8330dd
 
-CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT led text[], OUT ahead text[], OUT declared bigint, OUT stale boolean)
+CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT failed text[], OUT led text[], OUT ahead text[], OUT declared bigint, OUT stale boolean)
     RETURNS record
     LANGUAGE plpgsql
     STABLE
@@ -1118,7 +1130,7 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c07006a6f71944ec
+-- body: 9f4f9ea18aa6d29c
 
 CREATE FUNCTION asyncjobs.may_notify()
     RETURNS boolean
@@ -1358,15 +1370,15 @@ CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 27236ebe3344cc30
+-- body: 5c89d2cc98f185c4
 
-CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
+CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3907a482931b6483
+-- body: 6d3d2f0fec61d2ac
 
 CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
@@ -1382,7 +1394,7 @@ CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _types text[], _dedup_keys
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 72eecc9cf9f918b5
+-- body: d4e40089f85d0710
 
 CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
@@ -1392,7 +1404,7 @@ CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f19c8f94e00ba4df
+-- body: 8b7e423d7c7695d9
 
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void
@@ -1417,9 +1429,17 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f563e4f28ba2fe25
+-- body: d1d7bbe2a1a80db3
 
-CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
+CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 60a89c6252e4cb73
+
+CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT given_back bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1428,7 +1448,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 934cd25a0033e0fc
+-- body: 81b43fb080a990f7
 
 CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _rescues integer, _losses smallint, _suspicion smallint, _correlation_id text, _parent_job_id bigint, _created_by text, _dedup_key text, _requeued_from bigint, _trace_context text, _progress jsonb, _last_error text)
     RETURNS jsonb
@@ -1462,7 +1482,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c561430c6d5d54e4
+-- body: 766333f562c0788b
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -1572,7 +1592,7 @@ CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous ti
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a9fca56cad505665
+-- body: fe1a441333983256
 
 CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     RETURNS text[]

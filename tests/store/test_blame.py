@@ -151,3 +151,57 @@ async def test_row_that_a_handler_holds_does_not_keep_the_others_from_being_writ
             await jobs.outlive(claims.link, [(job.id, job.token, 1, True) for job in (held, free)])
     assert [(await state(claims.connection, job.id))[4] for job in (held, free)] == [0, 1]
     await claims.end_all()
+
+
+@pytest.mark.parametrize("columns", [{}, {"max_attempts": 1}, SUSPECT], ids=str)
+async def test_jobs_of_a_runner_that_stopped_by_itself_are_given_back_and_blamed_for_nothing(
+    link: Link, connection: Connection, columns: dict[str, Any]
+) -> None:
+    now = await connection.fetchval("SELECT now()")
+    await insert(connection, "former_runners", id=99, started_at=now, stopped_at=now, **FORMER)
+    job_id = await lost(connection, **({"attempts": 1} | columns))
+    killed = await lost(connection, runner=98, attempts=1)
+    rescued = await runners.rescue(link, 100, max_errors=10)
+    assert (rescued.given_back, rescued.ids) == ([job_id], [killed])
+    marks = (columns.get("losses", 0), columns.get("suspicion", 0), columns.get("outlived", 0))
+    assert await state(connection, job_id) == ("pending", columns.get("attempts", 1) - 1, *marks)
+    row = await connection.fetchrow(
+        "SELECT errors, rescues, claim_token, runner_id, started_at, last_error FROM asyncjobs.jobs WHERE id = $1", job_id
+    )
+    assert tuple(row or ()) == ("[]", columns.get("rescues", 0), None, None, None, None)
+    assert await connection.fetchval("SELECT blamed FROM asyncjobs.former_runners") is None
+    assert (await state(connection, killed))[:3] == ("pending", 1, 1)
+
+
+@pytest.mark.parametrize(("asked", "status"), [("cancel", "cancelled"), ("dead", "dead"), ("fail", "failed")])
+async def test_what_was_asked_of_a_job_holds_also_where_its_runner_stopped(
+    link: Link, connection: Connection, asked: str, status: str
+) -> None:
+    now = await connection.fetchval("SELECT now()")
+    await insert(connection, "former_runners", id=99, started_at=now, stopped_at=now, **FORMER)
+    job_id = await lost(connection, attempts=1, requested_outcome=asked)
+    await runners.rescue(link, 100, max_errors=10)
+    assert (await state(connection, job_id))[0] == status
+
+
+async def test_row_that_a_stranger_holds_keeps_no_other_from_being_given_back(link: Link, connection: Connection) -> None:
+    now = await connection.fetchval("SELECT now()")
+    await insert(connection, "former_runners", id=99, started_at=now, stopped_at=now, **FORMER)
+    ids = [await lost(connection, attempts=1) for _ in range(3)]
+    async with connection.transaction():
+        await connection.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", ids[1])
+        assert (await runners.rescue(link, 100, max_errors=10)).given_back == [ids[0], ids[2]]
+    assert (await runners.rescue(link, 100, max_errors=10)).given_back == [ids[1]]
+
+
+async def test_runner_that_stops_serves_nothing_and_dies_no_death(link: Link, connection: Connection) -> None:
+    await insert_runner(connection, id=5, queues=["default"], types=["email"], beat=7)
+    assert await connection.fetchval("SELECT asyncjobs.is_served('default', 'email', 1)")
+    await runners.beat(link, 5, stops=True)
+    since = await connection.fetchval("SELECT stopped_at FROM asyncjobs.runners")
+    await runners.beat(link, 5, stops=True)
+    assert await connection.fetchval("SELECT stopped_at FROM asyncjobs.runners") == since is not None
+    assert not await connection.fetchval("SELECT asyncjobs.is_served('default', 'email', 1)")
+    assert await runners.bury(link, {5: 9}) == {5: False}
+    row = await connection.fetchrow("SELECT died_at, stopped_at FROM asyncjobs.former_runners")
+    assert tuple(row or ()) == (None, since)

@@ -168,12 +168,12 @@ async def test_runner_cannot_be_declared_dead_while_its_claim_is_under_way(claim
                 " ARRAY['default'], ARRAY[NULL], ARRAY[5], ARRAY[-1], ARRAY[-1::bigint],"
                 " ARRAY['email'], ARRAY[true], 9, 0, NULL, NULL, NULL)"
             )
-            assert await runners.bury(link, {1: 0}) == []
+            assert await runners.bury(link, {1: 0}) == {}
             leaving = asyncio.create_task(claims.connection.execute("DELETE FROM asyncjobs.runners WHERE id = 1"))
             waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
             await eventually(lambda: other.fetchval(waiting), description="the deletion waits for the claim")
         await leaving
-        assert await runners.bury(link, {1: 0}) == []
+        assert await runners.bury(link, {1: 0}) == {}
         rescued = await runners.rescue(link, 10, max_errors=10)
         assert len(rescued.ids) == 1, "the claim is seen by whoever deleted its runner"
     await link.close()

@@ -345,7 +345,8 @@ async def test_dedup_key_of_a_job_that_somebody_deleted_is_free(world: Peers, wh
             await world.b.commit()
             await serialized.advance(world.a.link, ["k"], [])
         assert second != first
-        assert await world.a.enqueue(key, **fields | {"on_duplicate": "return"}) == second
+        fields["on_duplicate"] = "return"
+        assert await world.a.enqueue(key, **fields) == second
         await world.drain()
 
 

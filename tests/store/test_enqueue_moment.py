@@ -124,7 +124,7 @@ async def test_job_that_is_completed_in_its_handlers_transaction_has_ended_then(
     await world.b.enqueue(None)
     job = await world.b.claim_one()
     moment = await begin(world)
-    await world.a.link.fetch("complete_here", str(job.id), str(job.token), None, None)
+    await world.a.link.fetch("complete_here", str(job.id), str(job.token), None, None, None)
     await world.a.commit()
     assert await world.admin.fetchval("SELECT completed_at FROM asyncjobs.jobs") >= moment
     await world.b.link.fetch("settle_completed", job.id, job.token)

@@ -166,8 +166,8 @@ async def test_runner_that_leaves_frees_what_it_holds_but_for_what_is_still_at_w
 
 async def test_statement_of_a_holder_is_executed(two: Two, connection: Connection) -> None:
     first, _ = two
-    assert await runners.bury(FencedLink(first.link, fence_of(first)), {2: 99}) == []
-    assert await runners.bury(FencedLink(first.link, fence_of(first)), {2: await beat_of(connection, 2)}) == [2]
+    assert await runners.bury(FencedLink(first.link, fence_of(first)), {2: 99}) == {}
+    assert await runners.bury(FencedLink(first.link, fence_of(first)), {2: await beat_of(connection, 2)}) == {2: True}
 
 
 async def beat_of(connection: Connection, id: int) -> int:

@@ -1,5 +1,7 @@
 """Backends of asyncjobs, found by the names of their connections: behind a pooler no connection knows which one works for it."""
 
+import asyncio
+
 from asyncjobs.store.database import Connection, Link
 from tests.support.eventually import eventually
 
@@ -20,3 +22,16 @@ async def waits_for_lock(link: Link, asking: Connection, *, timeout: float = 5.0
 async def end_transaction(link: Link, asking: Connection) -> None:
     """End the backend that the link has a transaction open in."""
     assert await asking.fetchval(f"SELECT pg_terminate_backend(pid) {_OF} AND state <> 'idle'", f"asyncjobs {link.role}")
+
+
+async def fill(connection: Connection, pid: int, *, channel: str = "news") -> None:
+    """Notify the channel until the backend with this number cannot send any more: its client does not read."""
+    stuck = "SELECT wait_event = 'ClientWrite' AND backend_xmin IS NOT NULL FROM pg_stat_activity WHERE pid = $1"
+    for number in range(200):
+        texts = "SELECT count(pg_notify($1, $2 || n || repeat('x', 200))) FROM generate_series(1, 5000) AS n"
+        await connection.fetchval(texts, channel, f"{number} ")
+        if await connection.fetchval(stuck, pid):
+            await asyncio.sleep(0.1)
+            if await connection.fetchval(stuck, pid):
+                return
+    raise AssertionError("it goes on sending")

@@ -273,7 +273,8 @@ CREATE TABLE asyncjobs.runners (
     queues     text[] NOT NULL,
     types      text[] NOT NULL,
     versions   jsonb NOT NULL DEFAULT '{}',  -- type -> the newest payload it can run; a type that is not named: 1
-    troubles   text[] NOT NULL DEFAULT '{}',  -- as of the last beat: parts that were started again of late, in words
+    troubles   text[] NOT NULL DEFAULT '{}', -- as of the last beat: parts that were started again of late, in words
+    stopped_at timestamptz,  -- since when it stops by itself: it serves nothing any more, and its end is no death
     -- Which duties a runner can do: a lease is handed over to one who can.
     duties text[] NOT NULL DEFAULT '{}',
     -- What a runner has room for: queue -> lane ('' for its general slots) -> slots.
@@ -287,6 +288,7 @@ CREATE TABLE asyncjobs.former_runners (
     started_at timestamptz NOT NULL,
     ended_at   timestamptz NOT NULL DEFAULT asyncjobs.clock(),
     died_at    timestamptz,
+    stopped_at timestamptz,  -- since when it stopped by itself; null: it did not, it died
     host       text NOT NULL,
     pid        integer NOT NULL,
     version    text NOT NULL,

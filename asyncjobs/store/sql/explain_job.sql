@@ -2,6 +2,10 @@
 SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, asyncjobs.instant(j.run_at) AS run_at, j.runner_id,
     asyncjobs.instant(j.started_at) AS started_at, asyncjobs.instant(j.completed_at) AS completed_at,
     j.error_message, j.version, j.losses, j.suspicion, asyncjobs.clock() AS now, s.*,
+    EXISTS (SELECT FROM asyncjobs.runners AS r WHERE r.id = j.runner_id) AS runner_is_alive,
+    (SELECT asyncjobs.instant(o.stopped_at) FROM (
+        SELECT r.id, r.stopped_at FROM asyncjobs.runners AS r UNION ALL SELECT f.id, f.stopped_at FROM asyncjobs.former_runners AS f) AS o
+     WHERE o.id = j.runner_id) AS runner_stopped_at,
     (SELECT f.is_ahead FROM asyncjobs.in_flight(j.runner_id) AS f WHERE j.status = 'processing' AND f.id = $1::bigint) AS is_ahead,
     (SELECT pg_catalog.count(1) FROM (
         SELECT FROM asyncjobs.jobs AS o WHERE j.status = 'pending' AND o.queue = j.queue AND o.status = 'pending'
@@ -26,6 +30,5 @@ CROSS JOIN LATERAL (
         pg_catalog.count(1) FILTER (WHERE j.type = ANY (r.types)) AS serving_type,
         pg_catalog.count(1) FILTER (WHERE j.queue = ANY (r.queues) AND j.type = ANY (r.types)) AS serving,
         pg_catalog.max(coalesce((r.versions ->> j.type)::integer, 1)) FILTER (WHERE j.queue = ANY (r.queues) AND j.type = ANY (r.types))
-            AS newest_version,
-        pg_catalog.bool_or(r.id = j.runner_id) AS runner_is_alive
-    FROM asyncjobs.runners AS r) AS s;
+            AS newest_version
+    FROM asyncjobs.runners AS r WHERE r.stopped_at IS NULL) AS s;

@@ -5,6 +5,7 @@ FROM (
     SELECT q.key AS queue, nullif(l.key, '') AS lane, r.id AS runner_id, l.value::integer AS slots, 0 AS in_use, 0 AS ahead
     FROM asyncjobs.runners AS r CROSS JOIN LATERAL pg_catalog.jsonb_each(r.slots) AS q
     CROSS JOIN LATERAL pg_catalog.jsonb_each_text(q.value) AS l
+    WHERE r.stopped_at IS NULL
     UNION ALL
     SELECT f.queue, f.lane, f.runner_id, NULL, CASE WHEN f.is_ahead THEN 0 ELSE 1 END, CASE WHEN f.is_ahead THEN 1 ELSE 0 END
     FROM asyncjobs.in_flight(NULL) AS f

@@ -11,7 +11,8 @@ BEGIN
     FOR _row IN
         WITH ours AS (
             DELETE FROM asyncjobs.replacements AS r RETURNING r.number, r.job_id, r.serialization_key, r.payload, r.version, r.due_at)
-        SELECT o.job_id, o.serialization_key, o.payload, o.version, o.due_at FROM ours AS o ORDER BY o.number
+        SELECT o.job_id, o.serialization_key, o.payload, o.version, o.due_at FROM ours AS o
+        ORDER BY o.serialization_key COLLATE "C", o.number
     LOOP
         PERFORM asyncjobs.replace_keyed_job(_row.job_id, _row.serialization_key, _row.payload, _row.version, _row.due_at);
     END LOOP;

@@ -1,6 +1,9 @@
--- The same for a job that has ended before it ever started, and for its dead letter.
-CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _payload text, _version integer, _due_at timestamptz) RETURNS void LANGUAGE plpgsql
+-- The same for a job that has ended before it ever started, for its dead letter, and for the job that was made of that since.
+CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamptz) RETURNS void
+LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _made bigint;
 BEGIN
     UPDATE asyncjobs.jobs AS j
     SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = asyncjobs.moment()
@@ -8,6 +11,9 @@ BEGIN
     IF FOUND THEN
         UPDATE asyncjobs.dead_letter_jobs AS d
         SET original_job = d.original_job || jsonb_build_object('payload', _payload::jsonb, 'version', _version)
-        WHERE d.job_id = _id AND d.requeued_as IS NULL;
+        WHERE d.job_id = _id;
+        FOREACH _made IN ARRAY asyncjobs.requeued_of(ARRAY[_id]) LOOP
+            PERFORM asyncjobs.replace_keyed_job(_made, _key, _payload, _version, least(_due_at, asyncjobs.clock()));
+        END LOOP;
     END IF;
 END $$;

@@ -23,7 +23,7 @@ BEGIN
             coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) AS due_at
         FROM unnest(_ids, _payloads, _versions, _run_ats, _delays, _serialization_keys)
             WITH ORDINALITY AS r(id, payload, version, run_at, delay, key, ordinal)
-        WHERE r.ordinal = ANY (_which) ORDER BY r.id, r.ordinal
+        WHERE r.ordinal = ANY (_which) ORDER BY r.key COLLATE "C", r.id, r.ordinal
     LOOP
         IF _row.key IS NULL THEN
             PERFORM asyncjobs.replace_job(_row.id, _row.payload, _row.version, _row.due_at);

@@ -24,7 +24,7 @@ BEGIN
     WHERE j.id = _id AND j.status IN ('waiting', 'scheduled', 'pending', 'paused') AND j.attempts = 0 AND j.started_at IS NULL;
     _has_row := FOUND;
     IF NOT (_waits OR _has_row) THEN
-        PERFORM asyncjobs.replace_ended_job(_id, _payload, _version, _due_at);
+        PERFORM asyncjobs.replace_ended_job(_id, _key, _payload, _version, _due_at);
         RETURN;
     END IF;
     IF _due_at <= _now THEN

@@ -13,7 +13,7 @@
 -- them before have ended by that time, and those who hold them later see it.
 --
 -- *Keep no lock of what has moved on.* Locks are taken in one order: dedup rows, rows of jobs that do not wait in a line, keys, rows of
--- lines, rows of jobs that wait. A row whose status changes while it is waited for may have come to stand elsewhere in it. A condition on
+-- lines, rows of jobs that wait, dead letters. A row whose status changes while it is waited for may have come to stand elsewhere in it. A condition on
 -- the status does not help: FOR UPDATE checks it again after the wait, drops the row from its answer, and keeps its lock. So rows are
 -- locked by their ids, and looked at after that; if any is not as it was, all of these locks are let go, and it begins anew.
 

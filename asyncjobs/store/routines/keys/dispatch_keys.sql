@@ -1,3 +1,6 @@
+-- *One line after the other.* Rows of several lines are locked in the order of the keys, by their bytes: an ack dispatches without the
+-- keys' locks, so it meets whoever holds them at these rows.
+--
 -- Dispatch the head of every one of these keys that has none dispatched. Callers hold the keys' locks, or have just deleted the
 -- dispatched row in this transaction. Idle keys are filtered before any row is locked: otherwise this deadlocks with acks.
 --
@@ -20,7 +23,8 @@ BEGIN
     RETURN QUERY
     WITH idle AS MATERIALIZED (
         SELECT k.key, k.after FROM (
-            SELECT u.key, coalesce(max(u.after), 0) AS after FROM unnest(_keys, _after) AS u(key, after) GROUP BY u.key) AS k
+            SELECT u.key, coalesce(max(u.after), 0) AS after FROM unnest(_keys, _after) AS u(key, after)
+            GROUP BY u.key ORDER BY u.key COLLATE "C") AS k
         WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = ANY (ARRAY[k.key]) AND d.job_id IS NOT NULL)
           AND NOT (_any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = k.key))),
     head AS MATERIALIZED (

@@ -14,6 +14,7 @@ CREATE FUNCTION asyncjobs.beat_with_leases(
     _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[],
     _expiry interval, _fresh interval,
     _troubles text[],               -- what is to be said of its parts
+    _stops boolean,                 -- whether it stops
     OUT beat bigint, OUT runners integer,
     OUT rank integer,               -- how many living runners have a lower id, holders of a lease apart
     OUT renewed text[], OUT lost text[], OUT acquired text[],
@@ -28,11 +29,13 @@ DECLARE
     _free text[];
     _takes text[];
 BEGIN
-    UPDATE asyncjobs.runners AS r SET beat = r.beat + 1, beat_at = _now, troubles = _troubles WHERE r.id = _runner RETURNING r.beat INTO beat;
+    UPDATE asyncjobs.runners AS r SET beat = r.beat + 1, beat_at = _now, troubles = _troubles,
+        stopped_at = CASE WHEN _stops THEN coalesce(r.stopped_at, _now) END
+    WHERE r.id = _runner RETURNING r.beat INTO beat;
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    SELECT count(*), count(*) FILTER (WHERE r.id < _runner AND r.beat_at > _now - _fresh AND NOT EXISTS (
+    SELECT count(*), count(*) FILTER (WHERE r.id < _runner AND r.beat_at > _now - _fresh AND r.stopped_at IS NULL AND NOT EXISTS (
         SELECT FROM asyncjobs.background_job_leases AS l WHERE l.held_by_worker_id = r.id::text))
     INTO runners, rank FROM asyncjobs.runners AS r;
 

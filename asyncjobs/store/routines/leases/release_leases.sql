@@ -15,6 +15,6 @@ BEGIN
         FROM mine AS m WHERE l.job_name = m.job_name RETURNING l.job_name)
     SELECT coalesce(array_agg(f.job_name), '{}') INTO released FROM freed AS f;
     SELECT r.id INTO successor FROM asyncjobs.runners AS r
-    WHERE r.id <> _runner AND r.beat_at > _now - _fresh AND r.duties && released
+    WHERE r.id <> _runner AND r.beat_at > _now - _fresh AND r.stopped_at IS NULL AND r.duties && released
     ORDER BY cardinality(ARRAY(SELECT d.duty FROM unnest(r.duties) AS d(duty) WHERE d.duty = ANY (released))) DESC, r.id LIMIT 1;
 END $$;

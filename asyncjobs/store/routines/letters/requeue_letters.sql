@@ -23,6 +23,11 @@ BEGIN
         PERFORM asyncjobs.move_sequences();
     END IF;
     SELECT k.takers, k.met INTO _takers, _met FROM asyncjobs.take_letters_keys(_ids, _force) AS k;
+    -- Letters after keys, as a retry and a replacement at a commit do. The key of a letter never changes.
+    _keys := ARRAY(
+        SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
+        WHERE d.id = ANY (_ids) AND d.original_job ->> 'serialization_key' IS NOT NULL);
+    PERFORM asyncjobs.lock_keys(_keys);
     _locked := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id = ANY (_ids) ORDER BY d.id FOR UPDATE);
     _letters := ARRAY(
         SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
@@ -33,10 +38,6 @@ BEGIN
     _new := ARRAY(
         SELECT coalesce((_takers ->> u.letter::text)::bigint, nextval('asyncjobs.jobs_id_seq'))
         FROM unnest(_letters) WITH ORDINALITY AS u(letter, number) ORDER BY u.number);
-    _keys := ARRAY(
-        SELECT DISTINCT d.original_job ->> 'serialization_key' FROM asyncjobs.dead_letter_jobs AS d
-        WHERE d.id = ANY (_letters) AND d.original_job ->> 'serialization_key' IS NOT NULL);
-    PERFORM asyncjobs.lock_keys(_keys);
     PERFORM asyncjobs.check_places(_keys);
 
     INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,

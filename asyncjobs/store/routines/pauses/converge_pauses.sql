@@ -24,11 +24,12 @@ DECLARE
     _paused text[] := ARRAY(SELECT p.name FROM asyncjobs.pauses AS p WHERE p.kind = 'type');
     _served text[] := ARRAY(
         SELECT t.type FROM asyncjobs.runners AS r CROSS JOIN unnest(r.types) AS t(type)
+        WHERE coalesce(r.stopped_at > _now - _grace, true)
         UNION SELECT t.type FROM asyncjobs.former_runners AS f CROSS JOIN unnest(f.types) AS t(type) WHERE f.ended_at > _now - _grace);
     _versions jsonb := (
         SELECT coalesce(jsonb_object_agg(k.type, k.newest), '{}') FROM (
             SELECT v.key AS type, max(v.value::integer) AS newest
-            FROM (SELECT r.versions FROM asyncjobs.runners AS r
+            FROM (SELECT r.versions FROM asyncjobs.runners AS r WHERE coalesce(r.stopped_at > _now - _grace, true)
                   UNION ALL SELECT f.versions FROM asyncjobs.former_runners AS f WHERE f.ended_at > _now - _grace) AS r
             CROSS JOIN jsonb_each_text(r.versions) AS v GROUP BY v.key) AS k);
     _ids bigint[];

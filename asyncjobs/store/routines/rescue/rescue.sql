@@ -1,6 +1,9 @@
 -- Take back at most `_batch` jobs from runners that are gone. Each is due at once; what that costs it `judge` says. After the last attempt,
 -- or when that was asked for, it ends instead. Run it in a transaction of its own, *after* the one that deleted the runners.
 --
+-- A runner that stopped by itself was not killed by what it still ran: those jobs are given back with their attempts, and nothing is said of
+-- them. It is what that runner would have written if its handlers had ended.
+--
 -- The candidates' ids and tokens are read first and compared again under the row's lock, in a new statement: a job that was rescued
 -- and claimed anew meanwhile, by a runner that is younger than our first snapshot, has another token by then.
 CREATE FUNCTION asyncjobs.rescue(
@@ -8,6 +11,7 @@ CREATE FUNCTION asyncjobs.rescue(
     OUT rescued bigint[],
     OUT dead bigint[],       -- of these, ended for good
     OUT cancelled bigint[],
+    OUT given_back bigint[], -- of runners that stopped by themselves; not among the rescued
     OUT queues text[],       -- where jobs became pending
     OUT types text[],        -- of the rescued, for the roll-ups
     OUT statuses text[],     -- and what the lost attempt made of them
@@ -34,6 +38,19 @@ BEGIN
     _ids := ARRAY(
         SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[c.id]) AND j.claim_token = c.token
         WHERE j.status = 'processing' ORDER BY c.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
+    given_back := '{}';
+    FOR _id IN
+        SELECT j.id FROM asyncjobs.jobs AS j JOIN asyncjobs.former_runners AS f ON f.id = j.runner_id
+        WHERE j.id = ANY (_ids) AND f.stopped_at IS NOT NULL ORDER BY j.id
+    LOOP
+        _ids := array_remove(_ids, _id);
+        BEGIN
+            _pending := _pending || asyncjobs.give_back_stopped(_id, _max_errors);
+            given_back := given_back || _id;
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;  -- as below
+        END;
+    END LOOP;
     SELECT array_agg(b.runner_id), array_agg(b.job_id) INTO _runners, _blamed FROM asyncjobs.blame(
         ARRAY(SELECT DISTINCT j.runner_id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids))) AS b;
     -- Jobs that end and thereby free a dedup key may have to wait for whoever looks at it: each by itself, after all others.
@@ -42,7 +59,7 @@ BEGIN
         WHERE j.id = ANY (_ids) AND j.dedup_key IS NOT NULL
           AND (j.attempts >= j.max_attempts OR j.id = ANY (_blamed) OR j.requested_outcome IN ('cancel', 'dead')) ORDER BY j.id);
     rescued := ARRAY(SELECT u.id FROM unnest(_ids) AS u(id) WHERE u.id <> ALL (_ending));
-    _pending := asyncjobs.fail_lost(rescued, _runners, _blamed, _max_errors);
+    _pending := _pending || asyncjobs.fail_lost(rescued, _runners, _blamed, _max_errors);
     FOREACH _id IN ARRAY _ending LOOP
         BEGIN
             _pending := _pending || asyncjobs.fail_lost(ARRAY[_id], _runners, _blamed, _max_errors);
@@ -66,5 +83,5 @@ BEGIN
     SELECT coalesce(array_agg(j.type), '{}'),
         coalesce(array_agg(CASE WHEN j.status IN ('dead', 'cancelled') THEN j.status ELSE 'failed' END), '{}')
     INTO types, statuses FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued);
-    more := cardinality(rescued) >= _batch;
+    more := cardinality(rescued) + cardinality(given_back) >= _batch;
 END $$;

@@ -23,9 +23,13 @@ BEGIN
     outcome := 'taken';
     UPDATE asyncjobs.schedules AS s
     SET last_tick = _reached, updated_at = asyncjobs.clock(),
+        -- (one that failed has recovered when it makes its jobs: where it does not, nothing of this stays)
+        enabled = s.enabled OR cardinality(_ticks) > 0,
+        disabled_because = CASE WHEN cardinality(_ticks) = 0 THEN s.disabled_because END,
+        disabled_reason = CASE WHEN cardinality(_ticks) = 0 THEN s.disabled_reason END,
         unbroken_since = CASE WHEN _skips THEN coalesce(_ticks[1], _reached) ELSE s.unbroken_since END,
         spent = s.spent * tstzmultirange(tstzrange(_reached, NULL, '()'))
-    WHERE s.name = _name AND s.last_tick = _previous AND s.enabled AND _reached <= asyncjobs.clock()
+    WHERE s.name = _name AND s.last_tick = _previous AND (s.enabled OR s.disabled_because = 'failed') AND _reached <= asyncjobs.clock()
       AND s.definition = (SELECT d.definition FROM asyncjobs.schedule_declarations AS d WHERE d.runner_id = _runner AND d.name = _name)
     RETURNING s.definition, s.last_job_id INTO _definition, _last_job_id;
     IF NOT FOUND THEN

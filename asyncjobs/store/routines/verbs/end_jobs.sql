@@ -1,5 +1,5 @@
--- End many jobs in one transaction; the rows first, in the order of their ids, then all keys. From the last to the first: what waits
--- is ended before the head of its key, which would otherwise dispatch one after the other.
+-- End many jobs in one transaction; the rows first, in the order of their ids, then all keys. Line by line, from the last to the first:
+-- what waits is ended before the head of its key, which would otherwise dispatch one after the other.
 CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, _max_errors integer)
 RETURNS TABLE (id bigint, outcome text, was text, queues text[]) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -10,7 +10,11 @@ BEGIN
         SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids)
         UNION SELECT j.serialization_key FROM asyncjobs.jobs AS j
         WHERE j.id = ANY (_ids) AND j.serialization_key IS NOT NULL AND j.status NOT IN ('completed', 'dead', 'cancelled')));
-    FOR id IN SELECT u.id FROM unnest(_ids) AS u(id) ORDER BY u.id DESC LOOP
+    FOR id IN
+        SELECT u.id FROM unnest(_ids) AS u(id) ORDER BY coalesce(
+            (SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = u.id),
+            (SELECT j.serialization_key FROM asyncjobs.jobs AS j WHERE j.id = u.id)) COLLATE "C", u.id DESC
+    LOOP
         SELECT e.outcome, e.was, e.queues INTO outcome, was, queues FROM asyncjobs.end_job(id, _request, _message, _max_errors) AS e;
         RETURN NEXT;
     END LOOP;

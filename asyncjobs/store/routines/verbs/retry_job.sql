@@ -36,6 +36,9 @@ BEGIN
         outcome := CASE WHEN was = 'completed' THEN 'final' ELSE was END;
         RETURN;
     END IF;
+    IF _job.serialization_key IS NOT NULL THEN  -- before the letters, as a requeue does
+        PERFORM asyncjobs.lock_keys(ARRAY[_job.serialization_key]);
+    END IF;
     IF was IN ('dead', 'cancelled') THEN
         UPDATE asyncjobs.jobs AS j SET attempts = 0, rescues = 0, losses = 0, suspicion = 0, completed_at = NULL, error_message = NULL, claim_token = NULL, progress = NULL,
             status = 'failed', requested_outcome = NULL, request_message = NULL, cancel_requested_at = NULL
@@ -45,7 +48,6 @@ BEGIN
         WHERE d.job_id = _id AND NOT d.acknowledged;
     END IF;
     IF _job.serialization_key IS NOT NULL THEN
-        PERFORM asyncjobs.lock_keys(ARRAY[_job.serialization_key]);
         UPDATE asyncjobs.serialized_jobs AS s SET halted_at = NULL, halt_reason = NULL WHERE s.id = _id AND s.job_id IS NOT NULL;
         IF NOT FOUND THEN
             PERFORM asyncjobs.join_line(_id);
