@@ -24,7 +24,6 @@ from asyncjobs.store.failures import DATABASE_ERRORS
 
 STREAM_SECONDS: Final = 10.0
 _RETRY_MILLISECONDS: Final = 1_000
-_MOST_FRAGMENTS: Final = 100
 
 
 class Topic(msgspec.Struct, frozen=True):
@@ -71,28 +70,14 @@ async def _events(topic: Topic, visit: Visit, query: Fields) -> AsyncGenerator[s
 def _event(topic: Topic, visit: Visit, reading: Reading) -> str:
     if reading.data is None:
         return _framed("trouble", answer_to(reading.trouble or RuntimeError())[1])
-    return _framed("fragment", visit.site.fragments.of(topic, visit, reading))
+    data = reading.data
 
+    def rendered() -> str:
+        # Nothing of the viewer's own: forms stand outside, and buttons name the form that they send.
+        return render(f"live/{topic.name}.html", {**visit.frame(), "csrf": "", "here": "", **data})
 
-class Fragments:
-    """The parts of pages that move, rendered once per reading for all who see the same."""
-
-    def __init__(self) -> None:
-        self._rendered: dict[Hashable, tuple[Reading, str]] = {}
-
-    def of(self, topic: Topic, visit: Visit, reading: Reading) -> str:
-        """The fragment of this reading."""
-        query = visit.request.url.query
-        key = (topic.name, query, visit.root, visit.may_act)
-        found = self._rendered.get(key)
-        if found is None or found[0] is not reading:
-            # Nothing of the viewer's own: forms stand outside, and buttons name the form that they send.
-            frame = {**visit.frame(), "csrf": "", "here": ""}
-            found = reading, render(f"live/{topic.name}.html", {**frame, **(reading.data or {})})
-            if len(self._rendered) >= _MOST_FRAGMENTS:
-                self._rendered.clear()
-            self._rendered[key] = found
-        return found[1]
+    key = (topic.name, visit.request.url.query, visit.root, visit.may_act)
+    return _framed("fragment", visit.site.fragments.of(key, reading, rendered))
 
 
 def _framed(event: str, text: str) -> str:

@@ -22,6 +22,7 @@ from asyncjobs.dashboard.problems import Refused
 
 FRESH_SECONDS: Final = 1.0
 MOST_FOLLOWERS: Final = 200
+_MOST_FRAGMENTS: Final = 100
 
 Read: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -144,3 +145,20 @@ def _noted(task: asyncio.Task[dict[str, Any]]) -> None:
 
 async def _read(read: Read) -> dict[str, Any]:
     return await read()
+
+
+class Fragments:
+    """The parts of pages that move, rendered once per reading for all who see the same."""
+
+    def __init__(self) -> None:
+        self._rendered: dict[Hashable, tuple[Reading, str]] = {}
+
+    def of(self, key: Hashable, reading: Reading, render: Callable[[], str]) -> str:
+        """The fragment of this reading for those who see what `key` names."""
+        found = self._rendered.get(key)
+        if found is None or found[0] is not reading:
+            found = reading, render()
+            if len(self._rendered) >= _MOST_FRAGMENTS:
+                self._rendered.clear()
+            self._rendered[key] = found
+        return found[1]

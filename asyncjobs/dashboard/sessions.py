@@ -5,20 +5,17 @@ here at least. While the database cannot be read, a session counts: there is not
 """
 
 import time
-from typing import TYPE_CHECKING
 
+from asyncjobs.app import AsyncJobs
 from asyncjobs.store import sessions
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.telemetry.events import DatabaseFailed
-
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
 
 
 class Sessions:
     """Ends sessions, and knows those that were ended."""
 
-    def __init__(self, jobs: "AsyncJobs") -> None:
+    def __init__(self, jobs: AsyncJobs) -> None:
         self._jobs = jobs
         self._ended: dict[str, float] = {}  # here, and until when they would have lasted
 

@@ -13,8 +13,7 @@ from asyncjobs.app import AsyncJobs
 from asyncjobs.dashboard import csrf, logins
 from asyncjobs.dashboard.access import Auth, Door, LoginNeeded
 from asyncjobs.dashboard.forms import Fields, form_of
-from asyncjobs.dashboard.live import Fragments
-from asyncjobs.dashboard.news import News
+from asyncjobs.dashboard.news import Fragments, News
 from asyncjobs.dashboard.problems import EXPECTED, BadInput, Refused, answer_to
 from asyncjobs.dashboard.sessions import Sessions
 from asyncjobs.dashboard.templating import STATIC, static_file

@@ -4,18 +4,17 @@ import hmac
 import json
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlencode
 
 from asyncjobs.admin import Admin
+from asyncjobs.app import AsyncJobs
 from asyncjobs.dashboard import csrf
-from asyncjobs.dashboard.access import Viewer
+from asyncjobs.dashboard.access import Door, Viewer
 from asyncjobs.dashboard.forms import Fields
+from asyncjobs.dashboard.news import Fragments, News
 from asyncjobs.dashboard.templating import render
 from asyncjobs.dashboard.web import HTMLResponse, RedirectResponse, Request, Response
-
-if TYPE_CHECKING:
-    from asyncjobs.dashboard.site import Dashboard
 
 _SAID: Final = "asyncjobs_said"
 _MOST_SAID: Final = 600
@@ -34,10 +33,29 @@ MENU: Final = (
 )
 
 
+class Site(Protocol):
+    """What a visit needs of the dashboard that is visited."""
+
+    @property
+    def jobs(self) -> AsyncJobs: ...
+    @property
+    def door(self) -> Door: ...
+    @property
+    def read_only(self) -> bool: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def secret(self) -> bytes: ...
+    @property
+    def news(self) -> News: ...
+    @property
+    def fragments(self) -> Fragments: ...
+
+
 class Visit:
     """A request of somebody who may look."""
 
-    def __init__(self, site: "Dashboard", request: Request, viewer: Viewer | None) -> None:
+    def __init__(self, site: Site, request: Request, viewer: Viewer | None) -> None:
         self.site = site
         self.request = request
         self.viewer = viewer
