@@ -37,19 +37,39 @@ class Site(Protocol):
     """What a visit needs of the dashboard that is visited."""
 
     @property
-    def jobs(self) -> AsyncJobs: ...
+    def jobs(self) -> AsyncJobs:
+        """The app."""
+        ...
+
     @property
-    def door(self) -> Door: ...
+    def door(self) -> Door:
+        """Who may come in."""
+        ...
+
     @property
-    def read_only(self) -> bool: ...
+    def read_only(self) -> bool:
+        """Whether nobody may change anything."""
+        ...
+
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """What pages call the app."""
+        ...
+
     @property
-    def secret(self) -> bytes: ...
+    def secret(self) -> bytes:
+        """What forms are signed with."""
+        ...
+
     @property
-    def news(self) -> News: ...
+    def news(self) -> News:
+        """Readings of what moves."""
+        ...
+
     @property
-    def fragments(self) -> Fragments: ...
+    def fragments(self) -> Fragments:
+        """What of them was rendered."""
+        ...
 
 
 class Visit:
