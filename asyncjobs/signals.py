@@ -2,8 +2,9 @@
 
 Under `asyncio.run` a first Ctrl-C cancels the main task, and a second one raises KeyboardInterrupt wherever the main thread just
 is: in the first step of a stop, in an outcome's write, in the loop between taking a callback and calling it. What it struck never
-went on: jobs stayed `processing`, and threads that nobody ended crashed the interpreter's exit. So while a runner is entered a
-second Ctrl-C cuts the grace of its stop short (or begins a stop without one), and raises nothing. A third one is Python's again.
+went on: jobs stayed `processing`, and threads went on into the interpreter's exit, where nothing is safe. So while a runner is
+entered a second Ctrl-C cuts the grace of its stop short (or begins a stop without one), and raises nothing. A third one is
+Python's again.
 
 A child that is forked while jobs run has the signals' handlers and the loop's wake-up socket of its parent: a SIGTERM for the
 child came out of that socket in the parent, which stopped, and the child lived on. So in such a child signals are as in a new

@@ -25,8 +25,8 @@ With a `leader` its leases ride on the beats (`runtime/leader.py`). They are ren
 on regardless.
 
 7. A runner that stops while handlers run says so with each beat from then on. While some of them go on after its stop, so does
-   this thread, without leases: `runtime/remains.py`. It ends with the last of them, and before the interpreter does: one that was
-   still closing its connection while the interpreter was taken apart crashed the process (SIGSEGV, two of 17 times).
+   this thread, without leases: `runtime/remains.py`. It ends with the last of them, and before the interpreter does: processes
+   were seen to crash at such an exit (SIGSEGV), and a thread that goes on while the interpreter is taken apart is what may do so.
 
 C code that holds the interpreter's lock stops this thread as well. A crash of the process leaves the row to the rescuers.
 """
