@@ -224,12 +224,12 @@ class Lives(RuleBasedStateMachine):
             self.obey(job, charged=kind != "retry")
 
     def obey(self, job: Modelled, *, charged: bool) -> None:
-        """What was asked for while the attempt ran that has just ended, and did not end the job."""
+        """What was asked for while the attempt ran that has just ended, and did not end the job: then it counts, since it ran."""
         wanted, job.wanted = job.wanted, None
+        job.attempts += charged
         if wanted != "fail":
             self.end(job, "cancelled" if wanted == "cancel" else "dead")
         elif charged:
-            job.attempts += 1
             job.status, job.due_at = "failed", self.now
             if job.attempts >= job.max_attempts:
                 self.end(job, "dead")
