@@ -22,7 +22,7 @@ ARGS ?=
 
 .PHONY: help
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  PYTHON=python3.13   which Python makes the environment; otherwise the first found that is 3.11 or newer'
 	@echo '  ARGS="-k listener"  more arguments for the tests'

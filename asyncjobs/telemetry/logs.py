@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TextIO
 import msgspec
 import structlog
 
-from asyncjobs.errors import LeaseLost, UndecodablePayload, one_line
+from asyncjobs.errors import AttemptTimeout, LeaseLost, UndecodablePayload, one_line
 from asyncjobs.telemetry import events as e
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -198,7 +198,8 @@ def _describe(event: e.Event, error: BaseException, fields: dict[str, Any]) -> N
     if not isinstance(event, e.AttemptEnded):  # its message says the same
         fields["error_message"] = _text(error)
     repeated = isinstance(event, e.ServicePassFailed) and event.failures > 1
-    if not repeated and not _is_expected(error):
+    speaks_for_itself = _is_of_the_attempt(error) if isinstance(event, e.AttemptEnded) else _is_expected(error)
+    if not repeated and not speaks_for_itself:
         fields["exc_info"] = error
 
 
@@ -207,6 +208,11 @@ def _text(error: BaseException) -> str:
         return str(error)
     except Exception:  # noqa: BLE001 - a line of the log must not fail because an exception cannot say what it is
         return "<its str() failed>"
+
+
+def _is_of_the_attempt(error: BaseException) -> bool:
+    """Whether it came before the handler, or around it. What comes out of a handler, a network's error too, has its line there."""
+    return isinstance(error, (UndecodablePayload, AttemptTimeout))
 
 
 def _is_expected(error: BaseException) -> bool:

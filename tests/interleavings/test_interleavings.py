@@ -72,7 +72,9 @@ async def test_locks_that_are_kept_of_what_has_moved_on_are_noticed(laboratory: 
     kept = await connection.fetchval("SELECT pg_get_functiondef($1::regproc)", f"asyncjobs.{change.function}")
     try:
         await connection.execute(as_written(kept).replace(change.old, change.new))
-        explorer = Explorer(lab, WORLDS["head processing, delayed due"], calls="^(tx replace s|retry s|finish_one h)$", patient=True)
+        explorer = Explorer(
+            lab, WORLDS["head processing, delayed due"], calls="^(tx replace s|retry s|finish_one h)$", patient=True
+        )
         await explorer.pairs()
         await explorer.triples(TRIPLES, random.Random(0))
         assert any(str(finding).startswith("DEADLOCK") for finding in explorer.found)

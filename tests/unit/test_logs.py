@@ -1,11 +1,12 @@
 import logging
 from typing import Any
 
+import asyncpg
 import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
-from asyncjobs.errors import UndecodablePayload
+from asyncjobs.errors import AttemptTimeout, UndecodablePayload
 from asyncjobs.telemetry import events as e
 from asyncjobs.telemetry.logs import line, log_events
 
@@ -51,10 +52,17 @@ def test_keys_without_a_value_are_left_out() -> None:
     assert fields["job_id"] == 1
 
 
-def test_error_of_an_attempt_comes_with_its_traceback() -> None:
-    error = ValueError("bad")
+@pytest.mark.parametrize(
+    "error", [ValueError("bad"), FileNotFoundError("bad"), TimeoutError("bad"), asyncpg.InterfaceError("bad")]
+)
+def test_error_of_an_attempt_comes_with_its_traceback(error: Exception) -> None:
     _, _, fields = line(ended("retry", error=error, message="bad"))
-    assert (fields["exc_info"], fields["error_type"], fields["message"]) == (error, "ValueError", "bad")
+    assert (fields["exc_info"], fields["error_type"], fields["message"]) == (error, type(error).__name__, "bad")
+
+
+def test_attempt_that_took_too_long_comes_without_a_traceback() -> None:
+    _, _, fields = line(ended("retry", error=AttemptTimeout("after 3 s"), message="after 3 s"))
+    assert "exc_info" not in fields
 
 
 def test_error_of_the_network_is_a_warning_without_traceback() -> None:
