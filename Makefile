@@ -22,11 +22,11 @@ ARGS ?=
 
 .PHONY: help
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo '  PYTHON=python3.13   which Python makes the environment; otherwise the first found that is 3.11 or newer'
-	@echo '  ARGS="-k listener"  more arguments for the tests'
-	@echo '  WORKERS=0           how many processes run the tests; 0: one, which prints as it goes'
+	@echo '  PYTHON=python3.13     which Python makes the environment; otherwise the first found that is 3.11 or newer'
+	@echo '  ARGS="-k listener"    more arguments for the tests'
+	@echo '  WORKERS=0             how many processes run the tests; 0: one, which prints as it goes'
 
 .PHONY: demo
 demo: $(DEMO)  ## run the main job: webhooks taken over HTTP and delivered, on a private PostgreSQL

@@ -211,7 +211,7 @@ def _text(error: BaseException) -> str:
 
 
 def _is_of_the_attempt(error: BaseException) -> bool:
-    """Whether it came before the handler, or around it. What comes out of a handler, a network's error too, has its line there."""
+    """Whether it came before the handler, or around it. What a handler raises has its line there."""
     return isinstance(error, (UndecodablePayload, AttemptTimeout))
 
 
