@@ -8,11 +8,13 @@ async def send_email(to: str, template: str) -> str: ...
 handle = await send_email.enqueue(to="a@example.com", template="welcome")
 """
 
+from typing import TYPE_CHECKING, TypeAlias
+
 from asyncjobs.app import AsyncJobs
 from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.config import Lane, Queue, Settings
 from asyncjobs.connections import Connection
-from asyncjobs.context import DutyContext, JobContext, Resource, resource
+from asyncjobs.context import DutyContext, Resource, resource
 from asyncjobs.errors import (
     AlreadyOpen,
     AmbiguousApp,
@@ -77,6 +79,14 @@ from asyncjobs.model.status import Status
 from asyncjobs.options import Options
 from asyncjobs.router import JobRouter, JobType
 from asyncjobs.runner import Runner
+
+# Handlers write it without a parameter: to type checkers it is that of an AsyncJobs, while the program runs it is the class.
+if TYPE_CHECKING:
+    from asyncjobs import context as _context
+
+    JobContext: TypeAlias = _context.JobContext[AsyncJobs]
+else:
+    from asyncjobs.context import JobContext
 
 __all__ = [
     "AlreadyOpen",

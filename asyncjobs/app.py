@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from asyncjobs.admin import Admin
 from asyncjobs.app_settings import MoreSettings, make_settings
-from asyncjobs.circuit_breaker import CircuitBreaker
+from asyncjobs.circuit_breaker import CircuitBreaker, breakers_of
 from asyncjobs.config import Queue, check_queues
 from asyncjobs.connections import Connection
 from asyncjobs.context import current
@@ -27,6 +27,7 @@ from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.options import Options
+from asyncjobs.owning_app import Breaker
 from asyncjobs.router import JobRouter
 from asyncjobs.rows import admit, admit_all, check_placed
 from asyncjobs.runner import Runner
@@ -109,9 +110,9 @@ class AsyncJobs(JobRouter):
         """Whether this very declaration is part of the app."""
         return self.handlers.get(handler.name) is handler
 
-    def includes_breaker(self, breaker: CircuitBreaker) -> bool:
+    def includes_breaker(self, breaker: Breaker) -> bool:
         """Whether this very circuit breaker is part of the app."""
-        breakers = self.breakers if self._handlers is not None else self.declarations.all_breakers()
+        breakers = self.breakers if self._handlers is not None else breakers_of(self.declarations)
         return breakers.get(breaker.service) is breaker
 
     def _breaker_of(self, type: str) -> str | None:
@@ -127,7 +128,7 @@ class AsyncJobs(JobRouter):
         if self._handlers is not None:
             return
         handlers = self.declarations.all_handlers()
-        breakers = self.declarations.all_breakers()
+        breakers = breakers_of(self.declarations)
         for handler in handlers.values():
             handler.settle()
             check_placed(handler, self.queues)
@@ -304,7 +305,7 @@ class AsyncJobs(JobRouter):
         opened = self._here(f"job {job_id} was waited for")
         context = current.get()
         if timeout is None and context is not None and context.jobs is self:
-            await check_wait(opened, context, job_id)
+            await check_wait(opened, context.claimed, job_id, self.queues)
         if timeout == 0:  # a time-out of nothing would end before the first look
             return ended(job_id, await opened.get(job_id))
         return await opened.wait_final(job_id, timeout)

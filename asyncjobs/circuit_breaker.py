@@ -5,19 +5,17 @@ from collections.abc import Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from asyncjobs.errors import CircuitOpen, ConfigurationError
 from asyncjobs.in_memory import keeper
 from asyncjobs.model.breaker import MOST_PROBES, Policy
 from asyncjobs.model.names import check_name, shown
 from asyncjobs.model.outcome import VERDICTS, cause_of
+from asyncjobs.owning_app import OwningApp
+from asyncjobs.registry import Declarations
 from asyncjobs.runtime.breakers import Breakers, Call, How
-from asyncjobs.which_app import app_of_breaker, check_may_block
-
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
-    from asyncjobs.router import JobRouter
+from asyncjobs.which_app import Router, app_of_breaker, check_may_block
 
 
 class _Entered:
@@ -51,7 +49,7 @@ class CircuitBreaker(AbstractAsyncContextManager[None]):
     __slots__ = ("_router", "counts", "declared_at", "policy")
 
     def __init__(
-        self, policy: Policy, counts: tuple[type[BaseException], ...], router: "JobRouter", *, declared_at: str = "unknown"
+        self, policy: Policy, counts: tuple[type[BaseException], ...], router: Router, *, declared_at: str = "unknown"
     ) -> None:
         self.policy = policy
         self.counts = counts
@@ -110,7 +108,7 @@ class CircuitBreaker(AbstractAsyncContextManager[None]):
     def _use(self) -> str:
         return f'circuit breaker "{self.service}" was used'
 
-    def _app(self) -> "AsyncJobs":
+    def _app(self) -> OwningApp:
         return app_of_breaker(self, self._router)
 
     @property
@@ -144,6 +142,11 @@ class CircuitBreaker(AbstractAsyncContextManager[None]):
         if isinstance(error, self.counts):
             return "failed"
         return "succeeded" if isinstance(error, Exception) else "ended"
+
+
+def breakers_of(declarations: Declarations) -> dict[str, CircuitBreaker]:
+    """Every circuit breaker of a tree of routers, by service."""
+    return {one.name: one.details["breaker"] for one in declarations.all_planned() if one.what == "circuit breaker"}
 
 
 _COUNTS: Final = {"failure_threshold": 1_000_000, "success_threshold": 1_000_000, "probes": MOST_PROBES}

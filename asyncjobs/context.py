@@ -1,10 +1,10 @@
 """What a handler is told about its attempt, and how code that it calls finds out."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
+from typing import Any, Generic, Protocol, TypeVar, cast, final
 
 from structlog.typing import FilteringBoundLogger
 
@@ -12,9 +12,6 @@ from asyncjobs.connections import Connection
 from asyncjobs.errors import ConfigurationError, LeaseLost, UsageError, WouldBlock
 from asyncjobs.model.claim import Claimed
 from asyncjobs.model.job import Job
-
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -86,13 +83,29 @@ class AttemptSide(Protocol):
         ...
 
 
+class Attempting(Protocol):
+    """What a context asks of the app."""
+
+    @property
+    def stand_ins(self) -> Mapping[object, object]:
+        """What is used in place of what, in tests."""
+        ...
+
+
+App_co = TypeVar("App_co", bound=Attempting, covariant=True)
+
+
 @final
-class JobContext:
-    """One attempt of one job, as its handler sees it. Asked for by annotating the first parameter with it."""
+class JobContext(Generic[App_co]):
+    """One attempt of one job, as its handler sees it. Asked for by annotating the first parameter with it.
+
+    Generic over the app, which cannot be imported here: its decorators take functions that have a context. To type checkers
+    `asyncjobs.JobContext`, which users import, is that of an `AsyncJobs`.
+    """
 
     __slots__ = ("_attempt", "_job", "_log", "attempt", "correlation_id", "jobs", "max_attempts", "resources")
 
-    def __init__(self, *, jobs: "AsyncJobs", attempt: AttemptSide) -> None:
+    def __init__(self, *, jobs: App_co, attempt: AttemptSide) -> None:
         claimed = attempt.claimed
         self.attempt = claimed.attempt
         self.max_attempts = claimed.max_attempts
@@ -137,7 +150,9 @@ class JobContext:
         """
         self._attempt.progress(done, note)
 
-    def use(self, provider: Callable[["JobContext"], AbstractAsyncContextManager[T]] | Resource[T], /) -> Coroutine[Any, Any, T]:
+    def use(
+        self, provider: Callable[["JobContext[App_co]"], AbstractAsyncContextManager[T]] | Resource[T], /
+    ) -> Coroutine[Any, Any, T]:
         """Open what the provider makes, and close it when the attempt ends, the last one first.
 
         A `resource` is the runner's, and is not closed with the attempt; ResourceFailed when it does not open. In a plain `def`,
@@ -147,7 +162,7 @@ class JobContext:
             raise UsageError("ctx.use(...) is to be awaited, which a plain def cannot do: call ctx.use_sync(...).")
         return self._use(provider)
 
-    def use_sync(self, provider: Callable[["JobContext"], AbstractAsyncContextManager[T]] | Resource[T], /) -> T:
+    def use_sync(self, provider: Callable[["JobContext[App_co]"], AbstractAsyncContextManager[T]] | Resource[T], /) -> T:
         """`use` for a plain `def` handler, in its thread; WouldBlock in the event loop's own.
 
         It is opened and closed in the event loop: what may only be used there is of no use in the thread.
@@ -156,7 +171,7 @@ class JobContext:
             raise WouldBlock("ctx.use_sync called in the event loop's own thread would block it: await ctx.use(...).")
         return asyncio.run_coroutine_threadsafe(self._use(provider), self._attempt.loop).result()
 
-    async def _use(self, provider: Callable[["JobContext"], AbstractAsyncContextManager[T]] | Resource[T]) -> T:
+    async def _use(self, provider: Callable[["JobContext[App_co]"], AbstractAsyncContextManager[T]] | Resource[T]) -> T:
         provider = cast("Any", self.jobs.stand_ins.get(provider, provider))
         if isinstance(provider, Resource):
             return await self._attempt.share(provider)
@@ -207,4 +222,4 @@ class DutyContext:
 
 
 #: The attempt that the current task, or the thread that it started, works for.
-current: ContextVar[JobContext | None] = ContextVar("asyncjobs_current_attempt", default=None)
+current: ContextVar[JobContext[Any] | None] = ContextVar("asyncjobs_current_attempt", default=None)

@@ -1,8 +1,8 @@
 """A job type as it was declared: its function, its defaults, and how its payload, key and result are made and read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, final
+from typing import Any, Generic, Protocol, TypeVar, Unpack, cast, final
 
 import msgspec
 
@@ -16,9 +16,6 @@ from asyncjobs.options import MAX_ATTEMPTS, MAX_PRIORITY, Options, check_options
 from asyncjobs.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
 from asyncjobs.serialize_by import KeyRule, check_template
 from asyncjobs.signature import Signature, check_function, is_async, read_signature, wraps_async
-
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
 
 N_co = TypeVar("N_co", covariant=True)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -40,6 +37,14 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
     upgrades: Mapping[int, Upgrade] = {}
     is_stub: bool = False
+
+
+class Including(Protocol):
+    """An app that the type is part of."""
+
+    def includes(self, handler: "Handler") -> bool:
+        """Whether this very declaration is."""
+        ...
 
 
 class Handler:
@@ -64,7 +69,7 @@ class Handler:
         self.upgrades = dict(declared.upgrades)
         self.breaker = declared.breaker
         self.is_stub = declared.is_stub
-        self.apps: Callable[[], list[AsyncJobs]] = list  # that include it; set where it is declared
+        self.apps: Callable[[], Sequence[Including]] = list  # that include it; set where it is declared
         self._key_rule = KeyRule(name, declared.serialize_by, function_name=self.function_name)
         self._local_names: Mapping[str, Any] | None = None
         self._payload: PayloadCodec | None = None

@@ -1,7 +1,7 @@
 """A job known by its id: what `enqueue` returns."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final
+from typing import Any, Generic, Protocol, TypeVar, cast, final
 
 import msgspec
 
@@ -11,15 +11,20 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.opened import not_found
 
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
-
 R_co = TypeVar("R_co", covariant=True)
 Decode = Callable[[str | None], Any]
 
 
 def _as_it_is(text: str | None) -> Any:
     return None if text is None else msgspec.json.decode(text)
+
+
+class Waiter(Protocol):
+    """The app of the job."""
+
+    async def wait_final(self, job_id: int, timeout: float | None) -> Job:
+        """The job's final row; JobNotFound, WaitTimeout."""
+        ...
 
 
 @final
@@ -31,7 +36,7 @@ class JobHandle(Generic[R_co]):
     def __init__(  # by position it is made in half of the time, a thousand of a call
         self,
         job_id: int,
-        app: "Callable[[], AsyncJobs]",
+        app: Callable[[], Waiter],
         decode: Decode = _as_it_is,
         created: bool = False,  # noqa: FBT001, FBT002
     ) -> None:

@@ -45,10 +45,10 @@ class Hook:
     async def after_enqueue(self, job: NewJob[Any], /, handle: "JobHandle[Any] | None", error: BaseException | None) -> None:
         """After the job was written, if `handle` is there (with a `connection`: it waits for the commit), or not: `error`."""
 
-    async def before_attempt(self, ctx: JobContext, /) -> None:
+    async def before_attempt(self, ctx: JobContext[Any], /) -> None:
         """Before the handler is called, in the attempt's task: context variables that are set here are seen by the handler."""
 
-    async def after_attempt(self, ctx: JobContext, /, outcome: Outcome) -> None:
+    async def after_attempt(self, ctx: JobContext[Any], /, outcome: Outcome) -> None:
         """After the handler has ended and what it used is closed: in `outcome`, also when it was cancelled."""
 
 

@@ -3,20 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from asyncjobs.errors import UsageError
 from asyncjobs.model.new_row import Enqueued, NewRow
-
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
+from asyncjobs.owning_app import OwningApp
 
 
 class Keeper(Protocol):
     """Keeps the jobs that are enqueued in one app."""
 
     @property
-    def app(self) -> "AsyncJobs":
+    def app(self) -> OwningApp:
         """The app."""
         ...
 
@@ -34,13 +32,13 @@ class Keeper(Protocol):
 keeper: ContextVar[Keeper | None] = ContextVar("asyncjobs_keeper", default=None)
 
 
-def keeper_of(app: "AsyncJobs") -> Keeper | None:
+def keeper_of(app: object) -> Keeper | None:
     """Who keeps what is enqueued in this app; None: it is written."""
     kept = keeper.get()
     return kept if kept is not None and kept.app is app else None
 
 
-def refuse_in_memory(app: "AsyncJobs", what: str) -> None:
+def refuse_in_memory(app: object, what: str) -> None:
     """UsageError, in words that begin with `what`, when there is nothing to ask the database about."""
     if keeper_of(app) is not None:
         raise UsageError(f"{what}, but this test keeps jobs in memory, where nothing runs them: use a database for that.")

@@ -2,23 +2,29 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, final
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, final
 
+from asyncjobs.config import Settings
 from asyncjobs.enqueueing import check_job_id
 from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.handles import JobHandle
 from asyncjobs.in_memory import keeper_of
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.options import NONE_GIVEN, Checked, Options, check_options
+from asyncjobs.owning_app import OwningApp
 from asyncjobs.rows import empty_row, fill_row
-from asyncjobs.which_app import app_for, check_may_block
-
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
-    from asyncjobs.router import JobRouter
+from asyncjobs.which_app import Router, app_for, check_may_block
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
+
+
+class LimitingRouter(Router, Protocol):
+    """The router that the type was declared on."""
+
+    def limits(self) -> Settings:
+        """The settings of the app that includes it, the defaults when none does (yet)."""
+        ...
 
 
 @final
@@ -31,7 +37,7 @@ class JobType(Generic[P, R_co]):
 
     __slots__ = ("_empty", "_handler", "_options", "_router")
 
-    def __init__(self, handler: Handler, router: "JobRouter", options: Checked = NONE_GIVEN) -> None:
+    def __init__(self, handler: Handler, router: LimitingRouter, options: Checked = NONE_GIVEN) -> None:
         self._handler = handler
         self._router = router
         self._options = options
@@ -102,5 +108,5 @@ class JobType(Generic[P, R_co]):
         self._handler.set_key(key)
         return key
 
-    def _app(self) -> "AsyncJobs":
+    def _app(self) -> OwningApp:
         return app_for(self._handler, self._router)

@@ -6,31 +6,53 @@ that meet wait for each other. After a failed open, and after a fork, the next `
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import current_thread
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from asyncjobs.admin.desk import Ground
+from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.dsn import Dsn, resolve_dsn
 from asyncjobs.errors import NotOpen
+from asyncjobs.owning_app import OwningApp
 from asyncjobs.runtime.opened import Opened
 from asyncjobs.store import migrate
 from asyncjobs.store.database import Database
-from asyncjobs.telemetry.events import EmbeddedStarted
+from asyncjobs.store.migrate import Status
+from asyncjobs.telemetry.events import EmbeddedStarted, Events
 from asyncjobs.telemetry.logs import log_events
 from asyncjobs.which_app import check_loop, closed, opened
 
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
-    from asyncjobs.store.migrate import Status
+
+class OpeningApp(OwningApp, Protocol):
+    """The app that is opened and closed."""
+
+    @property
+    def dsn(self) -> str | None:
+        """Where its jobs are; None: as the environment says."""
+        ...
+
+    @property
+    def events(self) -> Events:
+        """Where it tells what happens."""
+        ...
+
+    @property
+    def breakers(self) -> Mapping[str, CircuitBreaker]:
+        """Its circuit breakers by service, once it is settled."""
+        ...
+
+    def settle(self) -> None:
+        """Hold its declarations together."""
+        ...
 
 
 class Lifecycle:
     """How often an app was entered, and what it holds meanwhile."""
 
-    def __init__(self, app: "AsyncJobs") -> None:
+    def __init__(self, app: OpeningApp) -> None:
         self._app = app
         self.opened: Opened | None = None
         self.thread_name = ""
@@ -134,7 +156,7 @@ class Lifecycle:
         async with self.reached() as database:
             return await migrate.migrate(database)
 
-    async def migrations(self) -> "Status":
+    async def migrations(self) -> Status:
         """What is applied and what is not."""
         async with self.reached() as database:
             return await migrate.status(database)

@@ -1,16 +1,13 @@
 """What was declared, over a tree of routers: each name once, and nothing more after an app was opened."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 from weakref import WeakSet, ref
 
 from asyncjobs.errors import AlreadyOpen, ConfigurationError, DuplicateName
 from asyncjobs.handlers import Handler
+from asyncjobs.owning_app import OwningApp
 from asyncjobs.planned import Planned
-
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
-    from asyncjobs.circuit_breaker import CircuitBreaker
 
 
 class Declarations:
@@ -23,7 +20,7 @@ class Declarations:
         self.declared_at = declared_at
         self.handlers: dict[str, Handler] = {}  # by name and by alias
         self.planned: list[Planned] = []
-        self.app: ref[AsyncJobs] | None = None  # of the root
+        self.app: ref[OwningApp] | None = None  # of the root
         self.is_closed = False
         self.children: list[Declarations] = []
         self.parents: WeakSet[Declarations] = WeakSet()
@@ -64,7 +61,7 @@ class Declarations:
         child.parents.add(self)
         _count_change()
 
-    def belong_to(self, app: "AsyncJobs") -> None:
+    def belong_to(self, app: OwningApp) -> None:
         """Take note that these are the declarations of an app itself."""
         self.app = ref(app, _count_change)
         _count_change()
@@ -100,13 +97,9 @@ class Declarations:
         """Everything planned in the tree."""
         return [planned for one in self.tree() for planned in one.planned]
 
-    def all_breakers(self) -> dict[str, "CircuitBreaker"]:
-        """Every circuit breaker of the tree, by service."""
-        return {one.name: one.details["breaker"] for one in self.all_planned() if one.what == "circuit breaker"}
-
-    def apps(self) -> list["AsyncJobs"]:
+    def apps(self) -> list[OwningApp]:
         """The apps that include this router."""
-        found: list[AsyncJobs | None] = [one.app() for one in self.ancestors() if one.app is not None]
+        found: list[OwningApp | None] = [one.app() for one in self.ancestors() if one.app is not None]
         return [app for app in found if app is not None]
 
     def _refuse_planned_twice(self, planned: Planned) -> None:

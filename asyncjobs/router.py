@@ -1,7 +1,7 @@
 """Declarations: which jobs there are. A router knows no database; an app includes it (as FastAPI's APIRouter)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from weakref import ref
 
 from asyncjobs.circuit_breaker import CircuitBreaker, check_breaker
@@ -14,14 +14,12 @@ from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.breaker import Policy
 from asyncjobs.model.names import check_name, shown
 from asyncjobs.model.outcome import Duration
+from asyncjobs.owning_app import OwningApp
 from asyncjobs.places import callers_place, local_names_of, place_of, variable_of
 from asyncjobs.planned import Planned, check_duty, takes_context
 from asyncjobs.registry import Declarations
 from asyncjobs.schedules import Misfire, Overlap, check_job, check_schedule
 from asyncjobs.signature import check_function
-
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
 
 __all__ = ["JobRouter", "JobType"]
 
@@ -47,7 +45,7 @@ class JobRouter:
         if timeout is not None:
             config_seconds(timeout, name="JobRouter(timeout)", positive=True)
         self.declarations = Declarations(callers_place())
-        self._apps: list[ref[AsyncJobs]] = []
+        self._apps: list[ref[OwningApp]] = []
         self._apps_at = -1  # Declarations.changes when they were looked up
         self._defaults: dict[str, Any] = {
             "queue": queue,

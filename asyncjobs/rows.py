@@ -123,7 +123,7 @@ def check_placed(handler: Handler, queues: Mapping[str, Queue]) -> None:
         raise UnknownLane(handler.lane, handler.queue, lanes, of=of)
 
 
-def _of_attempt(row: NewRow, context: JobContext) -> NewRow:
+def _of_attempt(row: NewRow, context: JobContext[Any]) -> NewRow:
     if row.correlation_id is not None and row.parent_job_id is not None:
         return row
     return msgspec.structs.replace(

@@ -1,15 +1,20 @@
 """Running an app's jobs: from entering a block to leaving it, for the life of a web application, or until a signal."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
-from asyncjobs.config import Queue, config_seconds
-from asyncjobs.context import DutyContext, JobContext, current
+from asyncjobs.config import Queue, Settings, config_seconds
+from asyncjobs.context import Attempting, DutyContext, JobContext, current
+from asyncjobs.handlers import Handler
+from asyncjobs.hooks import Hooks
+from asyncjobs.lifecycle import Lifecycle
 from asyncjobs.model.outcome import Duration
+from asyncjobs.model.schedule import Schedule
 from asyncjobs.planned import takes_context
+from asyncjobs.registry import Declarations
 from asyncjobs.runner import Runner
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.duty_set import DeclaredDuty
@@ -19,17 +24,58 @@ from asyncjobs.served import admit_to, served_handlers, served_queues
 from asyncjobs.signals import children_apart, handled, heeding_the_server, hurried_by_the_server, interrupted_in_order
 from asyncjobs.store.failures import is_passing
 
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
-
 #: What handlers get to end by themselves: in a lifespan, and in a process of their own.
 GRACE_SECONDS: Final = 10.0
 GRACE_SECONDS_IN_RUN: Final = 25.0
 
 
+class RunningApp(Attempting, Protocol):
+    """The app whose jobs are run."""
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings."""
+        ...
+
+    @property
+    def queues(self) -> dict[str, Queue]:
+        """Its queues by name; those that a runner serves besides are added."""
+        ...
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """Every job type, by name and by alias."""
+        ...
+
+    @property
+    def hooks(self) -> Hooks:
+        """Its hooks."""
+        ...
+
+    @property
+    def schedules(self) -> Sequence[Schedule]:
+        """Its schedules, once it is open."""
+        ...
+
+    @property
+    def declarations(self) -> Declarations:
+        """What was declared, its duties among it."""
+        ...
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        """How it is opened."""
+        ...
+
+    @property
+    def runners(self) -> list[Runner]:
+        """Those that run now, in this process."""
+        ...
+
+
 @asynccontextmanager
 async def running(
-    app: "AsyncJobs",
+    app: RunningApp,
     *,
     queues: Iterable[str | Queue] | None,
     types: Iterable[str] | None,
@@ -93,7 +139,7 @@ def _hurried_by_interrupts() -> Generator[list[Runner]]:
         yield entered
 
 
-def _duties(app: "AsyncJobs") -> list[DeclaredDuty]:
+def _duties(app: RunningApp) -> list[DeclaredDuty]:
     planned = [one for one in app.declarations.all_planned() if one.what == "duty"]
     return [
         DeclaredDuty(one.name, one.details["every"], one.details["strategy"], _with_context(one.name, one.details["function"]))
@@ -115,7 +161,7 @@ async def _start(runner: Runner, opened: Opened) -> None:
 
 
 @asynccontextmanager
-async def lifespan(app: "AsyncJobs") -> AsyncGenerator[None]:
+async def lifespan(app: RunningApp) -> AsyncGenerator[None]:
     """`running` in Starlette's shape. A uvicorn that is told to exit does not wait for a database that is away, nor, when it is
     told again, for handlers.
     """
@@ -125,13 +171,13 @@ async def lifespan(app: "AsyncJobs") -> AsyncGenerator[None]:
         yield
 
 
-def _open_context(app: "AsyncJobs", attempt: Attempt) -> JobContext:
+def _open_context(app: RunningApp, attempt: Attempt) -> JobContext[RunningApp]:
     context = JobContext(jobs=app, attempt=attempt)
     current.set(context)
     return context
 
 
-async def run_until_signal(app: "AsyncJobs", *, queues: Iterable[str | Queue] | None, types: Iterable[str] | None) -> None:
+async def run_until_signal(app: RunningApp, *, queues: Iterable[str | Queue] | None, types: Iterable[str] | None) -> None:
     """Run jobs until SIGTERM or SIGINT; a second one cuts the grace short. One that comes during the start ends the start."""
     loop = asyncio.get_running_loop()
     task = cast("asyncio.Task[None]", asyncio.current_task())

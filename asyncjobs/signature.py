@@ -111,7 +111,7 @@ def _refuse_kind(name: str, parameter: inspect.Parameter) -> None:
 def _plain(hint: Any) -> Any:
     while get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
-    return hint
+    return JobContext if get_origin(hint) is JobContext else hint  # JobContext[AsyncJobs], as type checkers show it
 
 
 def _members(hint: Any) -> tuple[Any, ...]:

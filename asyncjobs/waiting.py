@@ -9,7 +9,6 @@ has ended itself is refused.
 from collections.abc import Mapping
 
 from asyncjobs.config import Queue
-from asyncjobs.context import JobContext
 from asyncjobs.errors import UsageError
 from asyncjobs.model.claim import Claimed
 from asyncjobs.model.job import Job
@@ -17,19 +16,18 @@ from asyncjobs.runtime.opened import Opened
 from asyncjobs.telemetry.events import HandlerWaitsForItsQueue
 
 
-async def check_wait(opened: Opened, context: JobContext, job_id: int) -> None:
-    """Before the handler of `context` waits for that job without a time-out: refuse it (UsageError), or tell of it."""
+async def check_wait(opened: Opened, waiter: Claimed, job_id: int, queues: Mapping[str, Queue]) -> None:
+    """Before the handler of `waiter` waits for that job without a time-out: refuse it (UsageError), or tell of it."""
     awaited = await opened.get(job_id)
     if awaited is None or awaited.is_final or awaited.status == "processing":
         return
-    waiter = context.claimed
     if waiter.serialization_key is not None and awaited.serialization_key == waiter.serialization_key:
         raise UsageError(
             f'job {waiter.id} waits for job {job_id}, which has its key "{waiter.serialization_key}" and so starts only when '
             "it has ended: give the other job another key, or wait outside of a handler."
         )
     pair = waiter.type, awaited.type
-    if pair not in opened.waits_told and _may_be_starved(waiter, awaited, context.jobs.queues):
+    if pair not in opened.waits_told and _may_be_starved(waiter, awaited, queues):
         opened.waits_told.add(pair)
         opened.events.emit(
             HandlerWaitsForItsQueue(

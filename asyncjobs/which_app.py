@@ -4,45 +4,61 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from threading import current_thread
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from asyncjobs.context import current
 from asyncjobs.errors import AmbiguousApp, NotIncluded, NotOpen, UsageError, WouldBlock, WrongLoop
+from asyncjobs.handlers import Handler
 from asyncjobs.in_memory import keeper
+from asyncjobs.owning_app import Breaker, OwningApp
+from asyncjobs.registry import Declarations
 
-if TYPE_CHECKING:
-    from asyncjobs.app import AsyncJobs
-    from asyncjobs.circuit_breaker import CircuitBreaker
-    from asyncjobs.handlers import Handler
-    from asyncjobs.router import JobRouter
+
+class Router(Protocol):
+    """Where a job type or a circuit breaker was declared."""
+
+    @property
+    def declarations(self) -> Declarations:
+        """What was declared there, and who includes it."""
+        ...
+
+    @property
+    def declared_at(self) -> str:
+        """Where the router was made, as file:line."""
+        ...
+
+    @property
+    def variable(self) -> str | None:
+        """`module.name` of the module's variable that holds it."""
+        ...
+
 
 #: The apps that are open in this process, in the order in which they were opened.
-_open: list["AsyncJobs"] = []
+_open: list[OwningApp] = []
 
 
-def opened(app: "AsyncJobs") -> None:
+def opened(app: OwningApp) -> None:
     """Take note that the app is open."""
     if app not in _open:
         _open.append(app)
 
 
-def closed(app: "AsyncJobs") -> None:
+def closed(app: OwningApp) -> None:
     """Take note that the app is closed."""
     if app in _open:
         _open.remove(app)
 
 
-def open_apps() -> Sequence["AsyncJobs"]:
+def open_apps() -> Sequence[OwningApp]:
     """The apps that are open here: not those that a parent process had opened when it forked this one."""
     return [app for app in _open if app.opened_in == os.getpid()]
 
 
-def app_for(handler: "Handler", router: "JobRouter") -> "AsyncJobs":
+def app_for(handler: Handler, router: Router) -> OwningApp:
     """The app that this job type's enqueue goes to. NotIncluded, NotOpen or AmbiguousApp say what to write."""
     if len(_open) == 1 and current.get() is None and keeper.get() is None:  # as it nearly always is: asked by each enqueue
         [app] = _open
-        opened = app.lifecycle.opened
-        if opened is not None and opened.pid == os.getpid() and app.includes(handler):
+        if app.opened_in == os.getpid() and app.includes(handler):
             return app
     candidates = _candidates(lambda app: app.includes(handler))
     if len(candidates) == 1:
@@ -52,7 +68,7 @@ def app_for(handler: "Handler", router: "JobRouter") -> "AsyncJobs":
     raise _nowhere(f'job "{handler.name}"', f'"{handler.name}" was enqueued', router)
 
 
-def app_of_breaker(breaker: "CircuitBreaker", router: "JobRouter") -> "AsyncJobs":
+def app_of_breaker(breaker: Breaker, router: Router) -> OwningApp:
     """The app that this circuit breaker works for. NotIncluded, NotOpen, AmbiguousApp."""
     candidates = _candidates(lambda app: app.includes_breaker(breaker))
     if len(candidates) == 1:
@@ -63,7 +79,7 @@ def app_of_breaker(breaker: "CircuitBreaker", router: "JobRouter") -> "AsyncJobs
     raise _nowhere(what, f"{what} was used", router)
 
 
-def _candidates(includes: Callable[["AsyncJobs"], bool]) -> Sequence["AsyncJobs"]:
+def _candidates(includes: Callable[[OwningApp], bool]) -> Sequence[OwningApp]:
     context = current.get()
     if context is not None and includes(context.jobs):
         return [context.jobs]
@@ -73,7 +89,7 @@ def _candidates(includes: Callable[["AsyncJobs"], bool]) -> Sequence["AsyncJobs"
     return [app for app in open_apps() if includes(app)]
 
 
-def _ambiguous(what: str, candidates: Sequence["AsyncJobs"], remedy: str) -> UsageError:
+def _ambiguous(what: str, candidates: Sequence[OwningApp], remedy: str) -> UsageError:
     schemas = ", ".join(app.settings.schema for app in candidates)
     return AmbiguousApp(f"{what} is in {_number(len(candidates))} open AsyncJobs ({schemas}): {remedy}.")
 
@@ -82,7 +98,7 @@ def _number(count: int) -> str:
     return "two" if count == 2 else str(count)  # noqa: PLR2004 - a word for a message
 
 
-def _nowhere(what: str, happened: str, router: "JobRouter") -> UsageError:
+def _nowhere(what: str, happened: str, router: Router) -> UsageError:
     includers = router.declarations.apps()
     if not includers:
         place = router.variable or "router"
@@ -92,7 +108,7 @@ def _nowhere(what: str, happened: str, router: "JobRouter") -> UsageError:
     return not_open(happened, next(iter(includers)))
 
 
-def not_open(what: str, app: "AsyncJobs") -> NotOpen:
+def not_open(what: str, app: OwningApp) -> NotOpen:
     """NotOpen in the words that suit the app's state: never opened, closed again, or opened before a fork."""
     if app.opened_in is not None and app.opened_in != os.getpid():
         return NotOpen(

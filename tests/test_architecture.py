@@ -2,11 +2,14 @@
 
 import ast
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.support.longest import LONGEST, TESTS
 
@@ -55,6 +58,7 @@ LONG_FILES = {
     "asyncjobs/runtime/attempt.py": "one attempt from its claim to its outcome: what each end of it means is read in one place",
     "asyncjobs/runner.py": "the composition root: what a runner is made of is read in one place",
     "asyncjobs/telemetry/events.py": "every event there is, in one list",
+    "tests/typing/right.py": "every right use of the public types: both checkers read it as one program",
     "tests/simulation/world.py": "one clock and one order of events: what can happen, and what happens then",
 }
 
@@ -85,12 +89,12 @@ def layer_of(name: str) -> int:
     return FACADE
 
 
-def imports_of(file: Path) -> Iterator[tuple[str, int]]:
-    """The modules a file imports when it runs, with their lines. What only type checkers see binds nobody."""
+def imports_of(file: Path, *, for_types: bool = False) -> Iterator[tuple[str, int]]:
+    """The modules a file imports when it runs, with their lines; with `for_types` also those that only type checkers see."""
     pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+        if not for_types and isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
             pending += node.orelse
             continue
         pending += ast.iter_child_nodes(node)
@@ -98,8 +102,8 @@ def imports_of(file: Path) -> Iterator[tuple[str, int]]:
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             submodules = [f"{node.module}.{alias.name}" for alias in node.names]
-            found = [name for name in submodules if is_module(name)]
-            yield from ((name, node.lineno) for name in found or [node.module])
+            found = dict.fromkeys(name if is_module(name) else node.module for name in submodules)
+            yield from ((name, node.lineno) for name in found)
 
 
 def is_module(name: str) -> bool:
@@ -117,6 +121,31 @@ def test_imports_go_downward_only() -> None:
                 continue
             upward.append(f"{file.relative_to(ROOT)}:{line} imports {imported}")
     assert upward == []
+
+
+def test_no_circle_of_imports_type_only_ones_included() -> None:
+    """That a module's package is imported before it is Python's affair; only what files name counts."""
+    graph = {
+        module_name(file): {
+            name.removeprefix("asyncjobs").lstrip(".") for name, _ in imports_of(file, for_types=True) if is_module(name)
+        }
+        for file in MODULES
+    }
+    assert circle_in(graph) == []
+
+
+def circle_in(graph: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_each_library_of_the_core_is_imported() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {Requirement(text).name.replace("-", "_") for text in project["dependencies"]}
+    assert declared - {name.split(".")[0] for file in MODULES for name, _ in imports_of(file)} == set()
 
 
 def test_the_model_neither_awaits_nor_reads_a_clock() -> None:

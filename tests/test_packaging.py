@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CORE = {"anyio", "asyncpg", "cronsim", "msgspec", "structlog"}
+CORE = {"asyncpg", "cronsim", "msgspec", "structlog"}
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -113,7 +113,7 @@ def libraries_of_extras() -> set[str]:
     return names
 
 
-def test_the_core_needs_five_libraries() -> None:
+def test_the_core_needs_four_libraries() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert {requirement.split(">")[0] for requirement in project["dependencies"]} == CORE
     every = {name for name in project["optional-dependencies"] if name != "all"}

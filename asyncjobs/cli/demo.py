@@ -13,12 +13,12 @@ from contextlib import contextmanager
 
 import msgspec
 
+from asyncjobs import JobContext
 from asyncjobs.app import AsyncJobs
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE
 from asyncjobs.cli.kit import Asked, Group, Number, option, verb
 from asyncjobs.config import Backoff, Queue
-from asyncjobs.context import JobContext
 from asyncjobs.handlers import NewJob
 from asyncjobs.model.job import Job
 

@@ -14,7 +14,7 @@ from asyncjobs.errors import UsageError
 from asyncjobs.model.outcome import Duration
 
 #: What `ctx.use` takes.
-Provider: TypeAlias = Callable[[JobContext], AbstractAsyncContextManager[Any]] | Resource[Any]
+Provider: TypeAlias = Callable[[JobContext[AsyncJobs]], AbstractAsyncContextManager[Any]] | Resource[Any]
 
 
 class Settings(MoreSettings, total=False):

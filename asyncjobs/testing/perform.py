@@ -53,9 +53,10 @@ async def perform(new: NewJob[N], /, *, attempt: int = 1, jobs: AsyncJobs | None
 
 def _app_of(new: NewJob[Any]) -> AsyncJobs:
     kept = keeper.get()
-    if kept is not None and kept.app.includes(new.handler):
+    if isinstance(kept, Captured) and kept.app.includes(new.handler):
         return kept.app
-    apps = [app for app in open_apps() if app.includes(new.handler)] or new.handler.apps()
+    including = [app for app in open_apps() if app.includes(new.handler)] or new.handler.apps()
+    apps = [app for app in including if isinstance(app, AsyncJobs)]
     if len(apps) > 1:
         raise AmbiguousApp(f'job "{new.type}" is in {len(apps)} AsyncJobs: write perform(..., jobs=...).')
     return apps[0] if apps else AsyncJobs()
@@ -137,7 +138,7 @@ class _Performance:
             share=resources.use, hooks=self._app.hooks.attempt,
         )  # fmt: skip
 
-    def _open_context(self, attempt: Attempt) -> JobContext:
+    def _open_context(self, attempt: Attempt) -> JobContext[AsyncJobs]:
         context = JobContext(jobs=self._app, attempt=attempt)
         current.set(context)
         keeper.set(self._kept)

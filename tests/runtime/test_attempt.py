@@ -296,7 +296,7 @@ async def test_value_of_a_handler_that_finishes_although_it_was_cancelled_counts
 async def test_plain_function_that_was_asked_to_end_is_interrupted_when_it_has_ended(runs: Runs) -> None:
     started, go = threading.Event(), threading.Event()
 
-    def function(ctx: JobContext) -> None:
+    def function(ctx: JobContext[Any]) -> None:
         started.set()
         while not ctx.cancelled:
             go.wait(0.005)

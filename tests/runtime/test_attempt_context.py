@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from asyncjobs import Cancel, Dead, Retry, Snooze
-from asyncjobs.context import JobContext
+from asyncjobs import Cancel, Dead, JobContext, Retry, Snooze
 from asyncjobs.errors import ClaimLost
 from asyncjobs.model.claim import Ack, progress_text
 from asyncjobs.model.outcome import COMPLETED

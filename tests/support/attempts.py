@@ -5,8 +5,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from asyncjobs import JobContext
 from asyncjobs.app import AsyncJobs
-from asyncjobs.context import JobContext, current
+from asyncjobs.context import current
 from asyncjobs.handlers import Declared, Handler
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.outcome import Outcome

@@ -100,6 +100,7 @@ class Stamp(Hook):
 
     async def before_attempt(self, ctx: JobContext, /) -> None:
         assert_type(await ctx.use(shared), list[int])
+        assert_type(ctx.jobs, AsyncJobs)
 
     async def after_attempt(self, ctx: JobContext, /, outcome: Outcome) -> None:
         assert_type(outcome.message, str | None)
@@ -271,6 +272,10 @@ async def uses(ctx: JobContext, url: str, connection: str = "") -> str:
     assert_type(http, Client)
     assert_type(ctx.cancelled, bool)
     assert_type(ctx.jobs, AsyncJobs)
+    assert_type(await ctx.jobs.enqueue(with_context.new("a")), JobHandle[int])
+    assert_type(await ctx.jobs.enqueue("by name", {"to": "a"}, priority=1), JobHandle[Any])
+    assert_type(ctx.jobs.settings.schema, str)
+    await refute_enqueued(ctx.jobs, "by name")  # it is an app wherever one is asked for
     assert_type(ctx.job, Job)
     ctx.log.info("fetching", attempt=ctx.attempt, of=ctx.max_attempts, trace=ctx.correlation_id)
     ctx.progress(0.5)

@@ -220,6 +220,8 @@ async def in_a_handler(ctx: JobContext) -> None:
     ctx.progress("half")  # E
     ctx.cancelled = True  # E
     await ctx.use(engine_of)  # E
+    await ctx.jobs.enqueue(send)  # E
+    ctx.jobs.nope  # E
 
 
 def engine_of(ctx: JobContext) -> str:

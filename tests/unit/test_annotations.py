@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from asyncjobs import InvalidHandler, JobContext, JobRouter
+from asyncjobs import AsyncJobs, InvalidHandler, JobContext, JobRouter, context
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -31,6 +31,14 @@ def test_a_class_further_down_in_the_module_is_found() -> None:
     assert module_level.new(Point(1)).row.payload == '{"point":{"x":1}}'
     assert module_level.declaration.takes_context
     assert module_level.declaration.decode_result('{"x":1}') == Point(1)
+
+
+def test_a_context_as_type_checkers_show_it_is_the_context() -> None:
+    async def shown(ctx: context.JobContext[AsyncJobs], n: int) -> None: ...
+
+    shown_type = JobRouter().job("shown")(shown)
+    assert shown_type.declaration.takes_context
+    assert shown_type.new(1).row.payload == '{"n":1}'
 
 
 def test_a_class_of_the_function_that_declares_is_found() -> None:
