@@ -27,6 +27,7 @@ _ATTEMPTS = 12
 #: Bodies, conditions and defaults are bound to operators and functions when they are made: by this path, whoever makes them.
 _PATH = "SET LOCAL search_path = pg_catalog, pg_temp;"
 _LEAST_SERVER = 14  # functions whose bodies are parsed when they are made
+_LEDGERS = ("migrations_table", "routines_table")
 _ROUTINES = "routines"  # what all of them are called where migrations are named
 
 
@@ -90,7 +91,7 @@ def script(database: Database) -> str:
 
     For `psql --single-transaction -v ON_ERROR_STOP=1`.
     """
-    parts = [_PATH, f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(database.schema)};", database.sql("migrations_table")]
+    parts = [_PATH, f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(database.schema)};", *map(database.sql, _LEDGERS)]
     for one in known():
         values = (str(one.number), quote_literal(one.name), str(one.breaking).lower())
         record = database.sql("migrations_record")
@@ -271,7 +272,8 @@ async def _apply_once(database: Database, connection: Connection, *, allow_break
         return []
     if not found.schema_exists:
         await connection.execute(f"CREATE SCHEMA {quote_identifier(database.schema)}")
-    await connection.execute(database.sql("migrations_table"))
+    for ledger in _LEDGERS:
+        await connection.execute(database.sql(ledger))
     for migration in known():
         if migration.name in found.pending:
             await connection.execute(_PATH + database.migration(migration.name))

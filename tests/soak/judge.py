@@ -7,7 +7,8 @@ that the checker looks for spans two keys.
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,6 +75,7 @@ class Table(msgspec.Struct, kw_only=True):
     effects: dict[int, int] = {}  # of those that end in transactions of their own
     deadlocks: int = 0
     rescues: int = 0
+    to_monotonic: float = 0.0  # from the time of day of its times
 
     def join(self, joined: Joined) -> None:
         """A job got its place in its key's line."""
@@ -146,7 +148,7 @@ async def _left_behind(link: Link) -> list[str]:
 
 
 async def _read(connection: Connection, to_monotonic: float) -> Table:
-    table = Table()
+    table = Table(to_monotonic=to_monotonic)
     async with connection.transaction():
         statement = (
             "SELECT id, serialization_key AS key, status, extract(epoch FROM completed_at)::float8 AS ended_at, rescues,"
@@ -200,19 +202,34 @@ def _doubled(recorded: Iterable[Recorded]) -> list[int]:
 def _history(recorded: Iterable[Recorded], attempts: list[Attempt], table: Table, part: int) -> History:
     jobs = {attempt.job_id for attempt in attempts}
     return History(
-        attempts=attempts, joins=table.lines.get(part, ()), writes=_writes(recorded, attempts, table.errors),
+        attempts=attempts, joins=table.lines.get(part, ()), writes=_writes(recorded, attempts, table),
         ended={job_id: table.ended[job_id] for job_id in jobs if job_id in table.ended},
     )  # fmt: skip
 
 
-def _writes(
-    recorded: Iterable[Recorded], attempts: Iterable[Attempt], errors: Mapping[int, list[dict[str, Any]]]
-) -> list[Written]:
+def lost_tokens(attempts: Iterable[Attempt], table: Table) -> set[int]:
+    """The tokens of attempts that the table tells were lost: of those with its number the last that had started by then.
+
+    A loss that costs nothing leaves its number to the next attempt, and one may be lost before it starts.
+    """
+    started: defaultdict[tuple[int, int], list[Attempt]] = defaultdict(list)
+    for attempt in sorted(attempts, key=lambda attempt: attempt.started_at):
+        started[attempt.job_id, attempt.number].append(attempt)
+    lost: set[int] = set()
+    for job_id, errors in table.errors.items():
+        for error in errors:
+            if error["type"] == "RunnerLost":
+                lost_at = datetime.fromisoformat(error["at"]).timestamp() + table.to_monotonic
+                before = [one.token for one in started[job_id, error["attempt"]] if one.started_at <= lost_at]
+                lost.update(before[-1:])
+    return lost
+
+
+def _writes(recorded: Iterable[Recorded], attempts: Iterable[Attempt], table: Table) -> list[Written]:
     """The outcomes that were accepted. An attempt that the table tells was lost with its runner has none to be accepted."""
-    numbers = {attempt.token: attempt.number for attempt in attempts}
-    lost = {(job, entry["attempt"]) for job, found in errors.items() for entry in found if entry["type"] == "RunnerLost"}
+    lost = lost_tokens(attempts, table)
     return [
-        Written(event.job_id, event.token, at, True, 0.0 if (event.job_id, numbers.get(event.token)) in lost else None)
+        Written(event.job_id, event.token, at, True, 0.0 if event.token in lost else None)
         for at, event in recorded
         if isinstance(event, OutcomeWritten) and event.status in _FINAL
     ]

@@ -1,13 +1,15 @@
 """The judge of a soak finds what it is there for, in what processes spooled."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Event, Events, OutcomeWritten
 from asyncjobs.testing import Joined
-from tests.soak.judge import Table, Verdict, judged
+from asyncjobs.testing.attempts import Attempt
+from tests.soak.judge import Table, Verdict, judged, lost_tokens
 from tests.soak.spool import SIZE, spool
 
 KEY = "7"
@@ -82,3 +84,17 @@ def test_attempt_of_a_killed_process_ends_with_what_it_wrote_last(tmp_path: Path
     found = verdict(tmp_path, [started(1, 11)], after, cut_off=cut_off)
     assert found.is_clean, str(found)
     assert found.attempts == 3
+
+
+def an_attempt(token: int, started_at: float) -> Attempt:
+    return Attempt(
+        job_id=1, type="soak", queue="default", number=2, token=token, runner_id=1, serialization_key=None, started_at=started_at
+    )
+
+
+@pytest.mark.parametrize(("lost_at", "tokens"), [(15.0, {11}), (25.0, {12}), (5.0, set())])
+def test_lost_attempt_is_the_last_of_its_number_that_had_started(lost_at: float, tokens: set[int]) -> None:
+    """A loss that costs nothing leaves its number to the next one."""
+    at = datetime.fromtimestamp(1000.0 + lost_at, tz=UTC).isoformat()
+    table = Table(errors={1: [{"type": "RunnerLost", "attempt": 2, "at": at}]}, to_monotonic=-1000.0)
+    assert lost_tokens([an_attempt(12, 20.0), an_attempt(11, 10.0)], table) == tokens
