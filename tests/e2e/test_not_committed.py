@@ -16,6 +16,7 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptEnded, CompletionUndone, OutcomeWritten
 from asyncjobs.testing import Proxy, Recorder
 from tests.support.completing import found, in_asyncpg, left_open
+from tests.support.eventually import eventually
 
 Complete: TypeAlias = Callable[[Any], Awaitable[None]]
 
@@ -227,6 +228,32 @@ async def test_claim_that_was_not_lost_is_not_given_back_for_a_claim_lost(
     assert [error["type"] for error in job.errors] == ["asyncjobs.errors.NotCommitted"] * 2
     assert "asyncjobs.errors.ClaimLost: job 1 is" in job.errors[0]["traceback"]
     assert [event.outcome for event in recorder.of(AttemptEnded)] == ["retry", "dead"]
+
+
+@pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
+async def test_progress_that_is_written_beside_a_snapshot_is_in_the_way_of_its_completion(
+    jobs: AsyncJobs, connection: Connection, isolation: Any
+) -> None:
+    async def is_written() -> bool:
+        return bool(await connection.fetchval("SELECT progress IS NOT NULL FROM asyncjobs.jobs"))
+
+    @jobs.job("pay", backoff=Backoff(0.01))
+    async def pay(ctx: JobContext) -> None:
+        its = await asyncpg.connect(str(jobs.dsn))
+        try:
+            async with its.transaction(isolation=isolation):
+                await its.execute("INSERT INTO effects VALUES (1)")
+                if ctx.attempt == 1:
+                    ctx.progress(0.5)
+                    await eventually(is_written, description="it is written")
+                await ctx.complete(its)
+        finally:
+            await its.close()
+
+    async with jobs.runner():
+        job = await (await pay.enqueue()).wait(timeout=10)
+    assert (job.status, job.attempts, (await found(connection))[1]) == ("completed", 2, 1)
+    assert job.errors[0]["type"] == "asyncpg.exceptions.SerializationError"
 
 
 @pytest.mark.parametrize(("verdict", "status"), [(Snooze(600), "scheduled"), (Cancel("no"), "cancelled"), (Dead("no"), "dead")])
