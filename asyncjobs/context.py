@@ -184,7 +184,8 @@ class JobContext(Generic[App_co]):
 
         A handler that returns before that is committed has failed (NotCommitted), and is tried again as after any error.
         ClaimLost when the attempt's claim was taken away: let the transaction roll back. In a plain `def`, which cannot await it,
-        UsageError.
+        UsageError. In a transaction that is repeatable read or serializable, a progress that was written since it began is in the
+        way, as any write to the job is (PostgreSQL's error 40001, a failed attempt): tell of none in there.
         """
         if not _in_loop():
             raise UsageError("ctx.complete(...) is to be awaited, which a plain def cannot do: make the handler an async def.")

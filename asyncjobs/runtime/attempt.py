@@ -64,6 +64,10 @@ _NOT_COMMITTED: Final = (
     "the handler returned, but the transaction of its ctx.complete() was not committed: its effects are gone. "
     "Commit it before the handler returns."
 )
+_NOT_LOST: Final = (
+    "the handler ended in ClaimLost, and its claim was there: it called ctx.complete() or ctx.progress() after a completion, or "
+    "on a connection that does not see the claim. Its completion was not committed."
+)
 
 #: Of an attempt whose task alone was cancelled: a handler may have done that itself, and would at once do so again.
 _AGAIN_SECONDS: Final = 1.0
@@ -214,15 +218,20 @@ class Attempt:
             ending = self._as_requested(await self._left(hook, ending))
         self._end(ending)
 
-    async def _as_committed(self, ending: object) -> object:
+    async def _as_committed(self, ending: Any) -> object:
         """What the handler ended in; NotCommitted if its transaction was rolled back (`runtime/settler.py`)."""
-        if self._outcome_of(ending).kind != "completed":
+        lost = ending if issubclass(type(ending), ClaimLost) else None
+        if lost is None and self._outcome_of(ending).kind != "completed":
             return ending
         try:
             was_committed = await self._surroundings.was_committed(self, not self._entered)
         except asyncio.CancelledError:  # too late: it has ended, and what became of the transaction is found out later
             return ending
-        return NotCommitted(_NOT_COMMITTED) if was_committed is False else ending
+        if was_committed is not False:
+            return ending
+        failure = NotCommitted(_NOT_COMMITTED if lost is None else _NOT_LOST)
+        failure.__cause__ = lost
+        return failure
 
     @property
     def not_committed(self) -> Outcome:

@@ -27,7 +27,12 @@ class Pool:
             try:
                 yield link
             finally:
-                self._free.append(link)
+                self._give_back(link)
+
+    def _give_back(self, link: Link) -> None:
+        if self._is_closed:  # a call of several statements, or one that was just connecting, has opened another since
+            link.abort()
+        self._free.append(link)
 
     async def close(self, *, timeout: float = 1.0) -> None:
         """Close all connections, also of links that are out, politely for at most `timeout` seconds."""

@@ -16,6 +16,7 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptEnded, CompletionUndone, OutcomeWritten
 from asyncjobs.testing import Proxy, Recorder
 from tests.support.completing import found, in_asyncpg, left_open
+from tests.support.eventually import eventually
 
 Complete: TypeAlias = Callable[[Any], Awaitable[None]]
 
@@ -190,6 +191,69 @@ async def test_second_completion_that_is_committed_makes_up_for_one_that_was_not
     async with jobs.runner():
         job = await (await pay.enqueue()).wait(timeout=10)
     assert (job.status, (await found(connection))[1]) == ("completed", 1)
+
+
+async def completed_twice(dsn: str, ctx: JobContext) -> None:
+    async with in_asyncpg(dsn, ctx.job.id) as its:
+        await ctx.complete(its)
+        await ctx.complete(its)
+
+
+async def told_of_after_it(dsn: str, ctx: JobContext) -> None:
+    async with in_asyncpg(dsn, ctx.job.id) as its:
+        await ctx.complete(its)
+        ctx.progress(1)
+
+
+async def where_its_claim_is_not_seen(dsn: str, ctx: JobContext) -> None:
+    """As in another database, or in a snapshot from before the claim: the connection does not see the claim."""
+    async with in_asyncpg(dsn, ctx.job.id) as its:
+        await its.execute("UPDATE asyncjobs.jobs SET claim_token = 1")
+        await ctx.complete(its)
+
+
+@pytest.mark.parametrize("complete", [completed_twice, told_of_after_it, where_its_claim_is_not_seen])
+async def test_claim_that_was_not_lost_is_not_given_back_for_a_claim_lost(
+    jobs: AsyncJobs, connection: Connection, recorder: Recorder, complete: Any
+) -> None:
+    """It would begin anew at once, as often as it likes: no attempt is charged for what is given back."""
+
+    @jobs.job("pay", max_attempts=2, backoff=Backoff(0.01))
+    async def pay(ctx: JobContext) -> None:
+        await complete(str(jobs.dsn), ctx)
+
+    async with jobs.runner():
+        job = await (await pay.using(dedup_key="once").enqueue()).wait(timeout=5)
+    assert (job.status, job.attempts, (await found(connection))[1]) == ("dead", 2, 0)
+    assert [error["type"] for error in job.errors] == ["asyncjobs.errors.NotCommitted"] * 2
+    assert "asyncjobs.errors.ClaimLost: job 1 is" in job.errors[0]["traceback"]
+    assert [event.outcome for event in recorder.of(AttemptEnded)] == ["retry", "dead"]
+
+
+@pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
+async def test_progress_that_is_written_beside_a_snapshot_is_in_the_way_of_its_completion(
+    jobs: AsyncJobs, connection: Connection, isolation: Any
+) -> None:
+    async def is_written() -> bool:
+        return bool(await connection.fetchval("SELECT progress IS NOT NULL FROM asyncjobs.jobs"))
+
+    @jobs.job("pay", backoff=Backoff(0.01))
+    async def pay(ctx: JobContext) -> None:
+        its = await asyncpg.connect(str(jobs.dsn))
+        try:
+            async with its.transaction(isolation=isolation):
+                await its.execute("INSERT INTO effects VALUES (1)")
+                if ctx.attempt == 1:
+                    ctx.progress(0.5)
+                    await eventually(is_written, description="it is written")
+                await ctx.complete(its)
+        finally:
+            await its.close()
+
+    async with jobs.runner():
+        job = await (await pay.enqueue()).wait(timeout=10)
+    assert (job.status, job.attempts, (await found(connection))[1]) == ("completed", 2, 1)
+    assert job.errors[0]["type"] == "asyncpg.exceptions.SerializationError"
 
 
 @pytest.mark.parametrize(("verdict", "status"), [(Snooze(600), "scheduled"), (Cancel("no"), "cancelled"), (Dead("no"), "dead")])
