@@ -174,7 +174,7 @@ class Runner:
             complete=self._complete_here,
             was_committed=lambda attempt, is_patient: self.settler.was_committed(attempt, is_patient=is_patient),
             share=self.resources.use,
-            may_begin=lambda: self.is_confirmed,
+            may_begin=self._may_begin,
             loop_ends=lambda: self._opened.is_ending,
             hooks=hooks,
             hook_seconds=settings.hook_timeout,
@@ -198,7 +198,10 @@ class Runner:
     @property
     def is_confirmed(self) -> bool:
         """Whether it may claim and begin: nobody can have declared this runner dead, and it is not too old for the schema."""
-        return self.heartbeat.is_confirmed and self.heartbeat.outdated_by is None
+        return self._may_begin()
+
+    def _may_begin(self) -> bool:
+        return self.heartbeat.may_begin()
 
     def running_ids(self) -> Collection[int]:
         """The jobs whose handlers run here, or whose completion inside a transaction is not settled yet."""

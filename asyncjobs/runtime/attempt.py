@@ -315,8 +315,8 @@ class Attempt:
             if hooks:
                 self._entered = entered = list[Hook]()
                 await enter_attempt(hooks, context, entered, seconds=self._surroundings.hook_seconds)
+                self._see_whether_it_may_begin()  # else nothing was waited for since it was looked at
             function = handler.function if handler.is_async else self._call_in_thread
-            self._see_whether_it_may_begin()
             answer = await (function(context, **arguments) if handler.takes_context else function(**arguments))
         except BaseException as error:
             if not await close(context, error):

@@ -164,6 +164,10 @@ class Heartbeat:
         """Whether nobody can have declared this runner dead yet."""
         return self.runner_id is not None and self.clock() - self.confirmed_at < self.trust_seconds
 
+    def may_begin(self) -> bool:
+        """Whether its runner may claim and begin: it is confirmed, and not too old for the schema."""
+        return self.outdated_by is None and self.is_confirmed
+
     def follow(self, runner_id: int, *, sent_at: float | None = None) -> None:
         """Beat for this runner from now on. It is registered already; `sent_at` is when that statement was sent, by `clock`."""
         self.confirmed_at = self.clock() if sent_at is None else sent_at

@@ -159,7 +159,7 @@ async def test_handler_is_not_called_when_the_trust_was_lost_while_a_hook_waited
 
 async def test_plain_function_is_not_called_when_the_trust_was_lost_before_its_thread_had_its_turn() -> None:
     ran: list[int] = []
-    runs = Runs(may_begin=Trust(answers=[True, True, False]))
+    runs = Runs(may_begin=Trust(answers=[True, False]))
     outcome = await runs.run(lambda: ran.append(1), attempt=1, max_attempts=1)
     assert (outcome.kind, ran) == ("interrupted", [])
 
