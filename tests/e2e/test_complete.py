@@ -1,7 +1,6 @@
 """ctx.complete: a job's effects and its completion commit together, or not at all."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,20 +17,6 @@ from tests.support.completing import found, in_asyncpg, in_psycopg, in_session, 
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.usefixtures("effects")
-
-
-@pytest.fixture
-async def effects(connection: Connection) -> None:
-    await connection.execute("CREATE TABLE effects (job_id bigint)")
-
-
-@pytest.fixture
-async def held() -> AsyncGenerator[list[Any]]:
-    """Connections that a handler leaves with a transaction open."""
-    made: list[Any] = []
-    yield made
-    for connection in made:
-        await connection.close()
 
 
 @pytest.fixture

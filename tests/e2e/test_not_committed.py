@@ -1,7 +1,7 @@
 """ctx.complete in a transaction that was not committed: the attempt has failed, and says so; what was committed is found."""
 
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, cast
 
 import asyncpg
@@ -21,20 +21,6 @@ from tests.support.eventually import eventually
 Complete: TypeAlias = Callable[[Any], Awaitable[None]]
 
 pytestmark = pytest.mark.usefixtures("effects")
-
-
-@pytest.fixture
-async def effects(connection: Connection) -> None:
-    await connection.execute("CREATE TABLE effects (job_id bigint)")
-
-
-@pytest.fixture
-async def held() -> AsyncGenerator[list[Any]]:
-    """Connections that a handler leaves with a transaction open."""
-    made: list[Any] = []
-    yield made
-    for connection in made:
-        await connection.close()
 
 
 @pytest.fixture
