@@ -102,12 +102,6 @@ class Runner:
             opened.pool, opened.wakes, events=self._events, written=self._settled, lost=self._lost, runner_id=lambda: self.id,
             start=opened.parts.start, max_errors=settings.max_errors,
         )  # fmt: skip
-        self.acker = self._make_acker(stubs)
-        self.attempts = Attempts(
-            handlers, self.coordinators, self._surroundings(open_context, hooks),
-            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
-            pool=opened.pool, ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
-        )  # fmt: skip
         self.duties = Duties(
             opened, duties, schedules, listen=listen, poll_seconds=self._poll_seconds, lost=self.metrics.lost,
             runner_id=lambda: self.id,
@@ -118,6 +112,12 @@ class Runner:
             on_outdated=self._on_outdated, troubles=self.troubles, listener=lambda: self.listening.backend_pid,
             heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
             stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit, leader=self.duties.leader,
+        )  # fmt: skip
+        self.acker = self._make_acker(stubs)
+        self.attempts = Attempts(
+            handlers, self.coordinators, self._surroundings(open_context, hooks),
+            put=self.acker.put, settle=self.settler.settle, wake=self.acker.wake, note=self.metrics.ended,
+            pool=opened.pool, ended=self.gate.ended if guarded else None, is_held=self.gate.is_held,
         )  # fmt: skip
         self.listening = Listening(
             listen, opened.wakes, opened.notifier, events=self._events, notify=settings.notify,
@@ -174,7 +174,7 @@ class Runner:
             complete=self._complete_here,
             was_committed=lambda attempt, is_patient: self.settler.was_committed(attempt, is_patient=is_patient),
             share=self.resources.use,
-            may_begin=self._may_begin,
+            may_begin=self.heartbeat.may_begin,
             loop_ends=lambda: self._opened.is_ending,
             hooks=hooks,
             hook_seconds=settings.hook_timeout,
@@ -198,9 +198,6 @@ class Runner:
     @property
     def is_confirmed(self) -> bool:
         """Whether it may claim and begin: nobody can have declared this runner dead, and it is not too old for the schema."""
-        return self._may_begin()
-
-    def _may_begin(self) -> bool:
         return self.heartbeat.may_begin()
 
     def running_ids(self) -> Collection[int]:

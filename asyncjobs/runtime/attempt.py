@@ -253,7 +253,8 @@ class Attempt:
             self._emit_ended(outcome, ending)
         claimed = self.claimed
         key_queue = None if claimed.serialization_key is None else claimed.queue
-        self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, self.unwritten_progress))
+        progress = None if self.reported is None else self.unwritten_progress
+        self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, progress))
         self.reported = None
 
     def _outcome_of(self, ending: object) -> Outcome:

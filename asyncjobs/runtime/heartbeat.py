@@ -34,6 +34,7 @@ C code that holds the interpreter's lock stops this thread as well. A crash of t
 import asyncio
 import atexit
 import contextlib
+import math
 import os
 import sys
 import threading
@@ -156,6 +157,7 @@ class Heartbeat:
         self.other_runners = 0  # at the last confirmed beat
         self.confirmed_at = clock()
         self.beats = 0  # confirmed ones
+        self._may_begin_until = -math.inf
         self._link = database.link("heartbeat", command_timeout=self.answer_seconds)
         self._thread: BeatThread | None = None
 
@@ -166,12 +168,18 @@ class Heartbeat:
 
     def may_begin(self) -> bool:
         """Whether its runner may claim and begin: it is confirmed, and not too old for the schema."""
-        return self.outdated_by is None and self.is_confirmed
+        return self.clock() < self._may_begin_until
+
+    def see_until_when_it_may(self) -> None:
+        """Note it for `may_begin`, which each attempt asks. To be called when what it depends on has changed."""
+        may_it = self.runner_id is not None and self.outdated_by is None
+        self._may_begin_until = self.confirmed_at + self.trust_seconds if may_it else -math.inf
 
     def follow(self, runner_id: int, *, sent_at: float | None = None) -> None:
         """Beat for this runner from now on. It is registered already; `sent_at` is when that statement was sent, by `clock`."""
         self.confirmed_at = self.clock() if sent_at is None else sent_at
         self.runner_id = runner_id
+        self.see_until_when_it_may()
         if self._thread is not None:
             self._thread.beat_now()
 
@@ -276,6 +284,7 @@ class _Beating(Service):
             return 0.0
         if answer is None:
             self._heartbeat.runner_id = None
+            self._heartbeat.see_until_when_it_may()
             if self._heartbeat.leader is not None:
                 self._heartbeat.leader.forget(self._main.call)
             self._main.call(self._heartbeat.on_declared_dead, runner_id)
@@ -284,6 +293,7 @@ class _Beating(Service):
             self._heartbeat.other_runners = answer.runners - 1
             self._heartbeat.beats += 1
             self._look_at_schema(runner_id, answer.newer)
+            self._heartbeat.see_until_when_it_may()
         return self._pause_seconds()
 
     async def _end_listener(self) -> None:

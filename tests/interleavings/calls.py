@@ -2,7 +2,7 @@
 
 Texts have {names}, which a world fills in: jobs (`h` the head of key K, `w` and `v` behind it, `s` a delayed one of the key, `p`
 and `q` without a key), their claims' tokens (`t_h`), and what the world knows of (`letters`, `all`). A world without a name has
-no such call.
+no such call. A call in brackets is a part of another, and not played by itself.
 """
 
 import re
@@ -23,6 +23,7 @@ class Call(NamedTuple):
     begin: str = "BEGIN"
     passes_over: bool = False  # it leaves what others have locked to its next pass: it may do nothing
     less: str | None = None  # the call that does all that this one has to do when it is in somebody's way
+    given_up: str | None = None  # the call that does what this one has done when it gives up
 
     def names(self) -> set[str]:
         """What a world must have for it."""
@@ -114,10 +115,12 @@ def _runtime(bury: str) -> dict[str, Call]:
 
 def _operators() -> dict[str, Call]:
     wait = ("SELECT asyncjobs.wait_for_claims()",)
+    noted = ("SELECT asyncjobs.pause('key', {K}, '', '')",)
     return {
         "pause type": Call((("SELECT asyncjobs.pause('type', 'work', '', '')",), wait)),
         "pause queue": Call((("SELECT asyncjobs.pause('queue', 'default', '', '')",), wait)),
-        "pause_key": Call((("SELECT asyncjobs.pause('key', {K}, '', '')",), ("SELECT asyncjobs.hold_back_key({K})",))),
+        "pause_key": Call((noted, ("SELECT asyncjobs.hold_back_key({K})",)), given_up="(pause noted)"),
+        "(pause noted)": Call((noted,)),
         "resume_key": one("SELECT v.resumed FROM asyncjobs.resume_key({K}) AS v"),
         "resume type": one("DELETE FROM asyncjobs.pauses AS p WHERE p.kind = 'type' AND p.name = 'work' RETURNING p.name"),
         "purge_key": one("SELECT v.cancelled, v.head_id FROM asyncjobs.purge_key({K}, 'purged', 9) AS v"),

@@ -55,7 +55,7 @@ class Explorer:
         """All pairs of calls of which neither is idle beside the other."""
         await self._lab.build(self._world)
         self._nothing = (await self._lab.serial(()))[1:]
-        self._names = [name for name in self._lab.calls if self._calls.search(name)]
+        self._names = [name for name in self._lab.calls if self._calls.search(name) and not name.startswith("(")]
         self._inert = {name for name in self._names if (await self._lab.serial((name,)))[1:] == self._nothing}
         await self._singles()
         for pair in itertools.permutations(self._names, 2):

@@ -1,8 +1,8 @@
 """What is wrong with a play.
 
 What came out has to be what some serial order gives: the answers, and the tables when the duties have had their turn. Those that
-pass over locked rows may have done nothing instead, an ack may have claimed less, and a call that gave up counts as not made.
-Besides: no deadlock and no other error; the lines and the dedup keys are sound; nothing is pending or started that an answered
+pass over locked rows may have done nothing instead, an ack may have claimed less, and a call that gave up counts as not made, or
+as the part of it that was committed before. Besides: no deadlock and no other error; the lines and the dedup keys are sound; nothing is pending or started that an answered
 pause holds back; what was ended stays ended.
 """
 
@@ -71,7 +71,7 @@ def _orders(lab: Lab, kept: Sequence[str], failed: dict[str, str]) -> Iterator[t
     for name in kept:
         call = lab.calls[name]
         lesser = "" if call.passes_over else call.less
-        choices.append([""] if name in failed else [name] if lesser is None else [name, lesser])
+        choices.append([call.given_up or ""] if name in failed else [name] if lesser is None else [name, lesser])
     for chosen in itertools.product(*choices):
         yield from itertools.permutations([name for name in chosen if name])
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 _CLAIMS: Final = r"^(claim|claim lean|finish_completed \w|ack completed \w|ack dead \w)$"
 _COMPLETES: Final = r"complete_here \w|^tx complete"
 _SEVERAL: Final = r"^tx (.*\+|two)"
+_DELAYS: Final = r"^tx delay \w"
 
 
 class Known(NamedTuple):
@@ -17,6 +18,7 @@ class Known(NamedTuple):
     world: str
     reason: str
     is_split: bool = False  # only when the first is held between two of its statements
+    beside: str = ""  # and with such a call
 
 
 KNOWN: Final = (
@@ -25,6 +27,14 @@ KNOWN: Final = (
     Known("still holds dedup key", _COMPLETES, "", "its runner lets the key go when the handler has ended"),
     Known("and owned by runner", r"^sql pending", "", "its runner, or whoever rescues it, takes the name off"),
     Known(r"^(STATE|ANSWERS)", _SEVERAL, "", "a caller's statements see what was committed between them", is_split=True),
+    Known(
+        "^ANSWERS",
+        _DELAYS,
+        "",
+        "it is ended with the new payload; what it was is told as of the call",
+        beside=r"^(cancel|dead) [hw]",
+    ),
+    Known("^STATE", _DELAYS, "", "it stood in line when the purge came: cancelled with the new payload", beside="^purge_key"),
 )
 
 
@@ -33,7 +43,7 @@ def is_known(what: str, names: Sequence[str], world: str, *, is_split: bool) -> 
     return any(
         re.search(known.kind, what)
         and re.search(known.world, world)
-        and any(re.search(known.call, name) for name in names)
+        and all(any(re.search(call, name) for name in names) for call in (known.call, known.beside))
         and is_split >= known.is_split
         for known in KNOWN
     )
