@@ -21,7 +21,7 @@ class Call(NamedTuple):
 
     transactions: tuple[tuple[str, ...], ...]
     begin: str = "BEGIN"
-    passes_over: bool = False  # it leaves what others have locked to its next pass: it may do nothing
+    passes_over: bool = False  # it leaves what others have locked, or claim meanwhile, to its next pass: it may do nothing
     less: str | None = None  # the call that does all that this one has to do when it is in somebody's way
     given_up: str | None = None  # the call that does what this one has done when it gives up
 
@@ -100,7 +100,7 @@ def _runtime(bury: str) -> dict[str, Call]:
     return {
         "claim": one(_finish(), passes_over=True),
         "claim lean": one(lean, passes_over=True),
-        "give_back": one("SELECT g.id FROM asyncjobs.give_back(1, ARRAY[]::bigint[], 4294967396) AS g"),
+        "give_back": one("SELECT g.id FROM asyncjobs.give_back(1, ARRAY[]::bigint[], 4294967396) AS g", passes_over=True),
         "promote": one("SELECT p.promoted, p.keys FROM asyncjobs.promote(9, NULL, NULL) AS p", passes_over=True),
         "promote_keyed": one("SELECT p.promoted FROM asyncjobs.promote_keyed(ARRAY[{K}], 9) AS p", passes_over=True),
         "rescue": one("SELECT r.rescued, r.dead, r.cancelled FROM asyncjobs.rescue(9, 10) AS r", passes_over=True),

@@ -2,8 +2,8 @@
 
 What came out has to be what some serial order gives: the answers, and the tables when the duties have had their turn. Those that
 pass over locked rows may have done nothing instead, an ack may have claimed less, and a call that gave up counts as not made, or
-as the part of it that was committed before. Besides: no deadlock and no other error; the lines and the dedup keys are sound; nothing is pending or started that an answered
-pause holds back; what was ended stays ended.
+as the part of it that was committed before. Besides: no deadlock and no other error; the lines and the dedup keys are sound;
+nothing is pending or started that an answered pause holds back; what was ended stays ended.
 """
 
 import itertools
