@@ -54,6 +54,11 @@ test-pgbouncer: $(DEV)  ## run the tests behind a PgBouncer that pools by transa
 	    timeout --signal INT --kill-after 60 2400 env $(RUN) -m pytest -m 'not system and not proof' $(PARALLEL) --pooler $$how $(ARGS) || exit 1; \
 	done
 
+.PHONY: test-containers
+test-containers: $(DEV)  ## run the store's tests on a PostgreSQL in a container (it takes an engine for containers)
+	@$(RUN) -m tests.support.containers
+	@ASYNCJOBS_TEST_POSTGRES=testcontainers $(RUN) -m pytest -m 'not system and not proof' $(ARGS) tests/store
+
 .PHONY: lint
 lint: $(DEV)  ## check style, format and types
 	@status=0; \

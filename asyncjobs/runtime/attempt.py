@@ -108,7 +108,6 @@ class Attempt:
     completed_here = False  # perhaps: the transaction's end decides
     is_completed = False
     reported: tuple[float, str] | None = None  # how far it is, by the last word of it that is not written yet
-    _has_begun = False
     _has_seen_its_end = False  # in `cancelled`
     _in_thread = False
     _request: Request | None = None
@@ -200,11 +199,10 @@ class Attempt:
         _current.set(self)
         ending: object
         try:
-            wants_started = self._surroundings.events.wants(AttemptStarted)
-            began_at = time.monotonic()  # before the look: a start that it allows is told as of then, whatever froze it since
+            # Read before the look: a start that it allows is told as of then, whatever froze it since.
+            began_at = time.monotonic() if self._surroundings.events.wants(AttemptStarted) else None
             self._see_whether_it_may_begin()
-            self._has_begun = True
-            if wants_started:
+            if began_at is not None:
                 self._emit_started(began_at)
             timeout = self.claimed.timeout_seconds
             ending = await (self._call() if timeout is None else self._call_in_time(timeout))
@@ -245,17 +243,21 @@ class Attempt:
 
     def _end(self, ending: object) -> None:
         outcome = COMPLETED if ending is None else self._outcome_of(ending)
-        if not self._has_begun and outcome.kind == "interrupted":
-            outcome = msgspec.structs.replace(outcome, is_begun=False)
+        if outcome.kind != "completed":
+            if outcome.kind == "interrupted" and self._context is None:
+                outcome = msgspec.structs.replace(outcome, is_begun=False)
+            self._emit_ended(outcome, ending)
+        elif self._surroundings.events.wants(AttemptEnded):
+            self._emit_ended(outcome, ending)
         # Nothing holds anything in a circle any more: what has ended is gone at once, without the collector.
         self._task = self._context = None
-        if outcome.kind != "completed" or self._surroundings.events.wants(AttemptEnded):  # of completions only some want to know
-            self._emit_ended(outcome, ending)
         claimed = self.claimed
         key_queue = None if claimed.serialization_key is None else claimed.queue
-        progress = None if self.reported is None else self.unwritten_progress
-        self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, progress))
-        self.reported = None
+        if self.reported is None:
+            self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue))
+        else:
+            self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, self.unwritten_progress))
+            self.reported = None
 
     def _outcome_of(self, ending: object) -> Outcome:
         if self._decided is None or self._decided[0] is not ending:

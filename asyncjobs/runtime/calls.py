@@ -118,4 +118,4 @@ class Calls:
 
 
 def _all_completed(acks: Sequence[Ack]) -> bool:
-    return [ack.outcome.kind for ack in acks if ack.progress is None].count("completed") == len(acks)
+    return [ack.outcome.kind for ack in acks].count("completed") == len(acks) == [ack.progress for ack in acks].count(None)
