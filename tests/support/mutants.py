@@ -77,7 +77,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ["a_key_whose_head_is_gone_goes_on_with_the_sweep"],
     ),
     Mutant(
-        "no sweep of jobs in no line", "rejoin", "j.status = 'waiting'", "false",
+        "no sweep of jobs in no line", "rejoin", "j.status || '' = 'waiting'", "false",
         ["a_job_that_was_taken_out_of_its_line_joins_it_again_with_the_sweep"],
     ),
     Mutant(
