@@ -1,4 +1,4 @@
-"""A job as callers see it: one row of `jobs`, or of `serialized_jobs` while it waits behind others of its key."""
+"""A job as callers see it: one row of `jobs`, whatever it waits for. The columns are those of the view `readable_jobs`."""
 
 from datetime import datetime, timedelta
 from typing import Any

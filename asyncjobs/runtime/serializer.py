@@ -1,15 +1,18 @@
 """Serialization: jobs with the same key run one at a time, in the order in which they joined the key's line (P3).
 
-**The truth is in the database.** A key's line is its rows in `serialized_jobs`, ordered by `place`. At most one of them is
-*dispatched* (a unique index sees to it): the head, which has its row in `jobs` and is claimed there like any other job. All
-others wait, and cost the claim nothing. No process holds state that matters; any number of them enqueue, run and dispatch.
+**The truth is in the database.** A job with a key has its row in `jobs` from its enqueue on, like any other, and a narrow one in
+`serialized_jobs` while it is in its key's line, which is ordered by `place`. At most one of these is *dispatched* (a unique index
+sees to it): the head, which is claimed in `jobs` like any other job. All others are `waiting` there, and cost the claim nothing.
+To dispatch is to write `dispatched_at` here and `pending` there. No process holds state that matters; any number of them enqueue,
+run and dispatch.
 
 **A key is** idle (no rows), running (its head is pending, processing, failed and to be retried, or snoozed), halted (its head is
 dead and its type says `on_dead="halt"`), paused by an operator, or *stalled*: rows, none dispatched, not paused. A stalled key is
 what the protocol must not leave behind; each event below says why it does not, or who mends it.
 
 **Locks.** The key's lock is a transaction-scoped advisory lock on one of 4,096 slots, taken in ascending order. Lock order
-everywhere: dedup rows, rows of `jobs`, key locks, rows of `serialized_jobs`. The ack alone has its rows of `serialized_jobs`
+everywhere: dedup rows, rows of `jobs` that do not wait, key locks, rows of `serialized_jobs`, rows of jobs that wait. The ack
+alone has its rows of `serialized_jobs`
 before a key lock, and therefore waits for one only shortly. Nothing that strangers share waits for a lock that a caller's open
 transaction may hold: batches of enqueues give up after 50 ms and go on one by one, acks leave the key to a serializer, and
 serializers only try. Everything is a VOLATILE function under READ COMMITTED: each statement in it has a fresh snapshot, so what
@@ -33,7 +36,8 @@ is looked up after a lock is as it is under the lock.
    row that was not dispatched says nothing of the kind: when such a one is let go, the line is looked at from its front.
    A runner that has nothing else to claim (`runtime/coordinator.py`, 6) acks with `finish_one`, which makes the next head its own
    in the slot that the last one left, if nobody paused anything. That is the claim's rule of one owner (token, attempt, the
-   runner's row) and the dispatch's of one head, in one statement. A job that waited in `jobs` becomes pending as always.
+   runner's row) and the dispatch's of one head, in one statement. A suspect becomes pending
+   as always: only a scan knows whether a runner may have one.
 4. *The head fails, snoozes, is interrupted, or is rescued*: it keeps its row, so the key is held and the place is kept. When it
    is due it becomes pending again, with a new place among the pending jobs: keys that fail for ever overtake nobody.
 5. *The head dies and its type halts*: the row stays, marked. Only `retry` or `release_key` move the key on; sweep and ack leave

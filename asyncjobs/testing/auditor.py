@@ -29,7 +29,7 @@ from asyncjobs.testing.target import database_of
 _PATIENCE_SECONDS = 2.0
 _NOTES = (
     "audit_line_table", "audit_line_function", "audit_line_trigger",
-    "audit_lives_table", "audit_lives_function", "audit_lives_trigger", "audit_lives_line_trigger",
+    "audit_lives_table", "audit_lives_function", "audit_lives_trigger",
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from asyncjobs.dashboard.verbs import VERBS
 from asyncjobs.store.database import Connection
 from tests.dashboard.conftest import Served
 from tests.support.chromium import Person, chromium
-from tests.support.factories import insert_job, insert_serialized
+from tests.support.factories import insert_job, insert_place
 from tests.support.shop import IMAGE, KEY
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
@@ -241,9 +241,8 @@ async def test_a_key_is_held_and_let_go(ada: Person, rows: Connection, ids: dict
     await ada.confirms()
     assert "2 jobs cancelled" in await ada.told()
     dead = await insert_job(rows, status="dead", type="webhook", serialization_key="dest_2")
-    await insert_serialized(
-        rows, "dest_2", id=dead, job_id=dead, type="webhook", halt_reason="no", halted_at=await rows.fetchval("SELECT now()")
-    )
+    now = await rows.fetchval("SELECT now()")
+    await insert_place(rows, "dest_2", dead, is_head=True, halt_reason="no", halted_at=now)
     await ada.goes("/keys")
     await ada.clicks("Release key dest_2")
     await ada.confirms()

@@ -12,7 +12,7 @@ from asyncjobs.store.database import Connection
 from asyncjobs.telemetry.events import VerbUsed
 from tests.dashboard.conftest import Served
 from tests.support.browsing import Browser, Page
-from tests.support.factories import insert_job, insert_serialized
+from tests.support.factories import insert_job, insert_place
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -122,7 +122,7 @@ async def test_a_key_is_paused_resumed_released_skipped_and_purged(ada: Operator
     assert "Jobs in the line 3" in page.text
 
     head = await rows.fetchval(
-        "SELECT job_id FROM asyncjobs.serialized_jobs WHERE serialization_key = 'dest_1' AND job_id IS NOT NULL"
+        "SELECT id FROM asyncjobs.serialized_jobs WHERE serialization_key = 'dest_1' AND dispatched_at IS NOT NULL"
     )
     page = await ada.does("keys/skip", {"key": "dest_1"}, asked="The head is cancelled.")
     assert f'Key "dest_1": job {head} is cancelled.' in page.text
@@ -133,7 +133,7 @@ async def test_a_key_is_paused_resumed_released_skipped_and_purged(ada: Operator
 
 async def test_skipping_the_head_of_a_halted_key_releases_it(ada: Operator, rows: Connection) -> None:
     dead = await insert_job(rows, status="dead", type="webhook", serialization_key="halted")
-    await insert_serialized(rows, "halted", id=dead, job_id=dead, type="webhook", halted_at=datetime.now(UTC), halt_reason="no")
+    await insert_place(rows, "halted", dead, is_head=True, halted_at=datetime.now(UTC), halt_reason="no")
     page = await ada.does("keys/skip", {"key": "halted"}, asked="The head stays dead.")
     assert f'Key "halted" goes on; job {dead} stays dead.' in page.text
 

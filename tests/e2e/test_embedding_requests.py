@@ -204,8 +204,6 @@ async def payloads(connection: Connection, schema: str) -> list[int]:
     name = quote_identifier(schema)
     rows = await connection.fetch(f"""
         SELECT (payload ->> 'n')::int AS n FROM {name}.jobs
-        UNION ALL
-        SELECT (payload ->> 'n')::int FROM {name}.serialized_jobs WHERE job_id IS NULL
         ORDER BY 1
     """)
     return [row["n"] for row in rows]

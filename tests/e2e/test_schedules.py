@@ -25,9 +25,7 @@ SECOND = timedelta(seconds=1)
 async def ticks(connection: Connection, name: str) -> list[datetime]:
     """The instants that the schedule's jobs were made for, in order."""
     rows = await connection.fetch(
-        "SELECT scheduled_at FROM asyncjobs.jobs WHERE created_by = 'schedule ' || $1"
-        " UNION ALL SELECT scheduled_at FROM asyncjobs.serialized_jobs WHERE created_by = 'schedule ' || $1 AND job_id IS NULL"
-        " ORDER BY scheduled_at",
+        "SELECT scheduled_at FROM asyncjobs.jobs WHERE created_by = 'schedule ' || $1 ORDER BY scheduled_at",
         name,
     )
     return [row["scheduled_at"] for row in rows]

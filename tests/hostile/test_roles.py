@@ -174,7 +174,7 @@ DELETE FROM asyncjobs.serialized_jobs
 DELETE FROM asyncjobs.dedup_keys
 UPDATE asyncjobs.jobs SET status = 'pending'
 UPDATE asyncjobs.jobs SET payload = '{}'
-UPDATE asyncjobs.serialized_jobs SET payload = '{}'
+UPDATE asyncjobs.serialized_jobs SET place = 0
 UPDATE asyncjobs.dedup_keys SET job_id = 1
 UPDATE asyncjobs.circuit_breakers SET state = 'open'
 INSERT INTO asyncjobs.replacements (job_id, serialization_key, payload, version, due_at) VALUES (1, 'k', '{}', 1, now())
@@ -185,8 +185,7 @@ INSERT INTO asyncjobs.dispatch_requests (serialization_key) VALUES ('k')
 SELECT payload FROM asyncjobs.jobs
 SELECT asyncjobs.end_jobs(ARRAY[1::bigint], 'cancelled', 'x', 3)
 SELECT asyncjobs.retry_job(1, 'me')
-SELECT asyncjobs.replace_job(1, '{}', 1, now())
-SELECT asyncjobs.replace_keyed_job(1, 'k', '{}', 1, now())
+SELECT asyncjobs.replace_job(1, 'k', '{}', 1, now())
 SELECT asyncjobs.happen_to_breaker('x', 'force', NULL, NULL, NULL, 1, 1, 1, 1)
 SELECT asyncjobs.proofs(ARRAY[1::bigint])
 SELECT setval('asyncjobs.jobs_id_seq', 1)

@@ -40,7 +40,6 @@ async def spoil(connection: Connection, value: str) -> None:
         f"UPDATE asyncjobs.jobs SET payload = '{wrapped}', result = '{value}', progress = '{wrapped}', errors = '{value}'"
     )
     await connection.execute("UPDATE asyncjobs.jobs SET trace_context = '{\"x\": 1'")
-    await connection.execute(f"UPDATE asyncjobs.serialized_jobs SET payload = '{wrapped}'")
     await connection.execute(
         f"UPDATE asyncjobs.dead_letter_jobs SET original_job = CASE WHEN id = 1 THEN '{wrapped}' ELSE"
         f" original_job || jsonb_build_object('payload', '{value}'::jsonb, 'attempts', 'many', 'created_at', 'never') END,"

@@ -28,17 +28,16 @@ def broken(seen: Seen) -> Iterator[str]:
             yield "order: the head does not stand first"
         if ["key", key] in (seen.raw["pauses"] or []) and any(status.get(stay["id"]) == "pending" for stay in mine):
             yield "pause: a job of a paused key is pending"
-    yield from _dedup(jobs, line)
+    yield from _dedup(jobs)
     yield from (f"pause: {job} started after the pause of the {kind} was answered" for job, kind in seen.raw["late"])
     requested = seen.raw["requests"]
     yield from (f"audit: {job} {problem}" for job, problem in seen.raw["audit"] if not ("no head" in problem and requested))
     yield from (f"audit after the duties: {job} {problem}" for job, problem in seen.settled["audit"])
 
 
-def _dedup(jobs: Sequence[Any], line: Sequence[Any]) -> Iterator[str]:
-    dispatched = [job["dedup"] for job in jobs if job["status"] not in _FINAL | {"waiting"} and job["dedup"]]
-    waiting = [stay["dedup"] for stay in line if not stay["is_head"] and stay["dedup"]]
-    yield from (f"dedup: {count} live jobs have key {key}" for key, count in Counter(dispatched + waiting).items() if count > 1)
+def _dedup(jobs: Sequence[Any]) -> Iterator[str]:
+    live = [job["dedup"] for job in jobs if job["status"] not in _FINAL and job["dedup"]]
+    yield from (f"dedup: {count} live jobs have key {key}" for key, count in Counter(live).items() if count > 1)
 
 
 async def judge(lab: Lab, names: Sequence[str], held: Held, seen: Seen) -> list[str]:

@@ -27,10 +27,7 @@ END $$;
 CREATE FUNCTION lab.look() RETURNS jsonb LANGUAGE sql AS $$ SELECT jsonb_build_object(
     'names', (
         SELECT jsonb_object_agg(n.id, (n.payload #>> '{}') || CASE WHEN n.requeued_from IS NULL THEN '' ELSE '*' END)
-        FROM (SELECT id, payload, requeued_from FROM asyncjobs.jobs
-              UNION ALL
-              SELECT id, payload, requeued_from FROM asyncjobs.serialized_jobs AS s
-              WHERE NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = s.id)) AS n),
+        FROM (SELECT id, payload, requeued_from FROM asyncjobs.jobs) AS n),
     'jobs', (
         SELECT jsonb_agg(jsonb_build_object('id', id, 'status', status, 'attempts', attempts, 'snoozes', snoozes, 'rescues', rescues,
             'runner', runner_id, 'requested', requested_outcome, 'is_later', run_at > now() + interval '1 min',
@@ -38,8 +35,8 @@ CREATE FUNCTION lab.look() RETURNS jsonb LANGUAGE sql AS $$ SELECT jsonb_build_o
         FROM asyncjobs.jobs),
     'pending', (SELECT jsonb_agg(id ORDER BY rescues, place) FROM asyncjobs.jobs WHERE status = 'pending'),
     'line', (
-        SELECT jsonb_agg(jsonb_build_object('id', id, 'is_head', job_id IS NOT NULL, 'is_halted', halted_at IS NOT NULL,
-            'has_place', place IS NOT NULL, 'key', serialization_key, 'dedup', dedup_key, 'payload', payload)
+        SELECT jsonb_agg(jsonb_build_object('id', id, 'is_head', dispatched_at IS NOT NULL, 'is_halted', halted_at IS NOT NULL,
+            'has_place', place IS NOT NULL, 'key', serialization_key)
             ORDER BY serialization_key, place)
         FROM asyncjobs.serialized_jobs),
     'dedup', (

@@ -277,10 +277,11 @@ class KeysMachine(RuleBasedStateMachine):
 
     async def _look(self) -> tuple[dict[int, str], dict[str, list[int]]]:
         rows = await self.world.admin.fetch(
-            "SELECT id, status FROM asyncjobs.jobs UNION SELECT id, 'waiting' FROM asyncjobs.serialized_jobs WHERE job_id IS NULL"
+            "SELECT j.id, CASE WHEN s.id IS NOT NULL AND s.dispatched_at IS NULL THEN 'waiting' ELSE j.status END AS status"
+            " FROM asyncjobs.jobs AS j LEFT JOIN asyncjobs.serialized_jobs AS s ON s.id = j.id"
         )
         lines = await self.world.admin.fetch(
-            "SELECT serialization_key AS key, array_agg(id ORDER BY job_id IS NULL, place) AS ids"
+            "SELECT serialization_key AS key, array_agg(id ORDER BY dispatched_at IS NULL, place) AS ids"
             " FROM asyncjobs.serialized_jobs GROUP BY serialization_key"
         )
         return {row["id"]: row["status"] for row in rows}, {row["key"]: row["ids"] for row in lines}

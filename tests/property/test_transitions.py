@@ -45,9 +45,6 @@ TRUNCATE asyncjobs.schedule_declarations,
 STATE = """
 SELECT 'job', id, status, attempts, snoozes, rescues FROM asyncjobs.jobs
 UNION ALL
-SELECT 'job', id, 'waiting', 0, 0, 0 FROM asyncjobs.serialized_jobs AS s
-WHERE job_id IS NULL AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = s.id)
-UNION ALL
 SELECT 'letter', job_id, NULL, 0, 0, 0 FROM asyncjobs.dead_letter_jobs
 UNION ALL
 SELECT 'dedup', job_id, NULL, 0, 0, 0 FROM asyncjobs.dedup_keys

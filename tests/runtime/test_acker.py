@@ -14,7 +14,7 @@ from asyncjobs.telemetry.events import ClaimWasLost, JobsClaimed, JobsGivenBack,
 from tests.support.acking import acking
 from tests.support.claims import a_claimed
 from tests.support.eventually import eventually
-from tests.support.factories import insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert_job, insert_place, insert_runner, insert_waiting
 
 
 async def test_claims_what_is_pending_into_the_free_slots_best_first(database: Database, connection: Connection) -> None:
@@ -155,8 +155,8 @@ async def test_retry_tells_the_promoter_and_an_end_tells_the_waiters(database: D
 async def test_next_of_a_key_that_is_not_claimed_here_is_told_to_the_others(database: Database, connection: Connection) -> None:
     async with acking(database, connection) as rig:
         [job_id] = await rig.enqueue(serialization_key="k")
-        await insert_serialized(connection, "k", id=job_id, job_id=job_id)
-        await insert_serialized(connection, "k", queue="elsewhere")
+        await insert_place(connection, "k", job_id, is_head=True)
+        await insert_waiting(connection, "k", queue="elsewhere")
         rig.wake()
         await rig.wait_running(1)
         rig.put(job_id)

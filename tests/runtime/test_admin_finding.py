@@ -15,7 +15,7 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptStarted
 from asyncjobs.testing import Recorder
 from tests.support.eventually import patience
-from tests.support.factories import insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert_job, insert_place, insert_runner, insert_waiting
 
 
 class Shop:
@@ -102,10 +102,10 @@ async def test_a_look_is_bounded_says_so_and_goes_on(database: Database, connect
 
 async def test_look_along_both_tables_passes_over_nothing(database: Database, connection: Connection) -> None:
     """Where one table was cut, the other is not believed below that id."""
-    head = await insert_serialized(connection, "k")
-    await connection.execute("UPDATE asyncjobs.serialized_jobs SET job_id = id, dispatched_at = now() WHERE id = $1", head)
-    await insert_job(connection, id=head, serialization_key="k")
-    ids = [await insert_serialized(connection, "k") if number % 3 else await insert_job(connection) for number in range(30)]
+    head = await insert_waiting(connection, "k")
+    await connection.execute("UPDATE asyncjobs.serialized_jobs SET dispatched_at = now() WHERE id = $1", head)
+    await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending' WHERE id = $1", head)
+    ids = [await insert_waiting(connection, "k") if number % 3 else await insert_job(connection) for number in range(30)]
     link = database.link("test")
     seen: list[int] = []
     before = None
@@ -136,9 +136,9 @@ async def test_children_are_found_also_while_they_wait_and_without_a_correlation
 ) -> None:
     parent = await insert_job(connection)
     head = await insert_job(connection, serialization_key="k", parent_job_id=parent)
-    await insert_serialized(connection, "k", id=head, job_id=head, parent_job_id=parent)
-    behind = await insert_serialized(connection, "k", parent_job_id=parent)
-    await insert_serialized(connection, "k", parent_job_id=behind)
+    await insert_place(connection, "k", head, is_head=True)
+    behind = await insert_waiting(connection, "k", parent_job_id=parent)
+    await insert_waiting(connection, "k", parent_job_id=behind)
     link = database.link("test")
     try:
         assert [row.id for row in await listing.children(link, parent, 10)] == [head, behind]

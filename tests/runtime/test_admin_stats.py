@@ -10,7 +10,7 @@ from asyncjobs.store.overview import LaneUse
 from asyncjobs.telemetry.events import AttemptStarted
 from asyncjobs.testing import Recorder
 from tests.support.eventually import eventually, patience
-from tests.support.factories import insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert_job, insert_runner, insert_waiting
 
 
 async def test_stats_say_how_much_there_is_and_how_far_lanes_are_used(
@@ -61,7 +61,7 @@ async def test_what_no_living_runner_would_take_is_counted(dsn: str, connection:
     ):  # fmt: skip
         await insert_job(connection, queue=queue, type=type, version=version)
     await insert_job(connection, status="paused", version=3)
-    await insert_serialized(connection, "k", version=3)
+    await insert_waiting(connection, "k", version=3)
     async with AsyncJobs(dsn) as app:
         counts = (await app.admin.stats()).counts
     assert {(one.queue, one.type, one.status): (one.count, one.unserved, one.served) for one in counts} == {

@@ -15,7 +15,7 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.testing import MovableClock
 from tests.support.backends import fill
 from tests.support.eventually import eventually
-from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert, insert_job, insert_place, insert_runner, insert_waiting
 
 #: What depends on the machine that runs the tests, and not on the database of the test.
 OF_THE_MACHINE = {"clocks differ", "connections run out", "autovacuum is off"}
@@ -249,9 +249,9 @@ async def test_keys_that_wait_for_a_retry_or_for_an_operator_are_told_when_that_
 async def test_keys_of_runners_that_are_gone_are_told(dsn: str, connection: Connection) -> None:
     long_ago = await connection.fetchval("SELECT now() - interval '10 minutes'")
     head = await insert_job(connection, status="processing", runner_id=77, started_at=long_ago, serialization_key="k")
-    await insert_serialized(connection, "k", id=head, job_id=head)
+    await insert_place(connection, "k", head, is_head=True)
     assert "keys are held by a runner that is gone" not in await found(dsn)
-    await insert_serialized(connection, "k")
+    await insert_waiting(connection, "k")
     gone = (await found(dsn))["keys are held by a runner that is gone"]
     assert (gone.severity, gone.evidence.startswith(f"1; longest k by job {head}, for 0:1")) == ("critical", True)
     await insert_runner(connection, id=77)

@@ -44,10 +44,7 @@ def rows_of(kind: str, count: int) -> list[NewRow]:
 
 async def written(connection: Connection) -> dict[int, int]:
     """The number in the payload of each job, by id."""
-    rows = await connection.fetch(
-        "SELECT id, (payload ->> 'n')::integer AS n FROM asyncjobs.jobs "
-        "UNION SELECT id, (payload ->> 'n')::integer FROM asyncjobs.serialized_jobs"
-    )
+    rows = await connection.fetch("SELECT id, (payload ->> 'n')::integer AS n FROM asyncjobs.jobs")
     return {row["id"]: row["n"] for row in rows}
 
 

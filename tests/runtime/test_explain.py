@@ -10,7 +10,7 @@ from asyncjobs import AsyncJobs, JobNotFound
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from tests.support.claims import SUSPECT
-from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert, insert_job, insert_place, insert_runner, insert_waiting
 
 
 @pytest.fixture
@@ -158,8 +158,8 @@ async def test_a_pause_is_named_with_its_reason(app: AsyncJobs, connection: Conn
 
 async def test_a_job_behind_its_keys_head_explains_the_head(app: AsyncJobs, connection: Connection) -> None:
     head = await insert_job(connection, status="processing", runner_id=1, claim_token=1, attempts=1, serialization_key="k")
-    await insert_serialized(connection, "k", id=head, job_id=head)
-    waiting = await insert_serialized(connection, "k")
+    await insert_place(connection, "k", head, is_head=True)
+    waiting = await insert_waiting(connection, "k")
     found = await app.admin.explain(waiting)
     assert (found.reason, found.status) == ("behind", "waiting")
     assert found.head is not None
@@ -171,15 +171,15 @@ async def test_a_halted_key_says_what_to_do(app: AsyncJobs, connection: Connecti
     head = await insert_job(connection, status="dead", serialization_key="k", error_message="no money")
     await insert(connection, "dead_letter_jobs", job_id=head, original_job="{}")
     halted_at = await connection.fetchval("SELECT now()")
-    await insert_serialized(connection, "k", id=head, job_id=head, halted_at=halted_at, halt_reason="no money")
-    found = await app.admin.explain(await insert_serialized(connection, "k"))
+    await insert_place(connection, "k", head, is_head=True, halted_at=halted_at, halt_reason="no money")
+    found = await app.admin.explain(await insert_waiting(connection, "k"))
     assert (found.reason, found.since) == ("key halted", halted_at)
     assert f'its key "k" is halted by job {head}, which is dead: no money. Retry that job, or release the key.' in found.sentence
 
 
 @pytest.mark.unaudited("a head that was not dispatched")
 async def test_a_key_that_is_paused_or_about_to_be_dispatched(app: AsyncJobs, connection: Connection) -> None:
-    waiting = await insert_serialized(connection, "k")
+    waiting = await insert_waiting(connection, "k")
     assert (await app.admin.explain(waiting)).reason == "moving"
     await insert(connection, "pauses", kind="key", name="k")
     found = await app.admin.explain(waiting)

@@ -12,7 +12,7 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, JobsPromoted
 from asyncjobs.testing import Recorder
 from tests.support.eventually import eventually, patience
-from tests.support.factories import insert_job, insert_serialized
+from tests.support.factories import insert_job, insert_place
 from tests.support.services import Woken, running
 
 
@@ -159,7 +159,7 @@ async def pending_is(connection: Connection, count: int) -> bool:
 
 async def test_keyed_jobs_join_their_lines_in_the_same_pass(make: Make, connection: Connection) -> None:
     head = await insert_job(connection, serialization_key="busy")
-    await insert_serialized(connection, "busy", id=head, job_id=head)
+    await insert_place(connection, "busy", head, is_head=True)
     waiting = await delayed(connection, -1, serialization_key="busy")
     first = await delayed(connection, -1, serialization_key="idle", queue="mail")
     setup = make()

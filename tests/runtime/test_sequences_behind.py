@@ -56,8 +56,8 @@ async def test_many_rows_and_many_callers_all_get_ids_of_their_own(database: Dat
 async def test_a_new_connection_looks_before_it_draws_an_id(database: Database, connection: Connection) -> None:
     """What has the id may wait in the other table, where the INSERT would not meet it."""
     await connection.execute(
-        "INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, type, enqueue_token) "
-        "SELECT n, n, 'k', 'default', 'email', n FROM generate_series(1, 50) AS n"
+        "INSERT INTO asyncjobs.jobs (id, serialization_key, type, enqueue_token, status) "
+        "SELECT n, 'k', 'email', n, 'waiting' FROM generate_series(1, 50) AS n"
     )
     await reset_sequences(connection)
     async with enqueuing(database) as line:

@@ -71,7 +71,7 @@ async def stall(world: Peers, key: str = "k", *, times: int = 1) -> int:
 async def has_head(world: Peers, key: str = "k") -> bool:
     return bool(
         await world.admin.fetchval(
-            "SELECT count(*) FROM asyncjobs.serialized_jobs WHERE serialization_key = $1 AND job_id > 0", key
+            "SELECT count(*) FROM asyncjobs.serialized_jobs WHERE serialization_key = $1 AND dispatched_at IS NOT NULL", key
         )
     )
 
@@ -177,7 +177,7 @@ async def test_more_requests_than_one_look_takes_are_all_carried_out(
     for number in range(10):
         await world.a.enqueue_here(f"key {number}")
     await world.a.commit()
-    count = "SELECT count(*) FROM asyncjobs.serialized_jobs WHERE job_id IS NULL"
+    count = "SELECT count(*) FROM asyncjobs.serialized_jobs WHERE dispatched_at IS NULL"
 
     async def all_dispatched() -> bool:
         return not await world.admin.fetchval(count)
@@ -191,7 +191,7 @@ async def test_round_goes_through_all_pages_at_once(world: Peers, make: Make) ->
         await stall(world, f"key {number}")
 
     async def all_dispatched() -> bool:
-        return not await world.admin.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs WHERE job_id IS NULL")
+        return not await world.admin.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs WHERE dispatched_at IS NULL")
 
     async with make(page=3).running():
         await eventually(all_dispatched, description="all pages were looked at, long before the next round")
@@ -232,7 +232,7 @@ async def test_job_that_waits_in_no_line_is_promoted_into_it_anew(world: Peers, 
 async def test_row_that_somebody_holds_does_not_hold_up_the_sweep(world: Peers, make: Make) -> None:
     await world.a.enqueue("held", times=2)
     await world.a.enqueue("other", times=2)
-    await world.admin.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now()")
+    await world.admin.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now() WHERE status = 'pending'")
     await world.b.begin()
     await (await world.b.link.connection()).fetch("SELECT FROM asyncjobs.jobs WHERE serialization_key = 'held' FOR UPDATE")
     states = "SELECT count(*) FROM asyncjobs.jobs WHERE status = 'pending' AND serialization_key = $1"
@@ -272,7 +272,9 @@ async def test_two_serializers_at_the_same_keys_make_no_second_head(world: Peers
             other.put(key)
 
         async def all_dispatched() -> bool:
-            return bool(await world.admin.fetchval("SELECT count(*) = 30 FROM asyncjobs.serialized_jobs WHERE job_id > 0"))
+            return bool(
+                await world.admin.fetchval("SELECT count(*) = 30 FROM asyncjobs.serialized_jobs WHERE dispatched_at IS NOT NULL")
+            )
 
         await eventually(all_dispatched, description="every key has a head")
     await world.promises_hold()

@@ -102,10 +102,9 @@ def _pauses(recorder: Recorder, told: Told) -> list[str]:
 def doubles(server: Server) -> list[str]:
     """Two jobs of one dedup key that are both to run yet, now."""
     rows = server.fetch(
-        "SELECT dedup_key, array_agg(id ORDER BY id) AS ids FROM ("
-        "SELECT id, type, dedup_key FROM asyncjobs.jobs WHERE status NOT IN ('completed', 'dead', 'cancelled', 'waiting')"
-        " UNION SELECT id, type, dedup_key FROM asyncjobs.serialized_jobs WHERE job_id IS NULL) AS live"
-        " WHERE dedup_key IS NOT NULL GROUP BY type, dedup_key HAVING count(*) > 1"
+        "SELECT dedup_key, array_agg(id ORDER BY id) AS ids FROM asyncjobs.jobs"
+        " WHERE status NOT IN ('completed', 'dead', 'cancelled') AND dedup_key IS NOT NULL"
+        " GROUP BY type, dedup_key HAVING count(*) > 1"
     )
     return [f"P1: jobs {row['ids']} of dedup key {row['dedup_key']} live at once" for row in rows]
 
@@ -115,7 +114,7 @@ def _is_unseen(process: Process, since: float, until: float) -> bool:
 
 
 def _lost(server: Server, told: Told) -> list[str]:
-    there = {row[0] for row in server.fetch("SELECT id FROM asyncjobs.jobs UNION ALL SELECT id FROM asyncjobs.serialized_jobs")}
+    there = {row[0] for row in server.fetch("SELECT id FROM asyncjobs.jobs")}
     return [f"P1: job {id} was accepted and is gone" for ids in told.accepted.values() for id in ids if id not in there]
 
 

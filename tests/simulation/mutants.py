@@ -162,10 +162,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ), needs=_gated),
     Mutant("busy keys are filtered after the lock", (
         Change("dispatch_keys", "WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE "
-            "d.serialization_key = ANY (ARRAY[k.key]) AND d.job_id IS NOT NULL)\n          AND NOT (", "WHERE NOT ("),
+            "d.serialization_key = ANY (ARRAY[k.key]) AND d.dispatched_at IS NOT NULL)\n          AND NOT (", "WHERE NOT ("),
         Change("dispatch_keys", "WHERE s.id = ANY (ARRAY[head.id])", "WHERE s.id = ANY (ARRAY[head.id]) AND NOT EXISTS ("
             "SELECT FROM asyncjobs.serialized_jobs AS d "
-            "WHERE d.serialization_key = s.serialization_key AND d.job_id IS NOT NULL)"),
+            "WHERE d.serialization_key = s.serialization_key AND d.dispatched_at IS NOT NULL)"),
     ), needs=_gated),
     Mutant("a retry loses its place", (
         Change("ack", _ENDED, _ENDED + "'failed', "),
@@ -182,7 +182,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a paused key is dispatched", (
         Change("dispatch_keys", "_any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses)", "_any_paused boolean := false"),
     ), needs=_has("pause")),
-    Mutant("a dead head does not halt its key", (Change("release_keys", "s.on_dead = 'halt'", "false"),), needs=_has("halt")),
+    Mutant("a dead head does not halt its key", (Change("release_keys", "j.on_dead = 'halt'", "false"),), needs=_has("halt")),
     Mutant("a schedule ticks from any tick", (Change("tick_schedule", "s.last_tick = _previous AND ", ""),), needs=_ticks),
     Mutant("a commit tells nobody of what it enqueued", (
         Change("announce", "AND r.notify AND", "AND false AND"),

@@ -214,11 +214,15 @@ CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, cre
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, asyncjobs.refuse_unless(((status = ANY ('{waiting,paused}'::text[])) AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL)),
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
 CASE
-    WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
-    ELSE 'jobs_check'::text
-END, id)) WHERE ((status = ANY ('{waiting,paused}'::text[])) OR (NOT (
+    WHEN ((priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL) AND (status = ANY ('{waiting,paused}'::text[]))) THEN NULL::boolean
+    ELSE asyncjobs.refuse_unless(false,
+    CASE
+        WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
+        ELSE 'jobs_check'::text
+    END, id)
+END)) WHERE ((status = ANY ('{waiting,paused}'::text[])) OR (NOT (
 CASE
     WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
     WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
@@ -322,48 +326,15 @@ CREATE TABLE asyncjobs.schedules (
 CREATE TABLE asyncjobs.serialized_jobs (
     id bigint NOT NULL,
     place bigint,
-    serialization_key text NOT NULL,
-    queue text NOT NULL,
-    lane text,
-    type text NOT NULL,
-    version integer DEFAULT 1 NOT NULL,
-    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
-    priority smallint DEFAULT 100 NOT NULL,
-    max_attempts integer DEFAULT 3 NOT NULL,
-    timeout interval,
-    scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    correlation_id text,
-    parent_job_id bigint,
-    created_by text,
-    dedup_key text,
-    on_dead text DEFAULT 'advance'::text NOT NULL,
-    enqueue_token bigint,
-    requeued_from bigint,
-    trace_context text,
-    job_id bigint,
     dispatched_at timestamp with time zone,
     halted_at timestamp with time zone,
+    serialization_key text NOT NULL,
     halt_reason text,
-    created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     CONSTRAINT serialized_jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX serialized_jobs_correlation ON asyncjobs.serialized_jobs USING btree (correlation_id) WHERE (correlation_id IS NOT NULL);
-CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id, asyncjobs.refuse_unless((
-CASE
-    WHEN (job_id IS NULL) THEN ((dispatched_at IS NULL) AND (halted_at IS NULL))
-    ELSE ((job_id = id) AND (dispatched_at IS NOT NULL))
-END AND (serialization_key <> ''::text) AND (enqueue_token IS NOT NULL)),
-CASE
-    WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
-    ELSE 'serialized_jobs_check'::text
-END, id)) WHERE ((place IS NULL) OR (NOT (
-CASE
-    WHEN (job_id IS NULL) THEN ((dispatched_at IS NULL) AND (halted_at IS NULL))
-    ELSE ((job_id = id) AND (dispatched_at IS NOT NULL))
-END AND (serialization_key <> ''::text) AND (enqueue_token IS NOT NULL))));
+CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id, asyncjobs.refuse_unless(((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL))), 'serialized_jobs_check'::text, id)) WHERE ((place IS NULL) OR (NOT ((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL)))));
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
-CREATE INDEX serialized_jobs_parent ON asyncjobs.serialized_jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (job_id IS NOT NULL);
+CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (dispatched_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.place IS NULL)) EXECUTE FUNCTION asyncjobs.join_keys();
 
 CREATE VIEW asyncjobs.job_queue_health AS
@@ -393,12 +364,12 @@ CREATE VIEW asyncjobs.job_queue_health AS
            FROM asyncjobs.jobs j
           WHERE ((j.runner_id IS NOT NULL) AND (j.status = 'processing'::text))
         UNION ALL
-         SELECT s.type,
-            'waiting'::text,
-            s.created_at,
-            (asyncjobs.clock() - s.created_at)
-           FROM asyncjobs.serialized_jobs s
-          WHERE (s.job_id IS NULL)) u
+         SELECT j.type,
+            j.status,
+            j.created_at,
+            (asyncjobs.clock() - j.created_at)
+           FROM asyncjobs.jobs j
+          WHERE (j.status = 'waiting'::text)) u
   GROUP BY u.type, u.status
 UNION ALL
  SELECT m.job_type AS type,
@@ -448,13 +419,49 @@ UNION ALL
   WHERE ((j.runner_id IS NOT NULL) AND (j.status = 'processing'::text))
 UNION ALL
  SELECT 'waiting'::text AS kind,
-    s.queue,
-    s.type,
-    s.version,
-    'waiting'::text AS status,
-    s.created_at AS since
-   FROM asyncjobs.serialized_jobs s
-  WHERE (s.job_id IS NULL);
+    j.queue,
+    j.type,
+    j.version,
+    j.status,
+    j.created_at AS since
+   FROM asyncjobs.jobs j
+  WHERE (j.status = 'waiting'::text);
+
+CREATE VIEW asyncjobs.readable_jobs AS
+ SELECT id,
+    type,
+    status,
+    queue,
+    lane,
+    version,
+    payload,
+    priority,
+    attempts,
+    max_attempts,
+    asyncjobs.span(timeout) AS timeout,
+    snoozes,
+    rescues,
+    asyncjobs.instant(scheduled_at) AS scheduled_at,
+    asyncjobs.instant(run_at) AS run_at,
+    asyncjobs.instant(started_at) AS started_at,
+    asyncjobs.instant(completed_at) AS completed_at,
+    error_message,
+    last_error,
+    asyncjobs.instant(last_error_at) AS last_error_at,
+    errors,
+    correlation_id,
+    parent_job_id,
+    created_by,
+    dedup_key,
+    serialization_key,
+    result,
+    result_dropped,
+    progress,
+    requeued_from,
+    trace_context,
+    asyncjobs.instant(created_at) AS created_at,
+    asyncjobs.instant(updated_at) AS updated_at
+   FROM asyncjobs.jobs j;
 
 CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _unbegun boolean[], _progress text[], OUT written bigint[], OUT pending bigint[])
     RETURNS record
@@ -464,7 +471,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ca9a9e9732475e72
+-- body: 0e25ed3298ad0507
 
 CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
     RETURNS TABLE(letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -516,7 +523,7 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1c070e621cdeba09
+-- body: db8fa1061510287b
 
 CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], _stops boolean, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
@@ -563,7 +570,7 @@ CREATE FUNCTION asyncjobs.check_head(_key text, _id bigint)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fc5ebea2a20166fe
+-- body: c42ed20f9bbcfd92
 
 CREATE FUNCTION asyncjobs.check_places(_keys text[])
     RETURNS void
@@ -572,7 +579,7 @@ CREATE FUNCTION asyncjobs.check_places(_keys text[])
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bd7b43a8f3ba8c93
+-- body: 70b1da49882f1449
 
 CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer)
     RETURNS SETOF asyncjobs.answer
@@ -623,7 +630,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 41fba675a45b9960
+-- body: 0fa697872b6424b2
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -671,7 +678,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 27e98741004d19a5
+-- body: e2417e998e392647
 
 CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _types text[], _dedup_keys text[], _existing integer[])
     RETURNS record
@@ -681,7 +688,7 @@ CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _to
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c32210726a62a4b9
+-- body: 37507b64601bb8a2
 
 CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_keys text[])
     RETURNS void
@@ -691,7 +698,7 @@ CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_k
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: db045589086049d7
+-- body: 49821e43892d4932
 
 CREATE FUNCTION asyncjobs.end_dedup(_ids bigint[])
     RETURNS void
@@ -711,7 +718,7 @@ CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5a147d69213ad3bf
+-- body: 5857cf75f8a1cf38
 
 CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, _max_errors integer)
     RETURNS TABLE(id bigint, outcome text, was text, queues text[])
@@ -722,7 +729,7 @@ CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 28233fa9b0da6e26
+-- body: c6890b802089576b
 
 CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
     RETURNS boolean
@@ -732,7 +739,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b00a5434daebd702
+-- body: d6e0ebe3226c29b9
 
 CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
     RETURNS record
@@ -742,7 +749,7 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7c56e37774b1d591
+-- body: efbbbd1e116f278a
 
 CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
     RETURNS record
@@ -750,16 +757,6 @@ CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, _ids bigint[] 
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0625b639e4053b5e
-
-CREATE FUNCTION asyncjobs.enqueue_keyed(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _now timestamp with time zone)
-    RETURNS integer
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2e48f7db802c835b
 
 CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
     RETURNS record
@@ -776,7 +773,7 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 59b20ea744ddec75
+-- body: 788a40898734d9b1
 
 CREATE FUNCTION asyncjobs.fill_in(_ids bigint[], _tokens bigint[], _max_attempts integer[], _timeouts double precision[], _priorities integer[], _on_deads text[])
     RETURNS void
@@ -785,7 +782,7 @@ CREATE FUNCTION asyncjobs.fill_in(_ids bigint[], _tokens bigint[], _max_attempts
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 661bb26b435ba10a
+-- body: 652c3ac0b8f12f63
 
 CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -796,7 +793,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0a67109726f428d6
+-- body: 92d5b0388ff54bd1
 
 CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -834,7 +831,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0bcb3517b83016b0
+-- body: f9140177838e159e
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -846,7 +843,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5c03b242b0bb56cf
+-- body: dbc3da38c8a388bf
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -916,7 +913,7 @@ CREATE FUNCTION asyncjobs.hold_back_key(_key text)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 67326dc6577bc1f3
+-- body: c44287485ec72e1d
 
 CREATE FUNCTION asyncjobs.hold_heads_back(_batch integer)
     RETURNS integer
@@ -926,7 +923,7 @@ CREATE FUNCTION asyncjobs.hold_heads_back(_batch integer)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e4a2ddd195340d04
+-- body: e40481257c8f3b5f
 
 CREATE FUNCTION asyncjobs.hold_key(_key text)
     RETURNS void
@@ -935,7 +932,7 @@ CREATE FUNCTION asyncjobs.hold_key(_key text)
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '200ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fdc5c7e083cd8f3d
+-- body: 128135954b0a9786
 
 CREATE FUNCTION asyncjobs.hold_lease(_duty text, _holder text, _token bigint, _idle interval)
     RETURNS boolean
@@ -991,13 +988,15 @@ CREATE FUNCTION asyncjobs.join_keys()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 907a79522c751dab
 
-CREATE FUNCTION asyncjobs.join_line(_id bigint)
+CREATE FUNCTION asyncjobs.join_line(_ids bigint[], _keys text[])
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f6c05e36ae1f9c77
+-- body: cc16360769496397
 
 CREATE FUNCTION asyncjobs.judge(_ids bigint[], _runners bigint[], _blamed bigint[])
     RETURNS TABLE(id bigint, attempts integer, losses integer, suspicion integer, lost_with bigint)
@@ -1051,7 +1050,7 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e755cfcbf19f596f
+-- body: 3a69039c509e2db0
 
 CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys text[])
     RETURNS void
@@ -1110,7 +1109,7 @@ CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_waiting jsonb, _limit
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 37ad2af057e8cc23
+-- body: 52a1c38a5d95e70b
 
 CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean)
     RETURNS record
@@ -1215,7 +1214,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e571b63b9f3756b8
+-- body: a64bb06514955980
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[])
     RETURNS record
@@ -1226,7 +1225,7 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f53825e4992cc5d7
+-- body: b4362122d2d7487d
 
 CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     RETURNS bigint[]
@@ -1292,7 +1291,7 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 59279b75bac214ad
+-- body: 688c3db1870a2cb9
 
 CREATE FUNCTION asyncjobs.read_instant(_text text)
     RETURNS timestamp with time zone
@@ -1329,7 +1328,7 @@ CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4082470a3169e342
+-- body: fb2e563d737adf6d
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
@@ -1349,9 +1348,9 @@ CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 172479bb2a99bc8c
+-- body: b2edfd0e931f9f37
 
-CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
+CREATE FUNCTION asyncjobs.release_keys(_ids bigint[], _dead bigint[] DEFAULT NULL::bigint[])
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1359,7 +1358,7 @@ CREATE FUNCTION asyncjobs.release_keys(_ids bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e5b706b39fb0bafd
+-- body: 9fa765494e7b935b
 
 CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval, OUT released text[], OUT successor bigint)
     RETURNS record
@@ -1378,25 +1377,9 @@ CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6d3d2f0fec61d2ac
+-- body: cd2daa654704fcb2
 
-CREATE FUNCTION asyncjobs.replace_job(_id bigint, _payload text, _version integer, _due_at timestamp with time zone)
-    RETURNS void
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b228e4ac78e4ac9a
-
-CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _types text[], _dedup_keys text[], _payloads text[], _versions integer[], _run_ats timestamp with time zone[], _delays double precision[], _serialization_keys text[], _which integer[], _own boolean, _keys text[], _now timestamp with time zone)
-    RETURNS void
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d4e40089f85d0710
-
-CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
+CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1404,7 +1387,15 @@ CREATE FUNCTION asyncjobs.replace_keyed_job(_id bigint, _key text, _payload text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8b7e423d7c7695d9
+-- body: 4ed4c7a6b40025db
+
+CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _types text[], _dedup_keys text[], _payloads text[], _versions integer[], _run_ats timestamp with time zone[], _delays double precision[], _serialization_keys text[], _which integer[], _own boolean, _keys text[], _now timestamp with time zone)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7dc1a499ffc638f9
 
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void
@@ -1417,6 +1408,7 @@ CREATE FUNCTION asyncjobs.requests(_runner bigint)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 514d3a5c6d410258
 
@@ -1429,7 +1421,7 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d1d7bbe2a1a80db3
+-- body: 978db81373af9dab
 
 CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
     RETURNS bigint[]
@@ -1471,7 +1463,7 @@ CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 967a1486a80efe9c
+-- body: b9bbdb9eba331e31
 
 CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT was text, OUT other_id bigint, OUT queues text[])
     RETURNS record
@@ -1482,7 +1474,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 766333f562c0788b
+-- body: f3ba73100c0330c0
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -1500,7 +1492,7 @@ CREATE FUNCTION asyncjobs.sequences_behind()
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 01a885c6583a61cc
+-- body: 711d341905564c44
 
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
     RETURNS void
@@ -1517,7 +1509,7 @@ CREATE FUNCTION asyncjobs.settle_completed(_id bigint, _token bigint, OUT comple
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b59f45a43d4f7d2d
+-- body: 99f89696a4b02f7c
 
 CREATE FUNCTION asyncjobs.settle_orphan(_id bigint)
     RETURNS bigint[]
@@ -1545,11 +1537,13 @@ CREATE FUNCTION asyncjobs.span(_duration interval)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.status_and_key(_id bigint)
-    RETURNS TABLE(status text, serialization_key text)
-    LANGUAGE sql
-    STABLE
--- body: SQL
+CREATE FUNCTION asyncjobs.status_in_line(_id bigint, OUT status text, OUT serialization_key text)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2be08346abc6427e
 
 CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[])
     RETURNS TABLE(token bigint, is_ours boolean)
@@ -1567,7 +1561,7 @@ CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _exp
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1747e1165794996d
+-- body: a9a20e856fa05dbd
 
 CREATE FUNCTION asyncjobs.take_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb)
     RETURNS record
@@ -1592,7 +1586,7 @@ CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous ti
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fe1a441333983256
+-- body: f0bc7a064d58255b
 
 CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     RETURNS text[]

@@ -13,7 +13,7 @@ from asyncjobs.store import serialized
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted
 from asyncjobs.testing import Auditor, PromiseBroken, Recorder
-from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert, insert_job, insert_place, insert_runner, insert_waiting
 from tests.support.peers import peers
 
 pytestmark = pytest.mark.unaudited("the data are wrong on purpose")
@@ -58,27 +58,27 @@ async def uncounted_claim(c: Connection) -> None:
 
 async def no_place(c: Connection) -> None:
     await c.execute("SET session_replication_role = replica")  # past the trigger that draws it
-    await insert_serialized(c, "k", place=None)
+    await insert_waiting(c, "k", place=None)
 
 
 async def no_head(c: Connection) -> None:
-    await insert_serialized(c, "k")
+    await insert_waiting(c, "k")
 
 
 async def head_is_gone(c: Connection) -> None:
-    await insert_serialized(c, "k", id=900, job_id=900)
+    await insert_place(c, "k", 900, is_head=True)
 
 
 async def head_has_ended(c: Connection) -> None:
     job = await insert_job(c, status="completed", serialization_key="k")
-    await insert_serialized(c, "k", id=job, job_id=job)
+    await insert_place(c, "k", job, is_head=True)
 
 
 async def waits_and_has_ended(c: Connection) -> None:
     head = await insert_job(c, serialization_key="k")
-    await insert_serialized(c, "k", id=head, job_id=head)
+    await insert_place(c, "k", head, is_head=True)
     job = await insert_job(c, status="cancelled", serialization_key="k")
-    await insert_serialized(c, "k", id=job)
+    await insert_place(c, "k", job)
 
 
 async def waiting_in_no_line(c: Connection) -> None:
@@ -136,23 +136,23 @@ async def test_is_silent_about_jobs_in_every_legal_state(auditor: Auditor, conne
     await insert(connection, "dead_letter_jobs", job_id=dead, original_job="{}")
     head = await insert_job(connection, serialization_key="k", dedup_key="d")
     await insert(connection, "dedup_keys", type="email", dedup_key="d", job_id=head)
-    await insert_serialized(connection, "k", id=head, job_id=head)
-    await insert_serialized(connection, "k")
+    await insert_place(connection, "k", head, is_head=True)
+    await insert_waiting(connection, "k")
     delayed = await insert_job(connection, status="waiting", serialization_key="k")
-    await insert_serialized(connection, "k", id=delayed)
-    await insert_serialized(connection, "paused key")
+    await insert_place(connection, "k", delayed)
+    await insert_waiting(connection, "paused key")
     await insert(connection, "pauses", kind="key", name="paused key")
     halted = await insert_job(connection, status="dead", attempts=3, serialization_key="halted")
     await insert(connection, "dead_letter_jobs", job_id=halted, original_job="{}")
-    await insert_serialized(connection, "halted", id=halted, job_id=halted, halted_at=datetime.now(UTC))
-    await insert_serialized(connection, "halted")
+    await insert_place(connection, "halted", halted, is_head=True, halted_at=datetime.now(UTC))
+    await insert_waiting(connection, "halted")
     assert await auditor.violations() == []
 
 
 async def test_finds_a_start_out_of_the_lines_order(auditor: Auditor, connection: Connection) -> None:
-    first = await insert_serialized(connection, "k")
-    second = await insert_serialized(connection, "k")
-    await connection.execute("TRUNCATE asyncjobs.serialized_jobs")
+    first = await insert_waiting(connection, "k")
+    second = await insert_waiting(connection, "k")
+    await connection.execute("TRUNCATE asyncjobs.serialized_jobs, asyncjobs.jobs")
     for token, job in enumerate([second, first]):
         await insert_job(connection, id=job, status="completed", serialization_key="k", attempts=1)
         about: dict[str, Any] = {"job_id": job, "type": "email", "queue": "default", "attempt": 1, "token": token, "runner_id": 1}

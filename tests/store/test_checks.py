@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from asyncjobs.store.database import Connection
-from tests.support.factories import insert_job, insert_serialized
+from tests.support.factories import insert_job, insert_place
 
 
 @pytest.mark.parametrize(
@@ -39,17 +39,14 @@ _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
     "columns",
     [
         {"serialization_key": ""},
-        {"dispatched_at": _NOW},
         {"halted_at": _NOW},
-        {"job_id": 7, "dispatched_at": None},
-        {"job_id": 8, "dispatched_at": _NOW},
         {"place": None, "halted_at": _NOW},
     ],
     ids=str,
 )
 async def test_place_in_a_line_that_cannot_be_is_refused(connection: Connection, columns: dict[str, Any]) -> None:
     with pytest.raises(asyncpg.CheckViolationError, match="serialized_jobs_check"):
-        await insert_serialized(connection, "k", id=7, **columns)
+        await insert_place(connection, "k", 7, **columns)
 
 
 #: What is bounded by something else: an option, a person's patience, the number of migrations, a breaker's thresholds.

@@ -25,7 +25,6 @@ async def end_all(world: Peers) -> None:
     """Run what is left, whatever its version."""
     await world.admin.execute("UPDATE asyncjobs.jobs SET status = 'pending', runner_id = NULL WHERE status = 'processing'")
     await world.admin.execute("UPDATE asyncjobs.jobs SET version = 1")
-    await world.admin.execute("UPDATE asyncjobs.serialized_jobs SET version = 1")
     await world.drain()
 
 

@@ -13,7 +13,7 @@ from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.leases import Fence
 from asyncjobs.testing import MovableClock
 from tests.support.claims import Claims
-from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert, insert_job, insert_place, insert_runner, insert_waiting
 from tests.support.plans import Plans
 
 MANY = 5
@@ -47,8 +47,8 @@ async def test_few_are_counted_when_somebody_looks(link: Link, connection: Conne
     await put(connection, 2, status="failed")
     await put(connection, 1, status="paused")
     head = await insert_job(connection, serialization_key="k")
-    await insert_serialized(connection, "k", id=head, job_id=head)
-    await insert_serialized(connection, "k")
+    await insert_place(connection, "k", head, is_head=True)
+    await insert_waiting(connection, "k")
     await put(connection, 9, status="completed")
     await overview.count_depths(link)
     found = await overview.depths(link)

@@ -12,7 +12,7 @@ from asyncjobs.store import due
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.testing import MovableClock
 from tests.support.eventually import patience
-from tests.support.factories import insert, insert_job, insert_serialized
+from tests.support.factories import insert, insert_job, insert_place, insert_waiting
 
 
 @pytest.fixture
@@ -159,11 +159,11 @@ async def test_job_that_is_due_never_does_not_break_the_others(link: Link, conne
 
 async def test_head_that_failed_or_snoozed_becomes_pending_and_keeps_its_line(link: Link, connection: Connection) -> None:
     head = await delayed(connection, -1, status="failed", serialization_key="k")
-    await insert_serialized(connection, "k", id=head, job_id=head, place=1)
-    waiting = await insert_serialized(connection, "k", place=2)
+    await insert_place(connection, "k", head, is_head=True, place=1)
+    waiting = await insert_waiting(connection, "k", place=2)
     assert await promote(link, 100) == due.Promoted(count=1, queues={"default": False})
-    rows = await connection.fetch("SELECT id, job_id FROM asyncjobs.serialized_jobs ORDER BY place")
-    assert [tuple(row) for row in rows] == [(head, head), (waiting, None)]
+    rows = await connection.fetch("SELECT id, dispatched_at IS NOT NULL FROM asyncjobs.serialized_jobs ORDER BY place")
+    assert [tuple(row) for row in rows] == [(head, True), (waiting, False)]
 
 
 async def test_keyed_job_that_has_no_place_in_its_line_is_named_and_not_promoted(link: Link, connection: Connection) -> None:
@@ -186,35 +186,18 @@ async def test_due_job_of_an_idle_key_becomes_its_pending_head(link: Link, conne
     job_id = await delayed(connection, -1, serialization_key="k", queue="mail", priority=5)
     assert await due.promote_keyed(link, ["k"], 100) == due.Promoted(count=1, queues={"mail": True})
     assert await statuses(connection, job_id) == ["pending"]
-    assert await connection.fetchval("SELECT job_id FROM asyncjobs.serialized_jobs") == job_id
+    assert await connection.fetchval("SELECT id FROM asyncjobs.serialized_jobs WHERE dispatched_at IS NOT NULL") == job_id
 
 
 async def test_due_job_waits_behind_the_head_of_its_key(link: Link, connection: Connection) -> None:
     head = await insert_job(connection, serialization_key="k")
-    await insert_serialized(connection, "k", id=head, job_id=head)
-    before = await insert_serialized(connection, "k")
+    await insert_place(connection, "k", head, is_head=True)
+    before = await insert_waiting(connection, "k")
     job_id = await delayed(connection, -1, serialization_key="k")
     assert await due.promote_keyed(link, ["k"], 100) == due.Promoted(count=1)
     assert await statuses(connection, head, job_id) == ["pending", "waiting"]
     rows = await connection.fetch("SELECT id FROM asyncjobs.serialized_jobs ORDER BY place")
     assert [row["id"] for row in rows] == [head, before, job_id]
-
-
-async def test_waiting_jobs_are_the_same_jobs_when_they_join(link: Link, connection: Connection) -> None:
-    columns = {
-        "queue": "mail", "lane": "fast", "type": "report", "version": 3, "payload": '{"a": 1}', "priority": 7, "max_attempts": 9,
-        "timeout": timedelta(seconds=5), "correlation_id": "c", "parent_job_id": 4, "created_by": "me", "dedup_key": "d",
-        "on_dead": "halt", "enqueue_token": 11, "requeued_from": 12, "trace_context": "t",
-    }  # fmt: skip
-    job_id = await delayed(connection, -1, serialization_key="k", **columns)
-    await insert(connection, "dedup_keys", type="report", dedup_key="d", job_id=job_id)
-    await due.promote_keyed(link, ["k"], 100)
-    row = await connection.fetchrow("SELECT * FROM asyncjobs.serialized_jobs")
-    job = await connection.fetchrow("SELECT * FROM asyncjobs.jobs")
-    assert row is not None
-    assert job is not None
-    assert {name: row[name] for name in columns} == columns
-    assert (row["scheduled_at"], row["created_at"]) == (job["scheduled_at"], job["created_at"])
 
 
 async def test_jobs_join_their_line_in_the_order_in_which_they_were_due(link: Link, connection: Connection) -> None:
@@ -243,7 +226,7 @@ async def test_joining_sees_the_head_that_was_dispatched_while_it_waited_for_the
         while not await connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"):
             await asyncio.sleep(0.01)
         head = await insert_job(connection, serialization_key="k")
-        await insert_serialized(connection, "k", id=head, job_id=head)
+        await insert_place(connection, "k", head, is_head=True)
     assert await joining == due.Promoted(count=1)
     assert await statuses(connection, head, job_id) == ["pending", "waiting"]
 

@@ -12,7 +12,7 @@ from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database, Link
 from tests.support.backends import waits_for_lock
 from tests.support.eventually import patience
-from tests.support.factories import a_row, insert, insert_job, insert_serialized
+from tests.support.factories import a_row, insert, insert_job, insert_place
 
 
 @pytest.fixture
@@ -30,9 +30,7 @@ async def write(link: Link, rows: Sequence[NewRow], *, again: bool = False, firs
 
 
 async def payloads(connection: Connection) -> dict[int, str]:
-    found = await connection.fetch(
-        "SELECT id, payload FROM asyncjobs.jobs UNION SELECT id, payload FROM asyncjobs.serialized_jobs WHERE job_id IS NULL"
-    )
+    found = await connection.fetch("SELECT id, payload FROM asyncjobs.jobs")
     return {row["id"]: row["payload"] for row in found}
 
 
@@ -108,7 +106,7 @@ async def test_made_again_after_its_delay_it_keeps_the_delayed_job(link: Link, c
 @pytest.mark.parametrize("waits", [False, True])
 async def test_ids_that_others_have_are_named_and_nothing_is_written(link: Link, connection: Connection, *, waits: bool) -> None:
     if waits:
-        await insert_serialized(connection, "other", id=1001, job_id=1001)
+        await insert_place(connection, "other", 1001, is_head=True)
         await insert_job(connection, id=1001, serialization_key="other", enqueue_token=7)
     else:
         await insert_job(connection, id=1001, enqueue_token=7)
@@ -231,14 +229,12 @@ async def test_every_column_of_a_row_is_written_on_both_ways(link: Link, connect
         "queue, lane, version, payload::text AS payload, priority, max_attempts, extract(epoch FROM timeout)::float8 "
         "AS timeout_seconds, correlation_id, parent_job_id, created_by, trace_context, on_dead"
     )
-    await write(link, [a_row(**fields), a_row(**fields, dedup_key="d", serialization_key="k"), a_row()])
-    for number in (1000, 1001):
+    keyed = [a_row(**fields, dedup_key=key, serialization_key="k") for key in "de"]
+    await write(link, [a_row(**fields), *keyed, a_row()])
+    for number in (1000, 1001, 1002):
         row = await connection.fetchrow(f"SELECT {columns} FROM asyncjobs.jobs WHERE id = $1", number)
         assert row is not None
         assert dict(row) == fields
-    row = await connection.fetchrow(f"SELECT {columns} FROM asyncjobs.serialized_jobs")
-    assert row is not None
-    assert dict(row) == fields
 
 
 async def test_delays_and_times_are_kept(link: Link, connection: Connection) -> None:

@@ -145,10 +145,7 @@ async def test_jobs_are_there_with_the_commit(driver: str, level: str, database:
         await caller.execute("SELECT 1")
         assert heard == []
         await caller.commit()
-        found = await connection.fetch(
-            "SELECT id, payload ->> 'n' AS n FROM asyncjobs.jobs UNION SELECT id, payload ->> 'n' FROM asyncjobs.serialized_jobs "
-            "ORDER BY id"
-        )
+        found = await connection.fetch("SELECT id, payload ->> 'n' AS n FROM asyncjobs.jobs ORDER BY id")
         assert [(row["id"], row["n"]) for row in found] == [(one.id, str(n)) for n, one in enumerate(answer.enqueued, start=1)]
         expected = {"q:default", "f:other", "d"} | ({"k"} if level != "READ COMMITTED" else set())
         await eventually(lambda: len(heard) >= len(expected), description="the notifications of the commit")
@@ -182,7 +179,7 @@ async def test_what_the_connection_makes_of_rows_does_not_matter(
         answer = await enqueue(database, caller, *ROWS)
         await caller.commit()
     assert [one.created for one in answer.enqueued] == [True] * 5
-    assert await counts(connection, database) == [4, 2, 2, 0]
+    assert await counts(connection, database) == [5, 2, 2, 0]
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -207,7 +204,7 @@ async def test_outside_of_a_transaction_a_job_is_committed_at_once(
     two: Any = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
     for number, theirs in enumerate((one, two), start=1):
         await callers.enqueue(theirs, database, [row], [1])
-        assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == (1 if key else number)
+        assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == number
         assert await connection.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == (number if key else 0)
     await one.close()
     await two.close()
@@ -246,7 +243,7 @@ async def test_an_open_transaction_holds_up_no_other_enqueue(database: Database,
             await enqueue(database, two, a_row(serialization_key="k"), a_row(dedup_key="e"), a_row())
             await two.commit()
         await one.commit()
-    found = await connection.fetch("SELECT job_id IS NOT NULL AS head FROM asyncjobs.serialized_jobs ORDER BY place")
+    found = await connection.fetch("SELECT dispatched_at IS NOT NULL AS head FROM asyncjobs.serialized_jobs ORDER BY place")
     assert [row["head"] for row in found] == [True, False]
 
 

@@ -42,10 +42,7 @@ async def look(connection: Connection, job_id: int) -> tuple[str, str, datetime 
     row = await connection.fetchrow(
         """
         SELECT j.status, j.payload ->> 'n' AS n, j.run_at FROM asyncjobs.jobs AS j
-        WHERE j.id = $1 AND j.status <> 'waiting'
-        UNION ALL
-        SELECT 'waiting', s.payload ->> 'n', s.scheduled_at FROM asyncjobs.serialized_jobs AS s
-        WHERE s.id = $1 AND s.job_id IS NULL
+        WHERE j.id = $1
         """,
         job_id,
     )
@@ -136,9 +133,8 @@ async def test_replacing_takes_the_version_along_with_the_payload(link: Link, co
     again = {"version": 2, "payload": '{"n": 2}', "on_duplicate": "replace"}
     await write(link, [a_row(dedup_key="d", **again)])
     await write(link, [a_row(dedup_key=name, serialization_key="k", **again) for name in "kw"])
-    versions = "SELECT DISTINCT version, payload ->> 'n' AS n FROM asyncjobs."
-    for table in ("jobs", "serialized_jobs WHERE job_id IS NULL"):
-        assert [tuple(row) for row in await connection.fetch(versions + table)] == [(2, "2")]
+    versions = "SELECT DISTINCT version, payload ->> 'n' AS n FROM asyncjobs.jobs"
+    assert [tuple(row) for row in await connection.fetch(versions)] == [(2, "2")]
 
 
 async def test_replacing_a_head_by_a_later_one_lets_its_key_go_on(link: Link, connection: Connection) -> None:

@@ -11,7 +11,7 @@ from asyncjobs.model.outcome import Outcome
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Database
 from tests.support.claims import Claims, an_ack
-from tests.support.factories import insert, insert_job, insert_serialized
+from tests.support.factories import insert, insert_job, insert_place, insert_waiting
 
 
 async def delay_of(claims: Claims, job_id: int) -> float:
@@ -129,13 +129,13 @@ async def test_job_that_goes_on_keeps_its_dedup_key(claims: Claims, kind: str) -
 
 async def keyed(claims: Claims, **columns: Any) -> Claimed:
     job = await claims.claim_one(serialization_key="k", **columns)
-    await insert_serialized(claims.connection, "k", id=job.id, job_id=job.id)
+    await insert_place(claims.connection, "k", job.id, is_head=True)
     return job
 
 
 async def test_end_lets_the_next_of_the_key_become_pending_and_tells_its_queue(claims: Claims) -> None:
     job = await keyed(claims)
-    following = await insert_serialized(claims.connection, "k", queue="mail")
+    following = await insert_waiting(claims.connection, "k", queue="mail")
     finished = await claims.ack(an_ack(job))
     assert finished.heads == ["mail"]
     assert (await claims.row(following))["status"] == "pending"
@@ -143,7 +143,7 @@ async def test_end_lets_the_next_of_the_key_become_pending_and_tells_its_queue(c
 
 async def test_next_of_the_key_may_be_claimed_in_the_same_call(claims: Claims) -> None:
     job = await keyed(claims)
-    following = await insert_serialized(claims.connection, "k")
+    following = await insert_waiting(claims.connection, "k")
     finished = await claims.finish([an_ack(job)], [Scan("default", None, 1)])
     assert ([next_job.id for next_job in finished.claimed], finished.heads) == ([following], [])
     await claims.ack(an_ack(finished.claimed[0]))
@@ -152,9 +152,9 @@ async def test_next_of_the_key_may_be_claimed_in_the_same_call(claims: Claims) -
 @pytest.mark.parametrize("kind", ["retry", "snooze", "interrupted"])
 async def test_job_that_goes_on_keeps_its_key(claims: Claims, kind: str) -> None:
     job = await keyed(claims)
-    following = await insert_serialized(claims.connection, "k")
+    following = await insert_waiting(claims.connection, "k")
     await claims.ack(an_ack(job, kind))
-    assert await claims.row(following) is None
+    assert (await claims.row(following))["status"] == "waiting"
 
 
 async def take_away(claims: Claims, job: Claimed, how: str) -> None:
@@ -219,7 +219,7 @@ async def test_end_that_was_asked_for_comes_with_the_end_of_the_attempt(
 ) -> None:
     job = await keyed(claims, dedup_key="d")
     await insert(claims.connection, "dedup_keys", type="email", dedup_key="d", job_id=job.id)
-    following = await insert_serialized(claims.connection, "k")
+    following = await insert_waiting(claims.connection, "k")
     await claims.connection.execute("UPDATE asyncjobs.jobs SET requested_outcome = $1, request_message = 'operator'", asked)
     finished = await claims.ack(an_ack(job, kind, delay_seconds=10))
     row = await claims.row(job.id)

@@ -92,15 +92,24 @@ async def test_paused_key_stands_still(world: Peers) -> None:
     assert await world.line() == [(second, "waiting")]
 
 
-async def test_next_job_that_was_delayed_before_is_pending_first(world: Peers) -> None:
-    """It may be a suspect: whether a runner may have one is decided by a scan."""
+async def test_next_job_that_was_delayed_before_is_claimed_like_any_other(world: Peers) -> None:
     await world.a.enqueue()
     job = await world.a.claim_one()
     delayed = await world.a.enqueue(delay_seconds=3600.0)
     await world.promote()
     assert await world.line() == [(job.id, "processing"), (delayed, "waiting")]
     answer = await world.a.complete(job)
-    assert (answer.claimed, answer.heads, await world.line()) == ([], ["default"], [(delayed, "pending")])
+    assert ([one.id for one in answer.claimed], answer.heads) == ([delayed], [])
+    await world.a.complete(answer.claimed[0])
+
+
+async def test_next_job_that_is_a_suspect_is_pending_first(world: Peers) -> None:
+    """Whether a runner may have one is decided by a scan."""
+    suspect = await world.a.enqueue(times=2)
+    job = await world.a.claim_one()
+    await world.admin.execute("UPDATE asyncjobs.jobs SET suspicion = 1 WHERE id = $1", suspect)
+    answer = await world.a.complete(job)
+    assert (answer.claimed, answer.heads, await world.line()) == ([], ["default"], [(suspect, "pending")])
 
 
 async def test_lost_claim_lets_nothing_go(world: Peers) -> None:

@@ -14,7 +14,7 @@ from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.leases import Fence
 from asyncjobs.store.metrics import Tally, TypeMetrics
 from asyncjobs.testing import MovableClock
-from tests.support.factories import insert, insert_job, insert_serialized
+from tests.support.factories import insert, insert_job, insert_place, insert_waiting
 
 DAY = 86_400.0
 KEPT = {"minutes": 7200.0, "hours": DAY, "quarters": 7 * DAY, "days": 90 * DAY}
@@ -182,9 +182,9 @@ async def test_the_health_of_queues_shows_what_is_unfinished_and_what_ended_with
         connection, type="email", status="processing", claim_token=1, runner_id=1, run_at=now - timedelta(seconds=9),
         started_at=now - timedelta(seconds=2), serialization_key="k",
     )  # fmt: skip
-    await insert_serialized(connection, "k", id=head, job_id=head, place=1)
+    await insert_place(connection, "k", head, is_head=True, place=1)
     await insert_job(connection, type="email", status="completed")  # finished rows are not read
-    await insert_serialized(connection, "k", type="email", place=2, created_at=now - timedelta(seconds=30))
+    await insert_waiting(connection, "k", type="email", place=2, created_at=now - timedelta(seconds=30))
     await metrics.record(link, {("email", "completed"): tally(1.0, 1.0, queued=4.0), ("email", "failed"): tally(1.0)})
     await clock.advance(timedelta(0))
     found = await connection.fetch("SELECT * FROM asyncjobs.job_queue_health ORDER BY type, status")

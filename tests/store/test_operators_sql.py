@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asyncjobs.store.database import Connection, Database, quote_identifier
-from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert, insert_job, insert_runner, insert_waiting
 
 #: statement -> what its first row must have
 STATEMENTS: dict[str, dict[str, Any]] = {
@@ -64,7 +64,7 @@ async def test_statements_work_as_they_stand(database: Database, connection: Con
 
 @pytest.mark.unaudited
 async def test_head_of_a_key_is_the_first_of_its_line(database: Database, connection: Connection) -> None:
-    ids = [await insert_serialized(connection, "k") for _ in range(3)]
+    ids = [await insert_waiting(connection, "k") for _ in range(3)]
     await connection.execute("SET search_path = asyncjobs")
     head = await connection.fetchrow("SELECT * FROM serialized_jobs WHERE serialization_key=$1 ORDER BY place LIMIT 1", "k")
     assert head is not None

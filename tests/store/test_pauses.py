@@ -12,7 +12,7 @@ from asyncjobs.store import pauses, runners, serialized
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.pauses import Kind, Pause, Paused
 from tests.support.eventually import eventually
-from tests.support.factories import insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert_job, insert_place, insert_runner
 from tests.support.holding import pause_key
 
 
@@ -85,7 +85,7 @@ async def test_jobs_of_a_paused_queue_stay_as_they_are(link: Link, connection: C
 
 async def test_what_another_pause_holds_back_stays_paused(link: Link, connection: Connection) -> None:
     head = await insert_job(connection, status="paused", serialization_key="k")
-    await insert_serialized(connection, "k", id=head, job_id=head)
+    await insert_place(connection, "k", head, is_head=True)
     await insert_job(connection, type="sms", status="paused")
     await pause_key(link, "k", None, None)
     await pauses.pause(link, "type", "sms", None, None)
@@ -96,7 +96,7 @@ async def test_what_another_pause_holds_back_stays_paused(link: Link, connection
 
 async def test_a_head_that_a_hand_made_pending_under_a_pause_of_its_key_is_held_back(link: Link, connection: Connection) -> None:
     head = await insert_job(connection, status="paused", serialization_key="k")
-    await insert_serialized(connection, "k", id=head, job_id=head)
+    await insert_place(connection, "k", head, is_head=True)
     await pause_key(link, "k")
     await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending' WHERE id = $1", head)
     assert await converge(link) == (1, 0, [], True)
@@ -109,7 +109,7 @@ async def test_a_key_whose_lock_is_held_is_left_for_later(link: Link, connection
     """Whoever holds it may be about to pause the key."""
     await was_paused(connection, "email", "sms")
     head = await insert_job(connection, status="paused", serialization_key="k")
-    await insert_serialized(connection, "k", id=head, job_id=head)
+    await insert_place(connection, "k", head, is_head=True)
     await insert_job(connection, type="sms", status="paused")
     async with connection.transaction():
         await connection.execute("SELECT asyncjobs.lock_keys(ARRAY['k'])")
@@ -132,7 +132,7 @@ PAUSE_ALL = "UPDATE jobs SET status = 'paused' WHERE status = 'pending'"
 async def test_what_a_hand_has_paused_stays_until_a_hand_lets_it_go(link: Link, connection: Connection, before: str) -> None:
     """Also when its type or key was paused before, and went on."""
     head = await insert_job(connection, serialization_key="k")
-    await insert_serialized(connection, "k", id=head, job_id=head)
+    await insert_place(connection, "k", head, is_head=True)
     await insert_job(connection, type="sms")
     if before == "type":
         await by_hand(connection, "INSERT INTO pauses (kind, name) VALUES ('type', 'email'), ('type', 'sms')")

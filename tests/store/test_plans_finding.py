@@ -24,14 +24,14 @@ SELECT 0, n * 10 + s.number, CASE WHEN n = 1 THEN 'rare' ELSE 'email' END, s.sta
     CASE WHEN n < 4 THEN 'few' ELSE 'many' END, CASE WHEN n < 4 THEN 1 ELSE 2 END
 FROM generate_series(1, 200) AS n CROSS JOIN unnest(
     ARRAY['pending', 'completed', 'scheduled', 'paused', 'processing', 'dead', 'waiting']) WITH ORDINALITY AS s(status, number);
-INSERT INTO asyncjobs.serialized_jobs (
-    enqueue_token, id, place, type, queue, serialization_key, correlation_id, job_id, dispatched_at)
-SELECT 0, n * 10 + 8, n, 'email', 'default', CASE WHEN n < 20 THEN 'few' ELSE 'k' || n / 2 END,
-    CASE WHEN n < 20 THEN 'few' ELSE 'many' END, CASE WHEN n > 100 AND n % 2 = 0 THEN n * 10 + 8 END,
-    CASE WHEN n > 100 AND n % 2 = 0 THEN now() END
+INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, dispatched_at)
+SELECT n * 10 + 8, n, CASE WHEN n < 20 THEN 'few' ELSE 'k' || n / 2 END, CASE WHEN n > 100 AND n % 2 = 0 THEN now() END
 FROM generate_series(1, 200) AS n;
-INSERT INTO asyncjobs.serialized_jobs (enqueue_token, id, place, type, queue, serialization_key)  -- waiting again: in both tables
-SELECT 0, n * 10 + 7, 1000 + n, 'email', 'default', 'k' || n FROM generate_series(1, 50) AS n;
+INSERT INTO asyncjobs.jobs (enqueue_token, id, type, serialization_key, correlation_id, status)
+SELECT 0, s.id, 'email', s.serialization_key, CASE WHEN s.place < 20 THEN 'few' ELSE 'many' END,
+    CASE WHEN s.dispatched_at IS NULL THEN 'waiting' ELSE 'pending' END FROM asyncjobs.serialized_jobs AS s;
+INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key)
+SELECT n * 10 + 7, 1000 + n, 'k' || n FROM generate_series(1, 50) AS n;
 INSERT INTO asyncjobs.dead_letter_jobs (job_id, original_job, error_message, acknowledged, acknowledged_at)
 SELECT j.id, to_jsonb(j) || jsonb_build_object('serialization_key', CASE WHEN j.id < 200 THEN 'few' ELSE 'many' END),
     CASE WHEN j.id < 50 THEN 'odd' ELSE 'no' END,

@@ -12,11 +12,11 @@ from tests.support.plans import Plans, removed
 
 #: 600 keys with 5 jobs each, whose heads are dispatched and have dedup keys.
 FILL = """
-INSERT INTO asyncjobs.serialized_jobs (enqueue_token, id, place, serialization_key, queue, type, dedup_key, job_id, dispatched_at)
-SELECT 0, n, n, 'k' || n % 600, 'default', 'email', 'd' || n, CASE WHEN n <= 600 THEN n END, CASE WHEN n <= 600 THEN now() END
+INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, dispatched_at)
+SELECT n, n, 'k' || n % 600, CASE WHEN n <= 600 THEN now() END FROM generate_series(1, 3000) AS n;
+INSERT INTO asyncjobs.jobs (enqueue_token, id, type, serialization_key, dedup_key, status)
+SELECT 0, n, 'email', 'k' || n % 600, 'd' || n, CASE WHEN n <= 600 THEN 'pending' ELSE 'waiting' END
 FROM generate_series(1, 3000) AS n;
-INSERT INTO asyncjobs.jobs (enqueue_token, id, type, serialization_key, dedup_key)
-SELECT 0, n, 'email', 'k' || n % 600, 'd' || n FROM generate_series(1, 600) AS n;
 INSERT INTO asyncjobs.dedup_keys (type, dedup_key, job_id) SELECT 'email', 'd' || n, n FROM generate_series(1, 3000) AS n
 """
 TABLES = "asyncjobs.jobs, asyncjobs.serialized_jobs, asyncjobs.dedup_keys"
@@ -65,7 +65,13 @@ async def test_keys_go_on_by_the_lines_of_their_own(filled: Plans) -> None:
         for plan in filled.take(RELEASE):
             assert "serialized_jobs_pkey" in scans(plan)
         for plan in filled.take(DISPATCH):
-            assert scans(plan) == {"serialized_jobs_head", "serialized_jobs_line", "serialized_jobs_pkey", "pauses_pkey"}
+            assert scans(plan) == {
+                "serialized_jobs_head",
+                "serialized_jobs_line",
+                "serialized_jobs_pkey",
+                "jobs_pkey",
+                "pauses_pkey",
+            }
         [ended] = [plan for plan in filled.take_textless() if "dedup_keys" in plan]
         assert "using dedup_keys_pkey on" in ended
         assert "Seq Scan" not in ended

@@ -10,7 +10,7 @@ from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.leases import Fence
 from asyncjobs.store.pruning import Keep, Pruned
 from asyncjobs.testing import MovableClock
-from tests.support.factories import insert, insert_job, insert_serialized
+from tests.support.factories import insert, insert_job, insert_place
 
 DAY = 86_400.0
 KEEP = Keep(completed=7 * DAY, cancelled=7 * DAY, letters=30 * DAY, runners=7 * DAY)
@@ -110,7 +110,7 @@ async def test_letter_of_a_job_that_was_started_over_goes_alone(link: Link, conn
 async def test_job_of_a_halted_key_is_spared_with_its_letter(link: Link, connection: Connection) -> None:
     job_id = await ended(connection, "dead", days=300, serialization_key="k")
     now = await connection.fetchval("SELECT now()")
-    await insert_serialized(connection, "k", id=job_id, job_id=job_id, halted_at=now)
+    await insert_place(connection, "k", job_id, is_head=True, halted_at=now)
     await letter(connection, job_id, acknowledged_days=100)
     assert await pruning.prune(link, KEEP, 100) == Pruned(0, 0, 0, 0, more=False)
     assert await left(connection) == [job_id]

@@ -28,11 +28,7 @@ async def _requeued(world: Peers) -> int:
 
 
 async def _payload(world: Peers, job_id: int) -> object:
-    query = (
-        "SELECT payload FROM asyncjobs.jobs WHERE id = $1"
-        " UNION ALL SELECT payload FROM asyncjobs.serialized_jobs WHERE id = $1 AND job_id IS NULL"
-    )
-    return json.loads(await world.admin.fetchval(query, job_id))
+    return json.loads(await world.admin.fetchval("SELECT payload FROM asyncjobs.jobs WHERE id = $1", job_id))
 
 
 async def test_job_that_was_retried_before_has_the_new_payload(world: Peers) -> None:

@@ -13,7 +13,7 @@ from asyncjobs.store import requests, runners, serialized
 from asyncjobs.store.database import Database
 from tests.store import test_serialization_verbs as states
 from tests.support.claims import an_ack
-from tests.support.factories import insert_serialized
+from tests.support.factories import insert_waiting
 from tests.support.peers import Peers, peers
 
 Case: TypeAlias = tuple[states.State, str, str | None, str | None, list[str]]
@@ -60,7 +60,7 @@ async def test_kill(world: Peers, case: Case) -> None:
 
 async def test_line_that_had_no_head_has_one_after_one_that_waits_is_ended(world: Peers) -> None:
     """A crash may leave such a line until the next sweep: a verb on it does not wait for that."""
-    first, second = [await insert_serialized(world.admin, "k") for _ in range(2)]
+    first, second = [await insert_waiting(world.admin, "k") for _ in range(2)]
     verb = await serialized.cancel(world.b.link, first, "by me")
     assert (verb.outcome, verb.queues) == ("cancelled", ["default"])
     assert await world.line() == [(second, "pending")]

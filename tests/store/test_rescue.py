@@ -11,7 +11,7 @@ from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.runners import Rescued
 from tests.support.eventually import patience
-from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert, insert_job, insert_place, insert_runner, insert_waiting
 
 
 @pytest.fixture
@@ -124,28 +124,28 @@ async def test_job_of_a_paused_type_becomes_paused(link: Link, connection: Conne
 
 async def test_retried_head_keeps_its_place_in_its_keys_line(link: Link, connection: Connection) -> None:
     head = await orphan(connection, serialization_key="k")
-    await insert_serialized(connection, "k", id=head, job_id=head, place=1)
-    await insert_serialized(connection, "k", place=2)
+    await insert_place(connection, "k", head, is_head=True, place=1)
+    await insert_waiting(connection, "k", place=2)
     await rescue(link)
     assert (await job(connection, head))["status"] == "pending"
-    (row,) = await connection.fetch("SELECT id FROM asyncjobs.serialized_jobs WHERE job_id IS NOT NULL")
+    (row,) = await connection.fetch("SELECT id FROM asyncjobs.serialized_jobs WHERE dispatched_at IS NOT NULL")
     assert row["id"] == head
 
 
 async def test_dead_head_lets_its_key_go_on_and_the_next_queue_is_told(link: Link, connection: Connection) -> None:
     head = await orphan(connection, serialization_key="k", max_attempts=1)
-    await insert_serialized(connection, "k", id=head, job_id=head, place=1)
-    following = await insert_serialized(connection, "k", place=2, queue="slow")
+    await insert_place(connection, "k", head, is_head=True, place=1)
+    following = await insert_waiting(connection, "k", place=2, queue="slow")
     assert await rescue(link) == Rescued([head], [head], [], [], ["slow"], [("email", "dead")], more=False)
     assert (await job(connection, following))["status"] == "pending"
 
 
 async def test_dead_head_of_a_type_that_halts_keeps_its_key(link: Link, connection: Connection) -> None:
     head = await orphan(connection, serialization_key="k", max_attempts=1, on_dead="halt")
-    await insert_serialized(connection, "k", id=head, job_id=head, place=1, on_dead="halt")
-    following = await insert_serialized(connection, "k", place=2)
+    await insert_place(connection, "k", head, is_head=True, place=1)
+    following = await insert_waiting(connection, "k", place=2)
     assert (await rescue(link)).queues == []
-    assert await job(connection, following) is None
+    assert (await job(connection, following))["status"] == "waiting"
     assert await connection.fetchval("SELECT halted_at IS NOT NULL FROM asyncjobs.serialized_jobs WHERE id = $1", head)
 
 
@@ -167,7 +167,7 @@ async def test_row_that_others_hold_is_left_to_them_and_starves_nobody(link: Lin
 
 async def test_serialization_key_that_a_stranger_holds_delays_no_job(link: Link, connection: Connection) -> None:
     dying = await orphan(connection, serialization_key="k", max_attempts=1, claim_token=1)
-    await insert_serialized(connection, "k", id=dying, job_id=dying)
+    await insert_place(connection, "k", dying, is_head=True)
     free = await orphan(connection, claim_token=9)
     async with connection.transaction():
         await connection.execute("SELECT asyncjobs.lock_keys('{k}')")
@@ -219,8 +219,8 @@ async def test_job_that_was_claimed_anew_meanwhile_is_not_taken_from_its_new_run
 async def test_job_that_ended_inside_its_handlers_transaction_is_settled(link: Link, connection: Connection) -> None:
     head = await insert_job(connection, status="completed", runner_id=99, serialization_key="k", dedup_key="d")
     await insert(connection, "dedup_keys", type="email", dedup_key="d", job_id=head)
-    await insert_serialized(connection, "k", id=head, job_id=head, place=1)
-    following = await insert_serialized(connection, "k", place=2)
+    await insert_place(connection, "k", head, is_head=True, place=1)
+    following = await insert_waiting(connection, "k", place=2)
     assert (await runners.look(link)).orphans
     assert await rescue(link) == Rescued([], [], [], [], ["default"], [], more=False)
     assert not (await runners.look(link)).orphans

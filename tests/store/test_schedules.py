@@ -273,7 +273,7 @@ async def test_overlap_queue_lets_one_job_wait(connection: Connection, link: Lin
     assert (await ticked(link, last_tick, 3)).outcome == "overlapped"
     await begin(connection, first)
     [second] = (await ticked(link, last_tick, 4)).job_ids
-    assert await connection.fetchval("SELECT job_id IS NULL FROM asyncjobs.serialized_jobs WHERE id = $1", second)
+    assert await connection.fetchval("SELECT dispatched_at IS NULL FROM asyncjobs.serialized_jobs WHERE id = $1", second)
     assert [(await ticked(link, last_tick, step)).outcome for step in (5, 6)] == ["overlapped"] * 2
     await connection.execute("DELETE FROM asyncjobs.jobs")
     await connection.execute("DELETE FROM asyncjobs.serialized_jobs")

@@ -12,7 +12,7 @@ from asyncjobs.store import callers, jobs, letters, sequences, serialized
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.due import promote_keyed
 from asyncjobs.store.sequences import Moved
-from tests.support.factories import a_row, insert, insert_job, insert_serialized
+from tests.support.factories import a_row, insert, insert_job, insert_waiting
 from tests.support.sequences import fill, reset_sequences
 
 pytestmark = pytest.mark.unaudited("rows are made by hand, and sequences reset")
@@ -34,7 +34,8 @@ async def enqueue(link: Link, *rows: NewRow) -> list[int]:
 
 async def line(connection: Connection) -> list[int]:
     rows = await connection.fetch(
-        "SELECT (payload ->> 'n')::int AS n FROM asyncjobs.serialized_jobs ORDER BY job_id IS NULL, place"
+        "SELECT (j.payload ->> 'n')::int AS n FROM asyncjobs.serialized_jobs AS s JOIN asyncjobs.jobs AS j ON j.id = s.id"
+        " ORDER BY s.dispatched_at IS NULL, s.place"
     )
     return [row["n"] for row in rows]
 
@@ -104,7 +105,7 @@ async def test_ids_that_a_callers_transaction_draws_are_its_own(
     database: Database, connection: Connection, dsn: str, key: str | None, dedup_key: str | None
 ) -> None:
     await fill(connection, 30)
-    await insert_serialized(connection, "held", id=31)
+    await insert_waiting(connection, "held", id=31)
     await reset_sequences(connection)
     rows = [a_row(payload={"n": n}, dedup_key=dedup_key) for n in range(2)] + [a_row(queue="line", serialization_key=key)]
     caller = await asyncpg.connect(dsn)

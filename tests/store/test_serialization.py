@@ -339,7 +339,7 @@ async def _buffers(world: Peers, call: str) -> int:
     """What the call reads on a key whose head has just gone, in pages. It is rolled back."""
     transaction = world.admin.transaction()
     await transaction.start()
-    await world.admin.execute("DELETE FROM asyncjobs.serialized_jobs WHERE job_id IS NOT NULL")
+    await world.admin.execute("DELETE FROM asyncjobs.serialized_jobs WHERE dispatched_at IS NOT NULL")
     [root] = json.loads(await world.admin.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT count(*) FROM {call}"))
     await transaction.rollback()
     return int(root["Plan"]["Shared Hit Blocks"] + root["Plan"]["Shared Read Blocks"])

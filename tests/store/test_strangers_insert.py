@@ -1,4 +1,4 @@
-"""A plain INSERT of a stranger's into the tables of jobs would half work: it is refused, and the words say what to do."""
+"""A plain INSERT of a stranger's into the table of jobs would half work: it is refused, and the words say what to do."""
 
 import asyncpg
 import pytest
@@ -11,8 +11,6 @@ ROWS = [
     "jobs (type, run_at, status) VALUES ('email', now() + interval '1 hour', 'scheduled')",
     "jobs (type, status) VALUES ('email', 'waiting')",
     "jobs (type, serialization_key, status) VALUES ('email', 'k', 'paused')",
-    "serialized_jobs (id, type, queue, serialization_key) VALUES (7, 'email', 'default', 'k')",
-    "serialized_jobs (id, place, type, queue, serialization_key) VALUES (7, 7, 'email', 'default', 'k')",
 ]
 
 

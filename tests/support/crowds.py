@@ -18,9 +18,11 @@ FROM generate_series(1, $1) AS n
 """
 
 _WAITING = """
-INSERT INTO asyncjobs.serialized_jobs (enqueue_token, id, place, serialization_key, type, queue, payload)
-SELECT 0, nextval('asyncjobs.jobs_id_seq'), nextval('asyncjobs.place_seq'), 'dest_' || n % greatest($1 / 20, 1), 'type' || n % 20,
-    'default', '{}' FROM generate_series(1, $1) AS n
+WITH made AS (
+    INSERT INTO asyncjobs.jobs (enqueue_token, serialization_key, type, queue, status, payload)
+    SELECT 0, 'dest_' || n % greatest($1 / 20, 1), 'type' || n % 20, 'default', 'waiting', '{}' FROM generate_series(1, $1) AS n
+    RETURNING id, place, serialization_key)
+INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key) SELECT m.id, m.place, m.serialization_key FROM made AS m
 """
 
 _DEAD = """

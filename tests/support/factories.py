@@ -39,15 +39,21 @@ async def insert_job(connection: Connection, /, *, schema: str = "asyncjobs", **
     return int(row["id"])
 
 
-async def insert_serialized(connection: Connection, key: str, /, *, schema: str = "asyncjobs", **columns: Any) -> int:
+async def insert_waiting(connection: Connection, key: str, /, *, schema: str = "asyncjobs", **columns: Any) -> int:
+    """Insert a job at the end of its key's line, where it waits; returns its id. `place`: its place there."""
+    place = {"place": columns.pop("place")} if "place" in columns else {}
+    job_id = await insert_job(connection, schema=schema, **({"status": "waiting", "serialization_key": key} | columns))
+    return await insert_place(connection, key, job_id, schema=schema, **place)
+
+
+async def insert_place(
+    connection: Connection, key: str, job_id: int, /, *, is_head: bool = False, schema: str = "asyncjobs", **columns: Any
+) -> int:
     """Insert a row of `serialized_jobs` as it is, waiting with a place unless said otherwise; returns its id."""
-    quoted = quote_identifier(schema)
-    columns = {"type": "email", "queue": "default", "serialization_key": key, "enqueue_token": 0} | columns
-    if "id" not in columns:
-        columns["id"] = await connection.fetchval(f"SELECT nextval('{quoted}.jobs_id_seq')")
+    columns = {"id": job_id, "serialization_key": key} | columns
     if "place" not in columns:
-        columns["place"] = await connection.fetchval(f"SELECT nextval('{quoted}.place_seq')")
-    if columns.get("job_id") is not None:
+        columns["place"] = await connection.fetchval(f"SELECT nextval('{quote_identifier(schema)}.place_seq')")
+    if is_head:
         columns.setdefault("dispatched_at", await connection.fetchval("SELECT now()"))
     row = await insert(connection, "serialized_jobs", schema=schema, **columns)
     return int(row["id"])

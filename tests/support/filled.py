@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from asyncjobs.store.database import Connection
-from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert, insert_job, insert_place, insert_runner, insert_waiting
 
 
 async def fill(connection: Connection) -> None:
@@ -25,8 +25,8 @@ async def fill(connection: Connection) -> None:
     key = "customer 7"
     await insert_job(connection, id=16, type="sync", status="dead", error_message="no", attempts=1, serialization_key=key)
     await connection.execute("SELECT asyncjobs.bury(ARRAY[13::bigint]), asyncjobs.bury(ARRAY[16::bigint])")
-    await insert_serialized(connection, key, id=16, type="sync", job_id=16, halted_at=ago, halt_reason="no")
-    await insert_serialized(connection, key, id=17, type="sync")
+    await insert_place(connection, key, 16, is_head=True, halted_at=ago, halt_reason="no")
+    await insert_waiting(connection, key, id=17, type="sync")
     await insert(connection, "circuit_breakers", service_name="email-service", state="open", opened_at=ago, half_opens_at=now)
     metadata = f'{{"last_run": "{ago.isoformat()}"}}'
     lease: dict[str, Any] = {

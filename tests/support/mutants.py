@@ -35,7 +35,7 @@ async def mutate(connection: Connection, database: Database, mutant: Mutant) -> 
 
 
 _SLOTS = "FROM unnest(asyncjobs.key_slots(_keys)) AS slots(slot);"
-_DISPATCHED = "AND d.job_id IS NOT NULL)"
+_DISPATCHED = "AND d.dispatched_at IS NOT NULL)"
 _OTHER_HEADS = "SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d;"
 _ALL_HEADS = "|| ARRAY(SELECT d.id FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d)"
 _ITS_HEAD = _OTHER_HEADS.replace("_key]", "_job.serialization_key]")
@@ -77,7 +77,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ["a_key_whose_head_is_gone_goes_on_with_the_sweep"],
     ),
     Mutant(
-        "no sweep of jobs in no line", "rejoin", "j.status = 'waiting'", "false",
+        "no sweep of jobs in no line", "rejoin", "j.status || '' = 'waiting'", "false",
         ["a_job_that_was_taken_out_of_its_line_joins_it_again_with_the_sweep"],
     ),
     Mutant(
@@ -96,7 +96,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("no new head after a retry", "retry_job", _ITS_HEAD, "",
            ["a_retried_job_of_an_idle_key_is_its_head"]),
     Mutant(
-        "dispatch without the filter of idle keys", "dispatch_keys", _DISPATCHED, "AND d.job_id < 0)",
+        "dispatch without the filter of idle keys", "dispatch_keys", _DISPATCHED, "AND d.id < 0)",
         ["a_dispatch_of_a_busy_key_does_nothing", "a_dispatch_does_not_wait_for_the_ack_of_the_head"],
     ),
     Mutant("rescue keeps the token", "fail_lost", "claim_token = NULL,", "", ["a_late_ack_is_read_back_as_lost"]),
@@ -114,7 +114,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ["enqueue_races_with_the_ack_of_the_last_job", "a_key_goes_on_when_a_stranger_held_its_lock"], call="finish_one",
     ),
     Mutant(
-        "lean ack keeps the key", "finish_one", "s.id = _id AND s.job_id IS NOT NULL", "s.id = _id AND s.job_id IS NULL",
+        "lean ack keeps the key", "finish_one", "s.id = _id AND s.dispatched_at IS NOT NULL",
+        "s.id = _id AND s.dispatched_at IS NULL",
         ["a_dispatch_does_not_wait_for_the_ack_of_the_head"], call="finish_one",
     ),
     Mutant(
@@ -122,7 +123,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "AND j.status = 'processing'", ["a_late_ack_touches_nothing"], call="finish_completed",
     ),
     Mutant(
-        "completions keep the key", "finish_completed", "_heads := asyncjobs.release_keys(_keyed);", "",
+        "completions keep the key", "finish_completed", "_heads := asyncjobs.release_keys(_keyed, '{}');", "",
         ["enqueue_races_with_the_ack_of_the_last_job"], call="finish_completed",
     ),
 )  # fmt: skip

@@ -137,18 +137,16 @@ class Peers:
     async def line(self, key: str = "k") -> list[tuple[int, str]]:
         """The jobs of a key in their order, with the state of each."""
         rows = await self.admin.fetch(
-            "SELECT s.id, CASE WHEN s.halted_at IS NOT NULL THEN 'halted' WHEN s.job_id IS NULL THEN 'waiting'"
+            "SELECT s.id, CASE WHEN s.halted_at IS NOT NULL THEN 'halted' WHEN s.dispatched_at IS NULL THEN 'waiting'"
             " ELSE j.status END AS state"
             " FROM asyncjobs.serialized_jobs s LEFT JOIN asyncjobs.jobs j ON j.id = s.id"
-            " WHERE s.serialization_key = $1 ORDER BY s.job_id IS NULL, s.place",
+            " WHERE s.serialization_key = $1 ORDER BY s.dispatched_at IS NULL, s.place",
             key,
         )
         return [(row["id"], row["state"] or "gone") for row in rows]
 
     async def status(self, job_id: int) -> str | None:
-        return await jobs.status(self.a.link, job_id) or await self.admin.fetchval(
-            "SELECT 'waiting' FROM asyncjobs.serialized_jobs WHERE id = $1", job_id
-        )
+        return await jobs.status(self.a.link, job_id)
 
     async def promises_hold(self) -> None:
         """No key is stalled, no two heads, no limbo."""

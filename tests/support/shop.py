@@ -7,7 +7,7 @@ from typing import Any
 from asyncjobs import AsyncJobs, JobRouter, Queue
 from asyncjobs.model.histogram import bucket
 from asyncjobs.store.database import Connection
-from tests.support.factories import insert, insert_job, insert_runner, insert_serialized
+from tests.support.factories import insert, insert_job, insert_place, insert_runner, insert_waiting
 
 SCRIPT = "<script>document.title='owned'</script>"
 IMAGE = '"><img src=x onerror="document.title=\'owned\'">'
@@ -94,15 +94,13 @@ async def furnish(connection: Connection) -> dict[str, int]:
 async def _keys(connection: Connection, ids: dict[str, int]) -> None:
     """A key that is halted, with a line behind it; and one whose head is pending, with a hostile name."""
     ids["halting"] = await _dead(connection, type="webhook", serialization_key="dest_1", error_message="RuntimeError: gone")
-    await insert_serialized(
-        connection, "dest_1", id=ids["halting"], job_id=ids["halting"], type="webhook", halted_at=datetime.now(UTC),
-        halt_reason="RuntimeError: gone", on_dead="halt",
-    )  # fmt: skip
+    gone: dict[str, Any] = {"halted_at": datetime.now(UTC), "halt_reason": "RuntimeError: gone"}
+    await insert_place(connection, "dest_1", ids["halting"], is_head=True, **gone)
     for _ in range(3):
-        ids["waiting"] = await insert_serialized(connection, "dest_1", type="webhook")
+        ids["waiting"] = await insert_waiting(connection, "dest_1", type="webhook")
     ids["head"] = await insert_job(connection, type="webhook", serialization_key=KEY)
-    await insert_serialized(connection, KEY, id=ids["head"], job_id=ids["head"], type="webhook")
-    ids["behind"] = await insert_serialized(connection, KEY, type="webhook")
+    await insert_place(connection, KEY, ids["head"], is_head=True)
+    ids["behind"] = await insert_waiting(connection, KEY, type="webhook")
 
 
 async def _dead(connection: Connection, **columns: Any) -> int:

@@ -99,14 +99,17 @@ CREATE TABLE asyncjobs.jobs (
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
 -- Each index is opened by every statement that writes here, with its condition made ready: some 9 thousand instructions, and 1 for each
--- row. So what is rare shares one: delayed or retried jobs behind others of their key, jobs that operators hold back, and what cannot
--- be. A processing row is always someone's: without owner, token and start no rescue could ever pick it up. Lists are constants: as
--- `IN (...)` a list is an expression, which is folded and evaluated anew.
+-- row. So what waits shares one: jobs behind others of their key, and jobs that operators hold back; and with them what cannot be. A
+-- processing row is always someone's: without owner, token and start no rescue could ever pick it up. Lists are constants: as `IN (...)`
+-- a list is an expression, which is folded and evaluated anew.
 -- What asyncjobs enqueues has a token; a row without one is a stranger's INSERT, which would only half work, and is refused in words.
-CREATE INDEX jobs_rare ON asyncjobs.jobs (status, type, version, place, asyncjobs.refuse_unless(
-    status = ANY ('{waiting,paused}'::text[]) AND priority >= 0 AND attempts >= 0 AND max_attempts > 0
-        AND on_dead = ANY ('{advance,halt,ask,ask all}'::text[]) AND enqueue_token IS NOT NULL,
-    CASE WHEN enqueue_token IS NULL THEN 'enqueued_check' ELSE 'jobs_check' END, id))
+-- Needed by the sweep (`look_at_keys`: who waits in no line), by `converge_pauses` (types that have paused jobs), and by what counts and
+-- finds jobs that wait. A job that waits pays for an entry, one that does not for the condition.
+CREATE INDEX jobs_rare ON asyncjobs.jobs (status, type, version, place, (CASE
+    WHEN priority >= 0 AND attempts >= 0 AND max_attempts > 0 AND on_dead = ANY ('{advance,halt,ask,ask all}'::text[])
+        AND enqueue_token IS NOT NULL AND status = ANY ('{waiting,paused}'::text[])
+    THEN NULL
+    ELSE asyncjobs.refuse_unless(false, CASE WHEN enqueue_token IS NULL THEN 'enqueued_check' ELSE 'jobs_check' END, id) END))
 WHERE status = ANY ('{waiting,paused}'::text[]) OR NOT (
     CASE WHEN status = 'processing' THEN runner_id IS NOT NULL AND claim_token IS NOT NULL AND started_at IS NOT NULL
          WHEN status = ANY ('{completed,dead,cancelled}'::text[]) THEN completed_at IS NOT NULL
@@ -124,13 +127,16 @@ WHERE status = ANY ('{waiting,paused}'::text[]) OR NOT (
 -- there (2,000: 0.2 ms and 58 pages; 12,000: 1 ms and 336; 100,000: 9 to 27 ms and 2,770; none: 0.02 ms and 3). With 500,000
 -- finished rows that is 12,000; with the server's own 20 % it would be 100,000.
 -- What a claim reads: the general scan, one of suspects (at most one at a time in a runner), which are not in the former's way, and one
--- scan per lane. Acks never use them: they go by primary key.
+-- scan per lane. Acks never use them: they go by primary key. Each job pays for an entry when it becomes pending, in a lane for two.
 CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, suspicion, priority, place) WHERE status = 'pending';
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs (queue, lane, priority, place) WHERE status = 'pending' AND lane IS NOT NULL;
+-- What `promote` reads, and when the next is due. Only a job that is delayed, or failed, pays for an entry.
 CREATE INDEX jobs_due ON asyncjobs.jobs (run_at) WHERE status IN ('scheduled', 'failed');
 -- Acks clear runner_id, so this index holds what is in flight, and nothing else. A look for what was asked of a runner's jobs reads only
--- those of which something was: not even what is left of others in the index.
+-- those of which something was: not even what is left of others in the index. (`orphans`, `give_back`, `requests`; an entry for each claim.)
 CREATE INDEX jobs_runner ON asyncjobs.jobs (runner_id, requested_outcome) WHERE runner_id IS NOT NULL;
+-- Traces, and the jobs that a job has enqueued. A job that has none pays for the condition, another for an entry with each version of its
+-- row.
 CREATE INDEX jobs_correlation ON asyncjobs.jobs (correlation_id, created_at) WHERE correlation_id IS NOT NULL;
 CREATE INDEX jobs_parent ON asyncjobs.jobs (parent_job_id) WHERE parent_job_id IS NOT NULL;
 -- What pruning looks for: ended jobs of each type in the order in which they ended, and letters that somebody has acknowledged.
@@ -141,50 +147,26 @@ CREATE INDEX jobs_ended ON asyncjobs.jobs (type, completed_at) WHERE status IN (
 -- Lines of keys
 -- =============
 
+-- What a job waits for that has a serialization key: its place in its key's line, and whether it is the head. The job itself is in `jobs`,
+-- also while it waits. A row is here from when its job joins the line until what ends it lets the key go.
 CREATE TABLE asyncjobs.serialized_jobs (
-    id                bigint PRIMARY KEY,
-    place             bigint,
-    serialization_key text NOT NULL,
-    queue             text NOT NULL,
-    lane              text,
-    type              text NOT NULL,
-    version           integer NOT NULL DEFAULT 1,
-    payload           jsonb NOT NULL DEFAULT '{}',
-    priority          smallint NOT NULL DEFAULT 100,
-    max_attempts      integer NOT NULL DEFAULT 3,
-    timeout           interval,
-    scheduled_at      timestamptz NOT NULL DEFAULT asyncjobs.clock(),
-    correlation_id    text,
-    parent_job_id     bigint,
-    created_by        text,
-    dedup_key         text,
-    on_dead           text NOT NULL DEFAULT 'advance',
-    enqueue_token     bigint,
-    requeued_from     bigint,
-    trace_context     text,
-    job_id            bigint,
-    dispatched_at     timestamptz,
+    id                bigint PRIMARY KEY,  -- the job's
+    place             bigint,              -- null only inside the transaction that inserts it
+    dispatched_at     timestamptz,         -- null: it waits behind others
     halted_at         timestamptz,
-    halt_reason       text,
-    created_at        timestamptz NOT NULL DEFAULT asyncjobs.clock()
+    serialization_key text NOT NULL,
+    halt_reason       text
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
--- As for `jobs`, but lines may be long, and a row is written to once before it is deleted: a job took 1,840 bytes of the log, with full
--- pages 1,900, with half of them 1,791; a row that waits took 172 bytes, 145, and 285.
--- Those that join their line at the commit, and what cannot be.
+-- Vacuumed like `jobs`, but lines may be long, and a row is written to once before it is deleted.
+-- Those that join their line at the commit (`join_keys`), and what cannot be. Others pay for its condition.
 CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs (id, asyncjobs.refuse_unless(
-    CASE WHEN job_id IS NULL THEN dispatched_at IS NULL AND halted_at IS NULL ELSE job_id = id AND dispatched_at IS NOT NULL END
-    AND serialization_key <> '' AND enqueue_token IS NOT NULL,
-    CASE WHEN enqueue_token IS NULL THEN 'enqueued_check' ELSE 'serialized_jobs_check' END, id))
-WHERE place IS NULL OR NOT (
-    CASE WHEN job_id IS NULL THEN dispatched_at IS NULL AND halted_at IS NULL ELSE job_id = id AND dispatched_at IS NOT NULL END
-    AND serialization_key <> '' AND enqueue_token IS NOT NULL);
+    serialization_key <> '' AND (halted_at IS NULL OR dispatched_at IS NOT NULL), 'serialized_jobs_check', id))
+WHERE place IS NULL OR NOT (serialization_key <> '' AND (halted_at IS NULL OR dispatched_at IS NOT NULL));
+-- The line of a key in its order: dispatch, sweep, and what shows lines. Each row pays for two entries, one more when it is dispatched.
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs (serialization_key, place);
--- One dispatched job per key, whatever a process believes.
-CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs (serialization_key) WHERE job_id IS NOT NULL;
--- A trace covers jobs that wait, and so do the children of a job. (Without a parent a row costs no more, with one 0.8 us and 70 bytes of log.)
-CREATE INDEX serialized_jobs_parent ON asyncjobs.serialized_jobs (parent_job_id) WHERE parent_job_id IS NOT NULL;
-CREATE INDEX serialized_jobs_correlation ON asyncjobs.serialized_jobs (correlation_id) WHERE correlation_id IS NOT NULL;
+-- One dispatched job per key, whatever a process believes; and every look for the head of a key. An entry for each dispatch.
+CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs (serialization_key) WHERE dispatched_at IS NOT NULL;
 
 -- Keys whose head is to be dispatched by a serializer. No key is unique here: to find out would conflict with others.
 CREATE TABLE asyncjobs.dispatch_requests (

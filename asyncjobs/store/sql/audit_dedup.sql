@@ -1,8 +1,6 @@
 -- Dedup keys that are taken for ever, and live jobs whose key another enqueue could take (P1).
 WITH live AS MATERIALIZED (
-    SELECT j.id, j.type, j.dedup_key FROM asyncjobs.jobs AS j WHERE j.status NOT IN ('completed', 'dead', 'cancelled')
-    UNION
-    SELECT s.id, s.type, s.dedup_key FROM asyncjobs.serialized_jobs AS s WHERE s.job_id IS NULL)
+    SELECT j.id, j.type, j.dedup_key FROM asyncjobs.jobs AS j WHERE j.status NOT IN ('completed', 'dead', 'cancelled'))
 SELECT 'P1' AS promise, d.job_id, 'ended and still holds dedup key ' || d.dedup_key AS problem
 FROM asyncjobs.dedup_keys AS d WHERE d.live AND NOT EXISTS (SELECT FROM live WHERE live.id = d.job_id)
 UNION ALL

@@ -1,6 +1,6 @@
 -- What no dispatch would ever mend in the lines of serialization keys, and jobs with a key that run outside of its line.
 WITH line AS MATERIALIZED (
-    SELECT s.id, s.serialization_key AS key, s.place, s.job_id IS NOT NULL AS dispatched, s.halted_at IS NOT NULL AS halted,
+    SELECT s.id, s.serialization_key AS key, s.place, s.dispatched_at IS NOT NULL AS dispatched, s.halted_at IS NOT NULL AS halted,
         j.status, j.runner_id
     FROM asyncjobs.serialized_jobs AS s LEFT JOIN asyncjobs.jobs AS j ON j.id = s.id)
 SELECT 'P1' AS promise, line.id AS job_id, 'waits for key ' || line.key || ' without a place' AS problem

@@ -2,6 +2,6 @@
 CREATE OR REPLACE FUNCTION asyncjobs.audit_lives() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO asyncjobs.audit_lives (type, dedup_key, job_id, is_live)
-    VALUES (NEW.type, NEW.dedup_key, NEW.id, coalesce(to_jsonb(NEW) ->> 'status', 'waiting') NOT IN ('completed', 'dead', 'cancelled'));
+    VALUES (NEW.type, NEW.dedup_key, NEW.id, NEW.status NOT IN ('completed', 'dead', 'cancelled'));
     RETURN NULL;
 END $$;

@@ -12,16 +12,16 @@ FROM (
             CASE WHEN s.halted_at IS NOT NULL THEN 'dead' WHEN j.status IN ('scheduled', 'failed') THEN 'later'
                 WHEN j.status = 'paused' THEN 'paused' WHEN j.status = 'processing' THEN 'owner' END AS blocked_by,
             EXISTS (SELECT FROM asyncjobs.serialized_jobs AS w
-                WHERE w.serialization_key = s.serialization_key AND w.job_id IS NULL) AS is_waited_for
+                WHERE w.serialization_key = s.serialization_key AND w.dispatched_at IS NULL) AS is_waited_for
         FROM asyncjobs.serialized_jobs AS s JOIN asyncjobs.jobs AS j ON j.id = s.id
             LEFT JOIN asyncjobs.runners AS r ON r.id = j.runner_id
-        WHERE s.job_id IS NOT NULL
+        WHERE s.dispatched_at IS NOT NULL
     ) AS h
     WHERE h.blocked_by = 'dead' OR h.is_waited_for
     UNION ALL
     SELECT p.name, NULL, 'paused', p.paused_at FROM asyncjobs.pauses AS p
     WHERE p.kind = 'key' AND EXISTS (SELECT FROM asyncjobs.serialized_jobs AS w WHERE w.serialization_key = p.name)
-        AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS w WHERE w.serialization_key = p.name AND w.job_id IS NOT NULL)
+        AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS w WHERE w.serialization_key = p.name AND w.dispatched_at IS NOT NULL)
 ) AS b
 WHERE b.blocked_by = 'dead'
     OR b.since < asyncjobs.clock() - pg_catalog.make_interval(secs => CASE b.blocked_by WHEN 'owner' THEN $2::float8 ELSE $1::float8 END)

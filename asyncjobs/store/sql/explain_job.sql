@@ -16,14 +16,7 @@ SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, asyncjobs.instant
         LIMIT $2::integer) AS o) AS ahead,
     (SELECT pg_catalog.count(1) FROM asyncjobs.in_flight(NULL) AS o
         WHERE j.status = 'pending' AND o.queue = j.queue AND NOT o.is_ahead) AS running
-FROM (
-    SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, j.run_at, j.runner_id, j.started_at, j.completed_at,
-        j.error_message, j.version, j.losses, j.suspicion, j.priority, j.place::bigint AS place
-    FROM asyncjobs.jobs AS j WHERE j.id = $1::bigint
-    UNION ALL
-    SELECT 'waiting', w.queue, w.type, w.lane, w.serialization_key, w.scheduled_at, NULL, NULL, NULL, NULL, w.version, 0, 0, w.priority, w.place
-    FROM asyncjobs.serialized_jobs AS w WHERE w.id = $1::bigint AND w.job_id IS NULL
-        AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = $1::bigint)) AS j
+FROM asyncjobs.jobs AS j
 CROSS JOIN LATERAL (
     SELECT pg_catalog.count(1) AS runners,
         pg_catalog.count(1) FILTER (WHERE j.queue = ANY (r.queues)) AS serving_queue,
@@ -31,4 +24,5 @@ CROSS JOIN LATERAL (
         pg_catalog.count(1) FILTER (WHERE j.queue = ANY (r.queues) AND j.type = ANY (r.types)) AS serving,
         pg_catalog.max(coalesce((r.versions ->> j.type)::integer, 1)) FILTER (WHERE j.queue = ANY (r.queues) AND j.type = ANY (r.types))
             AS newest_version
-    FROM asyncjobs.runners AS r WHERE r.stopped_at IS NULL) AS s;
+    FROM asyncjobs.runners AS r WHERE r.stopped_at IS NULL) AS s
+WHERE j.id = $1::bigint;

@@ -5,10 +5,4 @@ SELECT j.id, j.type, j.status, j.queue, j.lane, j.priority, j.attempts, j.max_at
     pg_catalog.left(coalesce(j.error_message, j.last_error), 400) AS error, pg_catalog.pg_column_size(j.payload) AS payload_bytes,
     CASE WHEN pg_catalog.pg_column_size(j.payload) < 2000 THEN pg_catalog.left(j.payload::text, 300) END AS payload_start
 FROM asyncjobs.jobs AS j WHERE j.id = ANY ($1::bigint[])
-UNION ALL
-SELECT s.id, s.type, 'waiting', s.queue, s.lane, s.priority, 0, s.max_attempts, s.serialization_key, s.correlation_id,
-    s.parent_job_id, asyncjobs.instant(s.scheduled_at), asyncjobs.instant(s.created_at), NULL, NULL, NULL, pg_catalog.pg_column_size(s.payload),
-    CASE WHEN pg_catalog.pg_column_size(s.payload) < 2000 THEN pg_catalog.left(s.payload::text, 300) END
-FROM asyncjobs.serialized_jobs AS s
-WHERE s.id = ANY ($1::bigint[]) AND s.job_id IS NULL AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = s.id)
-ORDER BY id DESC;
+ORDER BY j.id DESC;

@@ -14,7 +14,7 @@ BEGIN
         SELECT o.job_id, o.serialization_key, o.payload, o.version, o.due_at FROM ours AS o
         ORDER BY o.serialization_key COLLATE "C", o.number
     LOOP
-        PERFORM asyncjobs.replace_keyed_job(_row.job_id, _row.serialization_key, _row.payload, _row.version, _row.due_at);
+        PERFORM asyncjobs.replace_job(_row.job_id, _row.serialization_key, _row.payload, _row.version, _row.due_at);
     END LOOP;
     RETURN NULL;
 END $$;

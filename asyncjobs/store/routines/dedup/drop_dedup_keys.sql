@@ -5,6 +5,5 @@ SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     DELETE FROM asyncjobs.dedup_keys AS d USING unnest(_ids, _types, _dedup_keys) AS r(id, type, dedup_key)
     WHERE d.type = r.type AND d.dedup_key = r.dedup_key AND d.job_id = r.id
-      AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = r.id AND j.type = r.type AND j.dedup_key = r.dedup_key)
-      AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = r.id AND s.type = r.type AND s.dedup_key = r.dedup_key);
+      AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = r.id AND j.type = r.type AND j.dedup_key = r.dedup_key);
 END $$;

@@ -13,7 +13,7 @@ BEGIN
         SET original_job = d.original_job || jsonb_build_object('payload', _payload::jsonb, 'version', _version)
         WHERE d.job_id = _id;
         FOREACH _made IN ARRAY asyncjobs.requeued_of(ARRAY[_id]) LOOP
-            PERFORM asyncjobs.replace_keyed_job(_made, _key, _payload, _version, least(_due_at, asyncjobs.clock()));
+            PERFORM asyncjobs.replace_job(_made, _key, _payload, _version, least(_due_at, asyncjobs.clock()));
         END LOOP;
     END IF;
 END $$;

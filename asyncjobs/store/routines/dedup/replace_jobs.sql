@@ -25,10 +25,8 @@ BEGIN
             WITH ORDINALITY AS r(id, payload, version, run_at, delay, key, ordinal)
         WHERE r.ordinal = ANY (_which) ORDER BY r.key COLLATE "C", r.id, r.ordinal
     LOOP
-        IF _row.key IS NULL THEN
-            PERFORM asyncjobs.replace_job(_row.id, _row.payload, _row.version, _row.due_at);
-        ELSIF _own THEN
-            PERFORM asyncjobs.replace_keyed_job(_row.id, _row.key, _row.payload, _row.version, _row.due_at);
+        IF _own OR _row.key IS NULL THEN
+            PERFORM asyncjobs.replace_job(_row.id, _row.key, _row.payload, _row.version, _row.due_at);
         ELSE
             INSERT INTO asyncjobs.replacements (job_id, serialization_key, payload, version, due_at)
             VALUES (_row.id, _row.key, _row.payload, _row.version, _row.due_at);

@@ -20,7 +20,7 @@ BEGIN
         END IF;
         _now := asyncjobs.moment();
         SELECT d.job_id, d.live, CASE
-            WHEN d.live THEN d.job_id IS DISTINCT FROM _taker AND NOT EXISTS (SELECT FROM asyncjobs.status_and_key(d.job_id))
+            WHEN d.live THEN d.job_id IS DISTINCT FROM _taker AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = d.job_id)
             ELSE _by_hand OR d.expires_at <= _now END
         INTO _owner, _is_live, _is_free
         FROM asyncjobs.dedup_keys AS d WHERE d.type = _type AND d.dedup_key = _key;

@@ -11,8 +11,7 @@ BEGIN
     PERFORM asyncjobs.move_sequences();
     FOR _at IN 1 .. cardinality(new) LOOP
         CONTINUE WHEN new[_at] IS NULL;
-        IF EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = new[_at] AND j.enqueue_token = _tokens[_at])
-           OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = new[_at] AND s.enqueue_token = _tokens[_at]) THEN
+        IF EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = new[_at] AND j.enqueue_token = _tokens[_at]) THEN
             new[_at] := NULL;
             CONTINUE;
         END IF;

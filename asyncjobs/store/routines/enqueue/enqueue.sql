@@ -70,9 +70,7 @@ BEGIN
         FROM unnest(ids, _tokens) WITH ORDINALITY AS r(id, token, ordinal)
         LEFT JOIN LATERAL (
             SELECT j.enqueue_token IS NOT DISTINCT FROM r.token AS is_ours FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id])
-            UNION ALL
-            SELECT s.enqueue_token IS NOT DISTINCT FROM r.token FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[r.id])
-            LIMIT 1) AS f ON true;
+        ) AS f ON true;
         IF taken IS NOT NULL THEN
             RETURN;
         END IF;
@@ -99,7 +97,7 @@ BEGIN
             _other_status := NULL;
             _other_key := _serialization_keys[_taker_at];
             IF _other <> _taker THEN
-                SELECT o.status, o.serialization_key INTO _other_status, _other_key FROM asyncjobs.status_and_key(_other) AS o;
+                SELECT j.status, j.serialization_key INTO _other_status, _other_key FROM asyncjobs.jobs AS j WHERE j.id = _other;
                 _other_status := coalesce(_other_status, 'gone');
             END IF;
             IF _row.on_duplicate = 'raise'
@@ -132,34 +130,39 @@ BEGIN
         PERFORM asyncjobs.lock_keys(_keys);
     END IF;
 
+    IF _keys IS NOT NULL THEN
+        PERFORM asyncjobs.check_places(_keys);
+    END IF;
     LOOP
-        INSERT INTO asyncjobs.jobs (id, enqueue_token, type, queue, lane, version, payload, priority, max_attempts, timeout,
-            correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, trace_context, scheduled_at, run_at,
-            status, created_at, updated_at)
-        SELECT r.id, r.token, r.type, r.queue, r.lane, coalesce(r.version, 1), r.payload::jsonb, coalesce(r.priority, 100),
-            coalesce(r.max_attempts, 3), make_interval(secs => r.timeout), r.correlation_id, r.parent_job_id, r.creator, r.dedup_key,
-            r.key, coalesce(r.on_dead, 'advance'), r.trace_context, d.due_at, d.due_at,
-            CASE WHEN d.due_at > _now THEN 'scheduled'
-                 WHEN _any_paused AND asyncjobs.is_paused(r.type, r.key) THEN 'paused'
-                 ELSE 'pending' END, _now, _now
-        FROM unnest(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts, _run_ats, _delays,
-                _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _serialization_keys, _on_deads, _trace_contexts)
-            AS r(id, token, type, queue, lane, version, payload, priority, max_attempts, timeout, run_at, delay,
-                correlation_id, parent_job_id, creator, dedup_key, key, on_dead, trace_context)
-        CROSS JOIN LATERAL (SELECT coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) AS due_at) AS d
-        WHERE r.id IS NOT NULL AND (r.key IS NULL OR d.due_at > _now)
-        ON CONFLICT (id) DO NOTHING;
-        GET DIAGNOSTICS _written = ROW_COUNT;
+        WITH written AS (
+            INSERT INTO asyncjobs.jobs AS j (id, enqueue_token, type, queue, lane, version, payload, priority, max_attempts, timeout,
+                correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, trace_context, scheduled_at, run_at,
+                status, created_at, updated_at)
+            SELECT r.id, r.token, r.type, r.queue, r.lane, coalesce(r.version, 1), r.payload::jsonb, coalesce(r.priority, 100),
+                coalesce(r.max_attempts, 3), make_interval(secs => r.timeout), r.correlation_id, r.parent_job_id, r.creator, r.dedup_key,
+                r.key, coalesce(r.on_dead, 'advance'), r.trace_context, d.due_at, d.due_at,
+                CASE WHEN d.due_at > _now THEN 'scheduled'
+                     WHEN r.key IS NOT NULL THEN 'waiting'
+                     WHEN _any_paused AND asyncjobs.is_paused(r.type, NULL) THEN 'paused'
+                     ELSE 'pending' END, _now, _now
+            FROM unnest(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities, _max_attempts, _timeouts, _run_ats, _delays,
+                    _correlation_ids, _parent_job_ids, _creators, _dedup_keys, _serialization_keys, _on_deads, _trace_contexts)
+                AS r(id, token, type, queue, lane, version, payload, priority, max_attempts, timeout, run_at, delay,
+                    correlation_id, parent_job_id, creator, dedup_key, key, on_dead, trace_context)
+            CROSS JOIN LATERAL (SELECT coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) AS due_at) AS d
+            WHERE r.id IS NOT NULL
+            ON CONFLICT (id) DO NOTHING
+            RETURNING j.id, j.place, j.serialization_key, j.status = 'waiting' AS waits),
+        -- A place that is drawn here is drawn under the key's lock; at a caller's commit it is drawn then.
+        joining AS (
+            INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key)
+            SELECT w.id, CASE WHEN _own THEN w.place END, w.serialization_key FROM written AS w WHERE w.waits)
+        SELECT count(1) INTO _written FROM written AS w;
 
-        IF _serialization_keys IS NOT NULL THEN
-            _written := _written + asyncjobs.enqueue_keyed(_new, _tokens, _types, _queues, _lanes, _versions, _payloads, _priorities,
-                _max_attempts, _timeouts, _run_ats, _delays, _correlation_ids, _parent_job_ids, _creators, _dedup_keys,
-                _serialization_keys, _on_deads, _trace_contexts, _own, _now);
-            IF _own THEN
-                PERFORM asyncjobs.dispatch_keys(_keys);
-            ELSE
-                PERFORM asyncjobs.note_joining(_serialization_keys);
-            END IF;
+        IF _keys IS NOT NULL THEN
+            PERFORM asyncjobs.dispatch_keys(_keys);
+        ELSIF _serialization_keys IS NOT NULL THEN
+            PERFORM asyncjobs.note_joining(_serialization_keys);
         END IF;
 
         _expected := cardinality(_new);
@@ -170,8 +173,7 @@ BEGIN
         EXIT WHEN _written = _expected OR NOT EXISTS (
             SELECT FROM unnest(_new, _tokens) AS r(id, token)
             WHERE r.id IS NOT NULL
-              AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id]) AND j.enqueue_token = r.token)
-              AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[r.id]) AND s.enqueue_token = r.token));
+              AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[r.id]) AND j.enqueue_token = r.token));
         IF _ids IS NOT NULL OR _tries > 2 THEN
             RAISE EXCEPTION 'a reserved id belongs to another job' USING ERRCODE = 'serialization_failure';  -- made again, it says which
         END IF;

@@ -66,6 +66,6 @@ BEGIN
         PERFORM asyncjobs.end_dedup(_ended_dedup);
     END IF;
     IF _ended_keyed IS NOT NULL THEN
-        pending := pending || asyncjobs.release_keys(_ended_keyed);
+        pending := pending || asyncjobs.release_keys(_ended_keyed, coalesce(_dead, '{}'));
     END IF;
 END $$;

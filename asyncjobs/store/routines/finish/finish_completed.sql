@@ -44,7 +44,7 @@ BEGIN
             PERFORM asyncjobs.end_dedup(_dedup);
         END IF;
         IF _keyed IS NOT NULL THEN
-            _heads := asyncjobs.release_keys(_keyed);
+            _heads := asyncjobs.release_keys(_keyed, '{}');
         END IF;
     END IF;
 

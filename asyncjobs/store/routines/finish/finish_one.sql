@@ -47,33 +47,31 @@ BEGIN
     END IF;
 
     IF _is_there IS NULL THEN
-        _heads := asyncjobs.release_keys(ARRAY[_id]);
+        _heads := asyncjobs.release_keys(ARRAY[_id], '{}');
     ELSE
         RETURN QUERY
         WITH released AS (
-            DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.job_id IS NOT NULL AND s.halted_at IS NULL
+            DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id AND s.dispatched_at IS NOT NULL AND s.halted_at IS NULL
             RETURNING s.serialization_key, s.place),
         dispatched AS (
-            UPDATE asyncjobs.serialized_jobs AS s SET job_id = s.id, dispatched_at = _now
-            WHERE s.job_id IS NULL AND NOT EXISTS (SELECT FROM asyncjobs.pauses) AND s.id = (
+            UPDATE asyncjobs.serialized_jobs AS s SET dispatched_at = _now
+            WHERE s.dispatched_at IS NULL AND NOT EXISTS (SELECT FROM asyncjobs.pauses) AND s.id = (
                 SELECT h.id FROM released AS r CROSS JOIN LATERAL (
                     SELECT w.id FROM asyncjobs.serialized_jobs AS w
-                    WHERE w.serialization_key = r.serialization_key AND w.job_id IS NULL AND w.place > r.place
+                    WHERE w.serialization_key = r.serialization_key AND w.dispatched_at IS NULL AND w.place > r.place
                     ORDER BY w.place LIMIT 1) AS h)
-            RETURNING s.*, s.queue = _queue AND s.type = ANY (_types) AND (s.version = 1 OR asyncjobs.can_run(
-                (SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner), s.type, s.version)) AS starts)
-        INSERT INTO asyncjobs.jobs AS j (id, queue, lane, type, version, payload, priority, max_attempts, timeout, scheduled_at,
-            correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, enqueue_token, requeued_from,
-            trace_context, created_at, status, attempts, started_at, runner_id, claim_token)
-        SELECT d.id, d.queue, d.lane, d.type, d.version, d.payload, d.priority, d.max_attempts, d.timeout, d.scheduled_at,
-            d.correlation_id, d.parent_job_id, d.created_by, d.dedup_key, d.serialization_key, d.on_dead, d.enqueue_token,
-            d.requeued_from, d.trace_context, d.created_at, CASE WHEN d.starts THEN 'processing' ELSE 'pending' END,
-            CASE WHEN d.starts THEN 1 ELSE 0 END, CASE WHEN d.starts THEN greatest(_now, d.created_at) END, CASE WHEN d.starts THEN _runner END,
-            CASE WHEN d.starts THEN _next_token END
-        FROM dispatched AS d
-        -- It was delayed or retried: it may be a suspect, and only a scan knows whether a runner may have one.
-        ON CONFLICT (id) DO UPDATE SET status = 'pending', place = nextval('asyncjobs.place_seq'), updated_at = _now
-            WHERE j.status = 'waiting'
+            RETURNING s.id)
+        -- (A suspect is left to a scan: only that knows whether a runner may have one.)
+        UPDATE asyncjobs.jobs AS j
+        SET (status, attempts, started_at, runner_id, claim_token, error_message) = (
+                SELECT CASE WHEN x.starts THEN 'processing' ELSE 'pending' END,
+                    CASE WHEN x.starts THEN least(j.attempts, 2147483646) + 1 ELSE j.attempts END,
+                    CASE WHEN x.starts THEN greatest(_now, j.created_at) ELSE j.started_at END, CASE WHEN x.starts THEN _runner END,
+                    CASE WHEN x.starts THEN _next_token END, CASE WHEN NOT x.starts THEN j.error_message END
+                FROM (SELECT j.queue = _queue AND j.type = ANY (_types) AND j.suspicion = 0 AND (j.version = 1 OR asyncjobs.can_run(
+                        (SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner), j.type, j.version)) AS starts) AS x),
+            place = nextval('asyncjobs.place_seq'), run_at = _now, updated_at = _now
+        FROM dispatched AS d WHERE j.id = ANY (ARRAY[d.id]) AND j.status || '' = 'waiting'
         RETURNING CASE j.status WHEN 'processing' THEN asyncjobs.answer_kind(j.on_dead) ELSE 'head' END, 1, j.queue, j.id, j.claim_token,
             j.type, j.version, j.payload, j.priority, j.place, j.attempts,
             j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),

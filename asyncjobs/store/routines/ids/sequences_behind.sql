@@ -12,7 +12,6 @@ BEGIN
     FOR _found IN
         SELECT 'asyncjobs.jobs_id_seq'::regclass AS sequence, greatest(
             (SELECT max(j.id) FROM asyncjobs.jobs AS j WHERE j.id < _most),
-            (SELECT max(s.id) FROM asyncjobs.serialized_jobs AS s WHERE s.id < _most),
             (SELECT max(d.job_id) FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id < _most)) AS reached, NULL AS look
         UNION ALL
         SELECT 'asyncjobs.place_seq'::regclass, greatest(

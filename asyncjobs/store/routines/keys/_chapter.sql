@@ -3,7 +3,8 @@
 -- Here and in all that follows, rows are looked up for others by `id = ANY (ARRAY[o.id])`, not by `id = o.id`. Plans are kept. One
 -- that was made while the table was empty would walk its whole index for the latter, once, and compare: with 24,000 jobs a claim of
 -- 200 took 1.9 s instead of 2 ms, and rows were locked in another order. The former can only be looked up. (So can a `ctid`: of rows
--- that this transaction has locked already, as claims do.)
+-- that this transaction has locked already, as claims do.) Where such a row has to wait, too, that is said by `j.status || '' = 'waiting'`:
+-- an index is never asked who else waits. A next job of a key took 280 us where it was, so 145.
 
 -- Two rules for whatever waits for a lock, here and in all that follows:
 --

@@ -2,7 +2,8 @@
 -- keys' locks, so it meets whoever holds them at these rows.
 --
 -- Dispatch the head of every one of these keys that has none dispatched. Callers hold the keys' locks, or have just deleted the
--- dispatched row in this transaction. Idle keys are filtered before any row is locked: otherwise this deadlocks with acks.
+-- dispatched row in this transaction. Idle keys are filtered before any row is locked: otherwise this deadlocks with acks. A head whose
+-- row in `jobs` does not wait (somebody's hand wrote to it) is dispatched as it is, and holds its key.
 --
 -- `_after` are the places of the rows just deleted: whoever waits in a key's line has a later one than its head, since places are drawn
 -- under the key's lock. Without it the scan walks over all rows of the line that were deleted since the last vacuum: it cannot mark
@@ -25,32 +26,21 @@ BEGIN
         SELECT k.key, k.after FROM (
             SELECT u.key, coalesce(max(u.after), 0) AS after FROM unnest(_keys, _after) AS u(key, after)
             GROUP BY u.key ORDER BY u.key COLLATE "C") AS k
-        WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = ANY (ARRAY[k.key]) AND d.job_id IS NOT NULL)
+        WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = ANY (ARRAY[k.key]) AND d.dispatched_at IS NOT NULL)
           AND NOT (_any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = k.key))),
     head AS MATERIALIZED (
         SELECT coalesce(
             (SELECT s.id FROM asyncjobs.serialized_jobs AS s
-             WHERE s.serialization_key = idle.key AND s.job_id IS NULL AND s.place > idle.after AND s.place < idle.after + 1000
+             WHERE s.serialization_key = idle.key AND s.dispatched_at IS NULL AND s.place > idle.after AND s.place < idle.after + 1000
              ORDER BY s.place LIMIT 1 FOR UPDATE),
             (SELECT s.id FROM asyncjobs.serialized_jobs AS s
-             WHERE s.serialization_key = idle.key AND s.job_id IS NULL AND s.place > idle.after
+             WHERE s.serialization_key = idle.key AND s.dispatched_at IS NULL AND s.place > idle.after
              ORDER BY s.place LIMIT 1 FOR UPDATE)) AS id FROM idle),
     dispatched AS (
-        UPDATE asyncjobs.serialized_jobs AS s SET job_id = s.id, dispatched_at = _now
-        FROM head WHERE s.id = ANY (ARRAY[head.id])
-        RETURNING s.id, s.queue, s.lane, s.type, s.version, s.payload, s.priority, s.max_attempts, s.timeout, s.scheduled_at,
-            s.correlation_id, s.parent_job_id, s.created_by, s.dedup_key, s.serialization_key, s.on_dead, s.enqueue_token,
-            s.requeued_from, s.trace_context, s.created_at)
-    -- A job that was delayed or retried already has its row in `jobs`, as `waiting`.
-    INSERT INTO asyncjobs.jobs AS j (id, queue, lane, type, version, payload, priority, max_attempts, timeout, scheduled_at,
-        correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, enqueue_token, requeued_from,
-        trace_context, created_at, run_at, status)
-    SELECT d.id, d.queue, d.lane, d.type, d.version, d.payload, d.priority, d.max_attempts, d.timeout, d.scheduled_at,
-        d.correlation_id, d.parent_job_id, d.created_by, d.dedup_key, d.serialization_key, d.on_dead, d.enqueue_token,
-        d.requeued_from, d.trace_context, d.created_at, _now,
-        CASE WHEN _any_paused AND asyncjobs.is_paused(d.type, NULL) THEN 'paused' ELSE 'pending' END
-    FROM dispatched AS d
-    ON CONFLICT (id) DO UPDATE SET status = excluded.status, place = nextval('asyncjobs.place_seq'), updated_at = _now
-        WHERE j.status = 'waiting'
+        UPDATE asyncjobs.serialized_jobs AS s SET dispatched_at = _now FROM head WHERE s.id = ANY (ARRAY[head.id]) RETURNING s.id)
+    UPDATE asyncjobs.jobs AS j
+    SET status = CASE WHEN _any_paused AND asyncjobs.is_paused(j.type, NULL) THEN 'paused' ELSE 'pending' END,
+        place = nextval('asyncjobs.place_seq'), run_at = _now, updated_at = _now
+    FROM dispatched AS d WHERE j.id = ANY (ARRAY[d.id]) AND j.status || '' = 'waiting'
     RETURNING j.id, j.serialization_key;
 END $$;

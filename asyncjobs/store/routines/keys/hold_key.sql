@@ -6,7 +6,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeo
 DECLARE
     _id bigint;
 BEGIN
-    SELECT s.id INTO _id FROM asyncjobs.serialized_jobs AS s WHERE s.serialization_key = _key AND s.job_id IS NOT NULL;
+    SELECT s.id INTO _id FROM asyncjobs.serialized_jobs AS s WHERE s.serialization_key = _key AND s.dispatched_at IS NOT NULL;
     FOR _try IN 1 .. 10 LOOP
         BEGIN
             PERFORM FROM asyncjobs.jobs AS j WHERE j.id = _id FOR UPDATE;

@@ -23,11 +23,11 @@ BEGIN
     SELECT array_agg(k.key ORDER BY k.number) INTO _keys FROM keys AS k;
     stalled := ARRAY(
         SELECT k.key FROM unnest(_keys) AS k(key)
-        WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = k.key AND d.job_id IS NOT NULL)
+        WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE d.serialization_key = k.key AND d.dispatched_at IS NOT NULL)
           AND NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = k.key));
     ended := ARRAY(
         SELECT d.id FROM unnest(_keys) AS k(key)
-        JOIN asyncjobs.serialized_jobs AS d ON d.serialization_key = k.key AND d.job_id IS NOT NULL AND d.halted_at IS NULL
+        JOIN asyncjobs.serialized_jobs AS d ON d.serialization_key = k.key AND d.dispatched_at IS NOT NULL AND d.halted_at IS NULL
         LEFT JOIN asyncjobs.jobs AS j ON j.id = d.id
         WHERE j.id IS NULL OR (j.status IN ('completed', 'dead', 'cancelled') AND NOT EXISTS (
             SELECT FROM asyncjobs.runners AS r WHERE r.id = j.runner_id)));

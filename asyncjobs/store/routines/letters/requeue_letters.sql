@@ -38,30 +38,20 @@ BEGIN
     _new := ARRAY(
         SELECT coalesce((_takers ->> u.letter::text)::bigint, nextval('asyncjobs.jobs_id_seq'))
         FROM unnest(_letters) WITH ORDINALITY AS u(letter, number) ORDER BY u.number);
-    PERFORM asyncjobs.check_places(_keys);
-
-    INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
-        timeout, correlation_id, parent_job_id, created_by, dedup_key, on_dead, requeued_from, trace_context, enqueue_token)
-    SELECT l.id, nextval('asyncjobs.place_seq'), o.serialization_key, o.queue, o.lane, o.type, o.version, o.payload, o.priority,
-        o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id, _by, o.dedup_key, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context,
-        _token
-    FROM (SELECT u.id, d.job_id, d.original_job
-          FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
-          JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.letter]) ORDER BY u.number) AS l
-    CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.jobs, l.original_job) AS o
-    WHERE o.serialization_key IS NOT NULL;
-    PERFORM asyncjobs.dispatch_keys(_keys);
 
     INSERT INTO asyncjobs.jobs (id, queue, lane, type, version, payload, priority, max_attempts, timeout, correlation_id, parent_job_id,
-        created_by, dedup_key, on_dead, requeued_from, trace_context, enqueue_token, status)
+        created_by, dedup_key, serialization_key, on_dead, requeued_from, trace_context, enqueue_token, status)
     SELECT l.id, o.queue, o.lane, o.type, o.version, o.payload, o.priority, o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id,
-        _by, o.dedup_key, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context, _token,
-        CASE WHEN asyncjobs.is_paused(o.type, NULL) THEN 'paused' ELSE 'pending' END
+        _by, o.dedup_key, o.serialization_key, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context, _token,
+        CASE WHEN o.serialization_key IS NOT NULL THEN 'waiting' WHEN asyncjobs.is_paused(o.type, NULL) THEN 'paused' ELSE 'pending' END
     FROM (SELECT u.id, d.job_id, d.original_job
           FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
           JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.letter]) ORDER BY u.number) AS l
-    CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.jobs, l.original_job) AS o
-    WHERE o.serialization_key IS NULL;
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.jobs, l.original_job) AS o;
+    PERFORM asyncjobs.join_line(ARRAY(
+        SELECT u.id FROM unnest(_new) WITH ORDINALITY AS u(id, number) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[u.id])
+        WHERE j.status = 'waiting' ORDER BY u.number), _keys);
+    PERFORM asyncjobs.dispatch_keys(_keys);
 
     UPDATE asyncjobs.dead_letter_jobs AS d
     SET requeued_as = u.id, requeue_count = d.requeue_count + 1, acknowledged = true,
@@ -71,7 +61,7 @@ BEGIN
     RETURN QUERY
     SELECT d.id, CASE WHEN d.id = ANY (_letters) THEN 'requeued' WHEN m.other_id IS NULL THEN 'requeued before' ELSE 'duplicate' END,
         d.job_id, CASE WHEN m.other_id IS NULL THEN d.requeued_as END,
-        coalesce((SELECT j.status FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[d.requeued_as])), 'waiting'),
+        coalesce((SELECT j.status FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[d.requeued_as])), 'gone'),
         d.original_job ->> 'queue', m.other_id
     FROM asyncjobs.dead_letter_jobs AS d CROSS JOIN LATERAL (
         SELECT CASE WHEN _force OR d.requeued_as IS NULL THEN (_met ->> d.id::text)::bigint END AS other_id) AS m

@@ -16,13 +16,12 @@ BEGIN
             SELECT s.serialization_key AS key FROM asyncjobs.serialized_jobs AS s
             WHERE s.serialization_key > k.key ORDER BY s.serialization_key LIMIT 1) AS n
         WHERE k.number < _limit AND _only IS NULL)
-    SELECT k.key, c.depth, h.id, coalesce(j.type, h.type), coalesce(j.status, 'waiting'),
-        coalesce(j.started_at, h.dispatched_at, h.created_at), c.oldest_at, h.halted_at, h.halt_reason, p.paused_at, p.reason, j.runner_id
+    SELECT k.key, c.depth, h.id, coalesce(j.type, '?'), coalesce(j.status, 'waiting'),
+        coalesce(j.started_at, h.dispatched_at, j.created_at, asyncjobs.clock()), coalesce(j.created_at, h.dispatched_at, asyncjobs.clock()), h.halted_at, h.halt_reason, p.paused_at, p.reason, j.runner_id
     FROM keys AS k
-    CROSS JOIN LATERAL (SELECT count(*) AS depth, min(s.created_at) AS oldest_at FROM asyncjobs.serialized_jobs AS s
-        WHERE s.serialization_key = k.key) AS c
-    CROSS JOIN LATERAL (SELECT s.id, s.type, s.dispatched_at, s.created_at, s.halted_at, s.halt_reason FROM asyncjobs.serialized_jobs AS s
-        WHERE s.serialization_key = k.key ORDER BY s.job_id IS NULL, s.place LIMIT 1) AS h
+    CROSS JOIN LATERAL (SELECT count(*) AS depth FROM asyncjobs.serialized_jobs AS s WHERE s.serialization_key = k.key) AS c
+    CROSS JOIN LATERAL (SELECT s.id, s.dispatched_at, s.halted_at, s.halt_reason FROM asyncjobs.serialized_jobs AS s
+        WHERE s.serialization_key = k.key ORDER BY s.dispatched_at IS NULL, s.place LIMIT 1) AS h
     LEFT JOIN asyncjobs.jobs AS j ON j.id = h.id
     LEFT JOIN asyncjobs.pauses AS p ON p.kind = 'key' AND p.name = k.key
     ORDER BY k.number;

@@ -12,7 +12,7 @@ FROM (
     SELECT j.type, j.status, j.started_at, j.started_at - j.run_at FROM asyncjobs.jobs AS j
     WHERE j.runner_id IS NOT NULL AND j.status = 'processing'
     UNION ALL
-    SELECT s.type, 'waiting', s.created_at, asyncjobs.clock() - s.created_at FROM asyncjobs.serialized_jobs AS s WHERE s.job_id IS NULL
+    SELECT j.type, j.status, j.created_at, asyncjobs.clock() - j.created_at FROM asyncjobs.jobs AS j WHERE j.status = 'waiting'
 ) AS u
 GROUP BY u.type, u.status
 UNION ALL

@@ -10,4 +10,4 @@ UNION ALL
 SELECT 'processing', j.queue, j.type, j.version, j.status, j.started_at FROM asyncjobs.jobs AS j
 WHERE j.runner_id IS NOT NULL AND j.status = 'processing'
 UNION ALL
-SELECT 'waiting', s.queue, s.type, s.version, 'waiting', s.created_at FROM asyncjobs.serialized_jobs AS s WHERE s.job_id IS NULL;
+SELECT 'waiting', j.queue, j.type, j.version, j.status, j.created_at FROM asyncjobs.jobs AS j WHERE j.status = 'waiting';

@@ -91,7 +91,7 @@ BEGIN
         (SELECT j.id, j.serialization_key FROM asyncjobs.holds AS h CROSS JOIN LATERAL (
             SELECT j.id, j.serialization_key FROM asyncjobs.jobs AS j
             WHERE j.id = ANY (ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
-                                    WHERE s.serialization_key = h.name AND s.job_id IS NOT NULL))
+                                    WHERE s.serialization_key = h.name AND s.dispatched_at IS NOT NULL))
               AND j.status = 'paused' AND j.updated_at < h.ended_at AND j.type = ANY (_served)
               AND asyncjobs.can_run(_versions, j.type, j.version) AND NOT asyncjobs.is_paused(j.type, j.serialization_key)
             FOR UPDATE SKIP LOCKED) AS j

@@ -8,6 +8,6 @@ BEGIN
     PERFORM asyncjobs.hold_key(_key);
     UPDATE asyncjobs.jobs AS j SET status = 'paused', updated_at = asyncjobs.clock()
     FROM asyncjobs.serialized_jobs AS s
-    WHERE s.serialization_key = _key AND s.job_id IS NOT NULL AND j.id = s.id AND j.status = 'pending'
+    WHERE s.serialization_key = _key AND s.dispatched_at IS NOT NULL AND j.id = s.id AND j.status = 'pending'
       AND asyncjobs.is_paused(NULL, _key);
 END $$;

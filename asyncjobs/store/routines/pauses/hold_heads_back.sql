@@ -5,7 +5,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _heads bigint[] := ARRAY(
         SELECT j.id FROM asyncjobs.pauses AS p
-        JOIN asyncjobs.serialized_jobs AS s ON s.serialization_key = p.name AND s.job_id IS NOT NULL
+        JOIN asyncjobs.serialized_jobs AS s ON s.serialization_key = p.name AND s.dispatched_at IS NOT NULL
         JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[s.id])
         WHERE p.kind = 'key' AND j.status = 'pending' LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
     _count integer;

@@ -11,7 +11,7 @@ BEGIN
     WITH again AS (
         UPDATE asyncjobs.jobs AS j SET status = 'pending', place = nextval('asyncjobs.place_seq'), updated_at = asyncjobs.clock()
         FROM asyncjobs.serialized_jobs AS s
-        WHERE s.serialization_key = _key AND s.job_id IS NOT NULL AND j.id = s.id AND j.status = 'paused'
+        WHERE s.serialization_key = _key AND s.dispatched_at IS NOT NULL AND j.id = s.id AND j.status = 'paused'
           AND NOT asyncjobs.is_paused(j.type, NULL)
         RETURNING j.id)
     SELECT array_agg(a.id) INTO _heads FROM again AS a;

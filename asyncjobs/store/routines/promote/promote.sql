@@ -30,14 +30,14 @@ BEGIN
         SELECT j.id FROM asyncjobs.jobs AS j
         WHERE j.status IN ('scheduled', 'failed') AND j.run_at >= _from AND j.run_at <= _now
           AND (j.serialization_key IS NULL
-               OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.job_id IS NOT NULL))
+               OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.dispatched_at IS NOT NULL))
         ORDER BY j.run_at LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
     keys := ARRAY(
         SELECT DISTINCT d.serialization_key FROM (
             SELECT j.serialization_key FROM asyncjobs.jobs AS j
             WHERE j.status IN ('scheduled', 'failed') AND j.run_at >= _from AND j.run_at <= _now AND j.serialization_key IS NOT NULL
               AND (_blocked IS NULL OR j.serialization_key <> ALL (_blocked))
-              AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.job_id IS NOT NULL)
+              AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.dispatched_at IS NOT NULL)
             ORDER BY j.run_at LIMIT _batch) AS d);
     scan_seconds := extract(epoch FROM clock_timestamp() - _began);
     IF cardinality(_ids) > 0 THEN
@@ -60,7 +60,7 @@ BEGIN
         SELECT FROM asyncjobs.jobs AS j
         WHERE j.status IN ('scheduled', 'failed') AND j.run_at >= _from AND j.run_at <= _now
           AND (j.serialization_key IS NULL
-               OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.job_id IS NOT NULL)));
+               OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.dispatched_at IS NOT NULL)));
     SELECT extract(epoch FROM j.run_at - _now) INTO next_due_seconds FROM asyncjobs.jobs AS j
     WHERE j.status IN ('scheduled', 'failed') AND j.run_at > _now AND isfinite(j.run_at) ORDER BY j.run_at LIMIT 1;
 END $$;

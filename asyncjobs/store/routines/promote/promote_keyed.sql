@@ -6,27 +6,16 @@ LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET lock_timeout = '50ms' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _now timestamptz := asyncjobs.clock();
     _ids bigint[];
     _heads bigint[];
 BEGIN
     PERFORM asyncjobs.lock_keys(_keys);
-    PERFORM asyncjobs.check_places(_keys);
     _ids := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
-        WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= _now AND j.serialization_key = ANY (_keys)
-          AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.job_id IS NOT NULL)
+        WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= asyncjobs.clock() AND j.serialization_key = ANY (_keys)
+          AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.dispatched_at IS NOT NULL)
         ORDER BY j.run_at, j.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
-    INSERT INTO asyncjobs.serialized_jobs (id, place, serialization_key, queue, lane, type, version, payload, priority, max_attempts,
-        timeout, scheduled_at, correlation_id, parent_job_id, created_by, dedup_key, on_dead, enqueue_token, requeued_from,
-        trace_context, created_at)
-    SELECT j.id, nextval('asyncjobs.place_seq'), j.serialization_key, j.queue, j.lane, j.type, j.version, j.payload, j.priority,
-        j.max_attempts, j.timeout, j.scheduled_at, j.correlation_id, j.parent_job_id, j.created_by, j.dedup_key, j.on_dead,
-        j.enqueue_token, j.requeued_from, j.trace_context, j.created_at
-    FROM (SELECT u.id FROM unnest(_ids) WITH ORDINALITY AS u(id, ordinal) ORDER BY u.ordinal) AS o
-    JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[o.id])
-    ON CONFLICT (id) DO NOTHING;
-    UPDATE asyncjobs.jobs AS j SET status = 'waiting', updated_at = _now WHERE j.id = ANY (_ids);
+    PERFORM asyncjobs.join_line(_ids, _keys);
     promoted := cardinality(_ids);
     SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(_keys) AS d;
     SELECT array_agg(DISTINCT j.queue), array_agg(DISTINCT j.queue) FILTER (WHERE j.priority < 100)

@@ -42,7 +42,7 @@ BEGIN
     END IF;
     IF _ended IS NOT NULL THEN
         PERFORM asyncjobs.end_dedup(_ended);
-        _pending := _pending || asyncjobs.release_keys(_ended);
+        _pending := _pending || asyncjobs.release_keys(_ended, coalesce(_dead, '{}'));
     END IF;
     RETURN _pending;
 END $$;

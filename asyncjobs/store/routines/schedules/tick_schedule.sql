@@ -48,7 +48,7 @@ BEGIN
     END IF;
     IF _definition ->> 'overlap' <> 'allow' THEN
         _ticks := _ticks[cardinality(_ticks):];  -- the others would overlap with it
-        SELECT o.status INTO _status FROM asyncjobs.status_and_key(_last_job_id) AS o;
+        SELECT j.status INTO _status FROM asyncjobs.jobs AS j WHERE j.id = _last_job_id;
         IF _status IN ('waiting', 'scheduled', 'pending', 'paused')
            OR (_definition ->> 'overlap' = 'skip' AND _status NOT IN ('completed', 'dead', 'cancelled')) THEN
             outcome := 'overlapped';

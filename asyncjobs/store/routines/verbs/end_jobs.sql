@@ -7,13 +7,11 @@ SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM asyncjobs.lock_in_order(_ids, '{scheduled,pending,processing,failed,completed,dead,cancelled,paused}', ARRAY(
-        SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids)
-        UNION SELECT j.serialization_key FROM asyncjobs.jobs AS j
+        SELECT DISTINCT j.serialization_key FROM asyncjobs.jobs AS j
         WHERE j.id = ANY (_ids) AND j.serialization_key IS NOT NULL AND j.status NOT IN ('completed', 'dead', 'cancelled')));
     FOR id IN
-        SELECT u.id FROM unnest(_ids) AS u(id) ORDER BY coalesce(
-            (SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s WHERE s.id = u.id),
-            (SELECT j.serialization_key FROM asyncjobs.jobs AS j WHERE j.id = u.id)) COLLATE "C", u.id DESC
+        SELECT u.id FROM unnest(_ids) AS u(id)
+        ORDER BY (SELECT j.serialization_key FROM asyncjobs.jobs AS j WHERE j.id = u.id) COLLATE "C", u.id DESC
     LOOP
         SELECT e.outcome, e.was, e.queues INTO outcome, was, queues FROM asyncjobs.end_job(id, _request, _message, _max_errors) AS e;
         RETURN NEXT;

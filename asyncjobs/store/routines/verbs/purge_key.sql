@@ -5,8 +5,8 @@ SET lock_timeout = '1s' SET enable_bitmapscan = off SET enable_sort = off SET se
 BEGIN
     PERFORM asyncjobs.lock_keys(ARRAY[_key]);
     cancelled := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
-        WHERE s.serialization_key = _key AND s.job_id IS NULL AND s.place IS NOT NULL ORDER BY s.place DESC LIMIT _limit FOR UPDATE);
+        WHERE s.serialization_key = _key AND s.dispatched_at IS NULL AND s.place IS NOT NULL ORDER BY s.place DESC LIMIT _limit FOR UPDATE);
     PERFORM asyncjobs.end_waiting(cancelled, 'cancelled', _message, 0);
     SELECT s.id INTO head_id FROM asyncjobs.serialized_jobs AS s
-    WHERE s.serialization_key = _key AND s.job_id IS NOT NULL AND s.halted_at IS NULL;
+    WHERE s.serialization_key = _key AND s.dispatched_at IS NOT NULL AND s.halted_at IS NULL;
 END $$;

@@ -7,7 +7,7 @@ DECLARE
 BEGIN
     PERFORM asyncjobs.hold_key(_key);
     DELETE FROM asyncjobs.serialized_jobs AS s
-    WHERE s.serialization_key = _key AND s.job_id IS NOT NULL AND s.halted_at IS NOT NULL RETURNING s.id INTO halted_id;
+    WHERE s.serialization_key = _key AND s.dispatched_at IS NOT NULL AND s.halted_at IS NOT NULL RETURNING s.id INTO halted_id;
     IF halted_id IS NULL THEN
         RETURN;
     END IF;

@@ -1,6 +1,6 @@
 -- What was asked for of the jobs that this runner runs.
 CREATE FUNCTION asyncjobs.requests(_runner bigint) RETURNS TABLE (id bigint, token bigint, wanted text, message text) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY

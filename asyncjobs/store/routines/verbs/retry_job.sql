@@ -13,8 +13,7 @@ DECLARE
 BEGIN
     SELECT j.type, j.dedup_key, j.status INTO _type, _dedup, was FROM asyncjobs.jobs AS j WHERE j.id = _id;
     IF NOT FOUND THEN
-        outcome := CASE WHEN EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id) THEN 'waiting' ELSE 'unknown' END;
-        was := CASE WHEN outcome = 'waiting' THEN 'waiting' END;
+        outcome := 'unknown';
         RETURN;
     END IF;
     IF was IN ('dead', 'cancelled') AND _dedup IS NOT NULL THEN
@@ -48,9 +47,9 @@ BEGIN
         WHERE d.job_id = _id AND NOT d.acknowledged;
     END IF;
     IF _job.serialization_key IS NOT NULL THEN
-        UPDATE asyncjobs.serialized_jobs AS s SET halted_at = NULL, halt_reason = NULL WHERE s.id = _id AND s.job_id IS NOT NULL;
+        UPDATE asyncjobs.serialized_jobs AS s SET halted_at = NULL, halt_reason = NULL WHERE s.id = _id AND s.dispatched_at IS NOT NULL;
         IF NOT FOUND THEN
-            PERFORM asyncjobs.join_line(_id);
+            PERFORM asyncjobs.join_line(ARRAY[_id], ARRAY[_job.serialization_key]);
             SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(ARRAY[_job.serialization_key]) AS d;
             queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
             outcome := 'retried';
