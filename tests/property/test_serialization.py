@@ -137,6 +137,8 @@ class KeysMachine(RuleBasedStateMachine):
         outcome = Outcome(kind=kind, delay_seconds=delay, message="said so")
         assert self.do(self.processes[by].finish([Ack(claimed.id, claimed.token, outcome)])).lost == []
         self.stale.append(claimed)
+        if kind != "interrupted":
+            job.losses = job.suspicion = 0
         if kind in {"snooze", "interrupted"}:
             job.attempts -= 1
         if kind in {"completed", "dead", "cancel"}:
@@ -179,15 +181,9 @@ class KeysMachine(RuleBasedStateMachine):
     @rule(by=PROCESSES)
     def lose_a_runner(self, by: int) -> None:
         self.do(self._lose(by))
-        for job_id, (owner, claimed) in sorted(self.running.items()):
-            if owner == by:
-                del self.running[job_id]
-                self.stale.append(claimed)
-                job = self.model.jobs[job_id]
-                if job.attempts >= MAX_ATTEMPTS and not job.asked:
-                    self.model.end(job, "dead")
-                else:
-                    self.model.again(job, "pending")
+        lost = [job_id for job_id, (owner, _) in sorted(self.running.items()) if owner == by]
+        self.stale += [self.running.pop(job_id)[1] for job_id in lost]
+        self.model.lose(self.processes[by].runner_id, [self.model.jobs[job_id] for job_id in lost], MAX_ATTEMPTS)
 
     async def _lose(self, by: int) -> None:
         runner_id = self.processes[by].runner_id

@@ -1,9 +1,11 @@
 """What keys do, in a few lines: the model that the real SQL is compared with."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
+
+from asyncjobs.model.probation import Lost, blamed, judge
 
 FINAL: Final = frozenset({"completed", "dead", "cancelled"})
 
@@ -18,6 +20,13 @@ class ModelJob(msgspec.Struct):
     attempts: int = 0
     asked: bool = False  # to end, while it runs
     halted: bool = False
+    losses: int = 0
+    suspicion: int = 0
+    lost_with: int | None = None  # the runner for whose end no job was to blame
+
+    def lost(self, max_attempts: int) -> Lost:
+        """As its row is when its runner is gone."""
+        return Lost(id=self.id, attempts=self.attempts, max_attempts=max_attempts, losses=self.losses, suspicion=self.suspicion)
 
 
 class KeyModel:
@@ -63,12 +72,28 @@ class KeyModel:
         else:
             job.status = status
 
+    def lose(self, runner: int, lost: Sequence[ModelJob], max_attempts: int) -> None:
+        """A runner died that had these."""
+        killer = blamed([job.lost(max_attempts) for job in lost])
+        before = None if killer is None else self.jobs[killer].lost_with
+        for job in self.jobs.values():
+            if before is not None and job.lost_with == before and job.status == "pending" and job.suspicion:
+                job.losses, job.suspicion = 1, 0
+        for job in lost:
+            verdict = judge(job.lost(max_attempts), killer)
+            job.attempts, job.losses, job.suspicion = verdict.attempts, verdict.losses, verdict.suspicion
+            job.lost_with = runner if killer is None else job.lost_with
+            if verdict.is_dead and not job.asked:
+                self.end(job, "dead")
+            else:
+                self.again(job, "pending")
+
     def retry(self, job: ModelJob) -> str:
         """An operator's retry; the outcome that the verb must tell."""
         if job.status not in {"scheduled", "failed", "dead", "cancelled"}:
             return "final" if job.status == "completed" else job.status
         if job.status in FINAL:
-            job.attempts = 0
+            job.attempts = job.losses = job.suspicion = 0
         job.halted = False
         if job in self.lines.get(job.key, []):
             self.due(job)
