@@ -1058,7 +1058,7 @@ CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys t
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fed14e91ebd81b81
+-- body: cc97b814d3045316
 
 CREATE FUNCTION asyncjobs.lock_joining()
     RETURNS void
