@@ -95,7 +95,7 @@ async def test_many_are_enqueued_in_one_call_whatever_gives_them(dsn: str, conne
             ("keyed", "default", "waiting"),
             ("email", "default", "scheduled"),
         ]
-    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == 7
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == 8
 
 
 async def test_a_hundred_thousand_jobs_are_one_call_and_one_transaction(dsn: str, connection: Connection) -> None:

@@ -43,8 +43,8 @@ class Press:
 
 
 async def statuses(connection: Connection) -> Mapping[str, list[tuple[str, int]]]:
-    """By type: status and attempts of its jobs, in the order in which they were made."""
-    rows = await connection.fetch("SELECT type, status, attempts FROM asyncjobs.jobs ORDER BY id")
+    """By type: status and attempts of its jobs that do not wait for others, in the order in which they were made."""
+    rows = await connection.fetch("SELECT type, status, attempts FROM asyncjobs.jobs WHERE status <> 'waiting' ORDER BY id")
     found: dict[str, list[tuple[str, int]]] = {}
     for row in rows:
         found.setdefault(row["type"], []).append((row["status"], row["attempts"]))

@@ -107,7 +107,7 @@ async def test_keys_next_job_is_let_go_by_a_head_that_ends_after_the_stop(
     async with jobs.runner(grace=0.1):
         await jobs.enqueue_many([keyed.new(), keyed.new()])
         await recorder.wait_for(AttemptStarted)
-    assert [row[0] for row in await rows(connection)] == ["processing"]
+    assert [row[0] for row in await rows(connection)] == ["processing", "waiting"]
     heard.clear()
     end.set()
     await eventually(lambda: no_runner(connection), description="the row goes with the last handler")

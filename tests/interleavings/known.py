@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 _CLAIMS: Final = r"^(claim|claim lean|finish_completed \w|ack completed \w|ack dead \w)$"
 _COMPLETES: Final = r"complete_here \w|^tx complete"
 _SEVERAL: Final = r"^tx (.*\+|two)"
-_DELAYS: Final = r"^tx delay \w"
+_DELAYS: Final = "^tx delay"
 
 
 class Known(NamedTuple):
@@ -32,7 +32,7 @@ KNOWN: Final = (
         _DELAYS,
         "",
         "it is ended with the new payload; what it was is told as of the call",
-        beside=r"^(cancel|dead) [hw]",
+        beside=r"^(cancel|dead) [hws]",
     ),
     Known("^STATE", _DELAYS, "", "it stood in line when the purge came: cancelled with the new payload", beside="^purge_key"),
 )

@@ -51,7 +51,7 @@ CREATE FUNCTION lab.look() RETURNS jsonb LANGUAGE sql AS $$ SELECT jsonb_build_o
         SELECT jsonb_agg(jsonb_build_array(j.id, p.kind, extract(epoch FROM pg_xact_commit_timestamp(j.xmin))))
         FROM asyncjobs.jobs AS j JOIN asyncjobs.pauses AS p
             ON p.name = CASE p.kind WHEN 'key' THEN j.serialization_key WHEN 'type' THEN j.type ELSE j.queue END
-        WHERE j.status = 'processing'
+        WHERE j.status = 'processing' AND j.requested_outcome IS NULL  -- else the row was written by whoever asked for its end
           AND NOT EXISTS (SELECT FROM lab.jobs AS o WHERE o.id = j.id AND o.status = 'processing' AND o.attempts = j.attempts)),
     'audit', (SELECT jsonb_agg(jsonb_build_array(job_id, problem)) FROM lab.audit)) $$;
 
