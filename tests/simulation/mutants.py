@@ -246,7 +246,7 @@ MUTANTS: tuple[Mutant, ...] = (
 
 #: Each of these is noticed by one of the first 200 seeds. The others are not, by any of those whose worlds could show it;
 #: tests of the rules themselves notice them (acks that name no token: test_finish, claims of who is gone: test_claim, giving
-#: back: test_acker_lost_answers, busy keys and looking again: test_serialization_races, ticks: test_schedules, taken leases:
+#: back: test_lost_answers, busy keys and looking again: test_serialization_races, ticks: test_schedules, taken leases:
 #: test_leases, trust: test_lease, late beats and those who left: test_rescuer, second looks: test_second_look, sweep:
 #: test_serializer, wake-ups: test_service, attempts without a confirmed beat: test_runner_lost, starts after a
 #: freeze: test_frozen_runner, locks of what has moved on: test_interleavings).

@@ -21,43 +21,54 @@ trips that cost; `prefetch` trades for them. What holds:
    and a breaker are looked at when the answer comes; a pause, when that call is over.
 7. A slot that is freed as a frozen process goes on takes the next that waits here before anybody can tell that its claim may
    be another's by now. The attempt finds that out by itself, and does not begin (`runtime/attempt.py`).
-8. While more than half of N waits here nothing is urgent. So the acker lets the loop turn before it calls, as long as each turn
-   ends attempts (those that wait for nothing themselves): with N=500 a statement then serves some 240 jobs, without it 100.
+8. While more than half of N waits here nothing is urgent: no more is asked for, and the call line lets attempts end before it
+   calls, as long as each turn of the loop ends some (those that wait for nothing themselves). When half is gone the coordinator
+   asks for what is missing, in the call that takes the outcomes along: with N=500 a statement then serves some 250 jobs. (A
+   coordinator that asked as soon as one was missing asked for what was missing *then*: 168 jobs a call, and 15 % fewer a second.)
 
 A crash between the claim and the start leaves what a crash during the attempt does: a processing row of a runner that is gone.
 """
 
-import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sized
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
 from asyncjobs.model.claim import Claimed
-from asyncjobs.runtime.coordinator import Coordinator
 
 
-class Prefetched:
-    """What waits for the slots of one queue. It counts its jobs in the queue's coordinator, which asks for no more than N."""
+class Stock:
+    """What waits for the slots of one queue; `lanes` are those with slots of their own."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
+    def __init__(self, most: int, lanes: Iterable[str]) -> None:
+        self.most = most
         self._line: OrderedDict[int, tuple[Claimed, float]] = OrderedDict()  # by job, with when its claim was answered
-        kept = [lane for lane in coordinator.slots.lanes if lane is not None]
-        self._lanes: dict[str, OrderedDict[int, None]] = {lane: OrderedDict() for lane in kept}
+        self._lanes: dict[str, OrderedDict[int, None]] = {lane: OrderedDict() for lane in lanes}
+
+    def __len__(self) -> int:
+        return len(self._line)
 
     @property
     def ids(self) -> Collection[int]:
         """The jobs that wait."""
         return self._line.keys()
 
+    @property
+    def room(self) -> int:
+        """How many are to be asked for: none as long as more than half of what may wait here does."""
+        return 0 if self.is_ample else max(self.most - len(self._line), 0)
+
+    @property
+    def is_ample(self) -> bool:
+        """Whether more than half of what may wait here does."""
+        return len(self._line) * 2 > self.most
+
     def add(self, job: Claimed) -> None:
         """Let it wait behind the others."""
         self._line[job.id] = job, time.monotonic()
         if job.lane in self._lanes:
             self._lanes[job.lane][job.id] = None
-        self._coordinator.waiting += 1
 
     def take(self, lane: str | None) -> Claimed | None:
         """The first that may use a slot of this kind, if there is one, as of now: it starts."""
@@ -67,23 +78,13 @@ class Prefetched:
         job, since = self._remove(next(iter(line)))
         return msgspec.structs.replace(job, started_epoch=job.started_epoch + time.monotonic() - since)
 
-    def take_if(self, condition: Callable[[Claimed], bool], *, among: Iterable[int] | None = None) -> list[Claimed]:
-        """Those that are not to start here, of all or of these jobs."""
-        ids = self._line if among is None else among
-        found = [job_id for job_id in ids if job_id in self._line and condition(self._line[job_id][0])]
+    def take_if(self, condition: Callable[[Claimed], bool]) -> list[Claimed]:
+        """Those of which this is true: they are not to start here."""
+        found = [job_id for job_id, (job, _) in self._line.items() if condition(job)]
         return [self._remove(job_id)[0] for job_id in found]
 
     def _remove(self, job_id: int) -> tuple[Claimed, float]:
         job, since = self._line.pop(job_id)
         if job.lane in self._lanes:
             del self._lanes[job.lane][job_id]
-        self._coordinator.waiting -= 1
         return job, since
-
-
-async def gather(outcomes: Sized, most: int, coordinators: Iterable[Coordinator]) -> None:
-    """Let attempts that end without waiting for anything join the call, while one of these has enough that waits."""
-    count = 0
-    while count < len(outcomes) < most and any(coordinator.is_stocked for coordinator in coordinators):
-        count = len(outcomes)
-        await asyncio.sleep(0)
