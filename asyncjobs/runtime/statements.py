@@ -41,7 +41,7 @@ a claim goes to where the rows are that it has locked (in longer series than tho
     finish_completed, 250 jobs  39,189 -> 36,016
 
 Of the client: 281 calls of functions, of which asyncjobs makes 133, asyncio 121 in three turns of its loop (the answer, the
-acker, the attempt), and the driver most of the others. A handler that waits for anything takes two turns and 77 calls more.
+call line, the attempt), and the driver most of the others. A handler that waits for anything takes two turns and 77 calls more.
 
 Tried: one INSERT … ON CONFLICT for the job that ended and the head took 38 more, although it spares the indexes of a statement;
 `finish_completed` with the runner's row and the pauses read by the statement that writes the outcomes took as much as with a

@@ -26,7 +26,7 @@ async def proxy(database: Database) -> AsyncGenerator[Proxy]:
 
 @asynccontextmanager
 async def behind(proxy: Proxy, connection: Connection, *, command_timeout: float) -> AsyncGenerator[AtWork]:
-    """An acker behind the proxy that has had its first look."""
+    """A call line behind the proxy that has had its first look."""
     name = await connection.fetchval("SELECT current_database()")
     await connection.execute(f'ALTER DATABASE "{name}" SET deadlock_timeout = 100')
     async with at_work(Database(proxy.dsn, command_timeout=command_timeout), connection, Queue(concurrency=5)) as made:
@@ -217,7 +217,7 @@ async def test_deadlock_with_a_stranger_is_tried_again(rig: AtWork, connection: 
     auditor.deadlocks = 1
     first, second = await running(rig, 2)
     async with connection.transaction():
-        await connection.execute("SET LOCAL deadlock_timeout = '10s'")  # the acker is who finds the deadlock
+        await connection.execute("SET LOCAL deadlock_timeout = '10s'")  # the call line is who finds the deadlock
         await connection.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", second)
         hold = asyncio.Event()
 
@@ -229,7 +229,7 @@ async def test_deadlock_with_a_stranger_is_tried_again(rig: AtWork, connection: 
             rig.put(second)
             hold.set()
             blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-            await eventually(lambda: connection.fetchval(blocked), description="the acker holds one row and waits for the other")
+            await eventually(lambda: connection.fetchval(blocked), description="the line holds one row and waits for the other")
             await connection.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", first)
     await rig.wait_idle()
     assert [(await rig.row(job_id))["status"] for job_id in (first, second)] == ["completed", "completed"]

@@ -15,6 +15,7 @@ from asyncjobs.runtime import duties, service
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.keys import Keys
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.notifier import Notifier
@@ -257,6 +258,51 @@ def leaks_end() -> list[Any]:
         patch.object(duties, "is_meant", is_meant),
         patch.object(Service, "run", mutant),
     ]
+
+
+def claims_too_much() -> list[Any]:
+    """A claim of one more than there are permits."""
+    scans = Coordinator._scans
+
+    def mutant(self: Any, lanes: Any, taken: Any) -> Any:
+        return [msgspec.structs.replace(scan, limit=scan.limit + 1) for scan in scans(self, lanes, taken)]
+
+    return [patch.object(Coordinator, "_scans", mutant)]
+
+
+def gives_back_twice() -> list[Any]:
+    """An attempt that ends gives its permit back, and so does what it wakes."""
+    ended = Coordinator._ended
+
+    def mutant(self: Any, attempt: Any, ack: Any) -> None:
+        ended(self, attempt, ack)
+        self.lanes[attempt.lane].slots.give_back()
+
+    return [patch.object(Coordinator, "_ended", mutant)]
+
+
+def goes_around() -> list[Any]:
+    """The outcome of a job with a key goes to the line, past its actor."""
+
+    put = Keys.put
+
+    def mutant(self: Any, attempt: Any, ack: Any) -> None:
+        if attempt.completed_here:
+            put(self, attempt, ack)
+        else:
+            self.actors[0]._line.put(ack)
+
+    return [patch.object(Keys, "put", mutant)]
+
+
+def two_at_a_time() -> list[Any]:
+    """A call does not wait for the one before it."""
+    turn = CallLine._turn
+
+    async def mutant(self: Any) -> None:
+        await asyncio.gather(turn(self), turn(self))
+
+    return [patch.object(CallLine, "_turn", mutant)]
 
 
 def trusted_in_silence() -> list[Any]:
