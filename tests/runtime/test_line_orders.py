@@ -15,6 +15,7 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, JobsClaimed, JobsGivenBack, OutcomeWritten
 from tests.support.at_work import AtWork, at_work
 from tests.support.eventually import eventually, patience
+from tests.support.services import Woken
 
 #: The coordinators have no slots to speak of: what is claimed is the tests'.
 BUSY = Queue(concurrency=1)
@@ -160,17 +161,15 @@ async def test_next_head_whose_outcome_is_in_another_call_than_its_scan_is_told_
         assert rig.notified == ["q:default"]
 
 
-class _Waking:
+class _Waking(Woken):
     """Wakes the coordinators, as a runner does."""
 
     def __init__(self, rig: AtWork) -> None:
+        super().__init__()
         self._rig = rig
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
         self._rig.queues[queue].wake(front=front)
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: None
 
 
 async def test_head_of_a_queue_that_is_paused_before_the_call_leaves_is_not_started(
