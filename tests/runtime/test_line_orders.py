@@ -315,20 +315,26 @@ async def test_coordinator_and_actor_that_are_ended_again_and_again_lose_no_slot
     database: Database, connection: Connection
 ) -> None:
     async with at_work(database, connection, Queue(concurrency=2, prefetch=4)) as rig:
+        rig.wakes.add(_Waking(rig))
         plain = await rig.enqueue(12)
         keyed = await rig.enqueue_keyed(6)
         rig.wake()
-        for turn in range(400):
+        ended: set[int] = set()
+        turns = 0
+
+        async def goes_on() -> bool:
+            """Ends what runs, and one of the tasks that keep it going; whether all has ended."""
+            nonlocal turns
+            turns += 1
             for job_id in list(rig.host.running):
+                ended.add(job_id)
                 rig.put(job_id)
-            rig.again(1 + turn % (len(rig.running) - 1))
-            await asyncio.sleep(0.002)
-            lane = rig.coordinators[0].general
-            assert not (rig.coordinators[0].waiting and lane.slots.free), "a free slot beside what waits for one"
-            if turn % 20 == 0:
-                rig.wake(front=True)
-            if len(rig.of(OutcomeWritten)) >= 18 and not rig.host.running:
-                break
+            rig.again(1 + turns % (len(rig.running) - 1))
+            await asyncio.sleep(0)
+            assert not (rig.coordinators[0].waiting and rig.coordinators[0].general.slots.free), "a free slot beside what waits"
+            return len(ended) == len(plain) + len(keyed)
+
+        await eventually(goes_on, description="all have ended", timeout=20, interval=0.002)
         await rig.wait_idle()
         statuses = {job_id: (await rig.row(job_id))["status"] for job_id in [*plain, *keyed]}
         assert set(statuses.values()) == {"completed"}
