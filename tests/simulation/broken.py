@@ -187,8 +187,9 @@ def no_sweep() -> list[Any]:
 
 
 def claims_beside_itself() -> list[Any]:
+    """The line has no ledger of what is ours."""
+
     def mutant(self: Any, claimed: Any) -> frozenset[int]:
-        self._claims.update((job.id, job.token) for job in claimed)
         for job in claimed:
             if job.losses:
                 self._probation.claimed(job)
