@@ -58,7 +58,7 @@ class Queue:
     """A line of jobs, and how many of them one runner works on at a time.
 
     `lanes` maps a lane to the slots kept for it; together they are at most `concurrency`. `prefetch` jobs, at most 10,000, are
-    claimed ahead of the free slots, which saves round trips for very short jobs; `runtime/prefetched.py` says what that means for
+    claimed ahead of the free slots, which saves round trips for very short jobs; `runtime/stock.py` says what that means for
     them. ConfigurationError for what cannot be.
     """
 

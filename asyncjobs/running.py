@@ -19,6 +19,7 @@ from asyncjobs.runner import Runner
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.duty_set import DeclaredDuty
 from asyncjobs.runtime.opened import Opened, unavailable
+from asyncjobs.runtime.runner_parts import Declared
 from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.served import admit_to, served_handlers, served_queues
 from asyncjobs.signals import children_apart, handled, heeding_the_server, hurried_by_the_server, interrupted_in_order
@@ -99,19 +100,18 @@ async def running(
         opened = await app.lifecycle.enter()
         around.push_async_callback(app.lifecycle.leave)
         around.enter_context(children_apart())
-        runner = Runner(
-            opened,
+        declared = Declared(
             queues=chosen,
             handlers=handlers,
             stubs=Stubs(handlers, chosen),
             schedules=() if only_jobs else app.schedules,
             hooks=app.hooks.attempt,
             open_context=partial(_open_context, app),
-            grace=seconds,
             duties=() if only_jobs else _duties(app),
             guarded={name: handler.breaker for name, handler in handlers.items() if handler.breaker is not None},
             listen=app.lifecycle.listening_database(opened.database),
         )
+        runner = Runner(opened, declared, grace=seconds)
         await _start(runner, opened)
         entered.append(runner)
         app.runners.append(runner)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CORE = {"asyncpg", "cronsim", "msgspec", "structlog"}
+CORE = {"anyio", "asyncpg", "cronsim", "msgspec", "structlog"}
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys

@@ -55,8 +55,8 @@ CASES: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
     "AsyncjobsDeadLetters": ("70m", {"asyncjobs_dead_letters": "1x30 0x60"}, {"asyncjobs_dead_letters": "1x90"}),
     "AsyncjobsScheduleFails": ("1m", {"asyncjobs_schedules_failed": "0x9"}, {"asyncjobs_schedules_failed": "1x9"}),
     "AsyncjobsPartRestarts": (
-        "20m", {'asyncjobs_part_restarts_total{part="acker"}': "0 2x40"},
-        {'asyncjobs_part_restarts_total{part="acker"}': "0+1x40"},
+        "20m", {'asyncjobs_part_restarts_total{part="call line"}': "0 2x40"},
+        {'asyncjobs_part_restarts_total{part="call line"}': "0+1x40"},
     ),
     "AsyncjobsServiceErrors": (
         "30m", {'asyncjobs_service_errors_total{service="notifier"}': "0 8x40"},

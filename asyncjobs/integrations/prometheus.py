@@ -247,10 +247,10 @@ def _named(breaker: BreakerState) -> str:
 def _slots(runners: Sequence[Runner]) -> dict[tuple[str, str], tuple[int, int]]:
     """Slots and those taken, by queue and lane."""
     sums: dict[tuple[str, str], tuple[int, int]] = {}
-    for coordinator in (one for runner in runners for one in runner.coordinators):
-        for lane, size in coordinator.slots.sizes.items():
-            known, used = sums.get((coordinator.queue, lane), (0, 0))
-            sums[coordinator.queue, lane] = known + size, used + size - coordinator.slots.free(lane or None)
+    for queue in (one for runner in runners for one in runner.parts.queues):
+        for lane in queue.lanes.values():
+            known, used = sums.get((queue.queue, lane.name or ""), (0, 0))
+            sums[queue.queue, lane.name or ""] = known + lane.slots.size, used + lane.slots.taken
     return sums
 
 

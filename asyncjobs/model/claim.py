@@ -7,7 +7,7 @@ import msgspec
 
 from asyncjobs.model.discreet import discreet
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.outcome import Outcome, refused
 from asyncjobs.model.status import Status
 from asyncjobs.model.storable import cut, in_ascii
 
@@ -24,6 +24,7 @@ class Scan(msgspec.Struct, frozen=True):
     lane: str | None
     limit: int
     start: tuple[int, int] = FRONT
+    has_slot: bool = True  # whether what it finds can start at once: a suspect must not wait
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -110,6 +111,16 @@ def progress_in_ascii(text: str) -> str:
     """The same for a database whose encoding does not have a character of it."""
     told = msgspec.json.decode(text)
     return progress_text(told["done"], in_ascii(told["note"]))
+
+
+def storable(ack: Ack) -> Ack:
+    """What is written in place of an outcome that the database refuses, the next try each time: first the same with a note of
+    progress that every encoding has (what a handler says on the way never fails its job), then a failed attempt that says so. It
+    is the same again when nothing is left to try.
+    """
+    if ack.progress is not None and (told := progress_in_ascii(ack.progress)) != ack.progress:
+        return msgspec.structs.replace(ack, progress=told)
+    return msgspec.structs.replace(ack, outcome=refused(ack.outcome))
 
 
 _STATUS: Final[dict[str, Status]] = {

@@ -148,10 +148,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 #: How nearly all attempts end.
 COMPLETED: Final = Outcome(kind="completed")
 
+_REFUSED: Final = "the database refused to store the outcome of this attempt"
+
 
 def refused(outcome: Outcome) -> Outcome:
     """A failed attempt in place of an outcome that the database does not take. A handler that did its work is not run again."""
-    message = "the database refused to store the outcome of this attempt"
+    message = _REFUSED
+    if outcome.message and outcome.message.startswith(_REFUSED) and outcome.message.isascii():
+        return outcome  # that is one already
     if outcome.message:
         message += f": {in_ascii(outcome.message)}"
     kind: OutcomeKind = "retry" if outcome.kind == "retry" else "dead"

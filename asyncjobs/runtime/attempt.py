@@ -190,6 +190,10 @@ class Attempt:
         task.add_done_callback(self._never_ran)
         return task
 
+    def hand_over(self, ended: Callable[["Attempt", Ack], None]) -> None:
+        """Its end is another's to hear of."""
+        self._tell = ended
+
     def _never_ran(self, _task: "asyncio.Task[None]") -> None:
         self._end(Interrupted())
 

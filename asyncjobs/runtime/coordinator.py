@@ -1,36 +1,55 @@
-"""One queue on one runner: what it may ask for, and whether there is a reason to ask.
+"""One queue on one runner: a task, named after the queue, that claims when there is a reason to look, and starts a task per job.
 
-A coordinator is the synchronous half of claiming: it holds the queue's slots and knows what it has seen; the acker asks it for
-its scans whenever a call goes out, so that freed slots, acks and claims of all queues share one statement. P5 and P6 live here:
+Its loop: wait for the first of notification, enqueue of this process, due job, freed slot while work is known to wait,
+time-out; take the free permits of its semaphores (one for the general slots, one per lane) without waiting; claim that many
+through the call line; a task per job; give back the permits that were not used. When it claims, and how much, is decided here
+and nowhere else (P5, P6):
 
 1. It asks for exactly the free slots: a scan per lane with free slots of its own, and one for the general slots; to that one
-   comes what is left of `prefetch`: jobs that wait here for a slot (`runtime/prefetched.py`).
-2. Every reason to look (a notification, an enqueue of this process, a due job, the poll) bumps `version`. A scan remembers the
-   version from *before* its statement was sent. It is satisfied only when it came back short, had started at the front, and the
-   version is still the same; whatever happens while the statement is under way leaves it hungry. A flag that is cleared when the
-   answer arrives would forget exactly that.
-3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But a hungry scan is asked again at
-   once when a slot becomes free, so a slot never stays empty while work is known to wait (P4).
+   comes what is missing of `prefetch` when half of it is gone: jobs that wait here for a slot (`runtime/stock.py`).
+2. Every reason to look (a notification, an enqueue of this process, a due job, the time-out) notes how many calls of the line
+   had been sent. A lane has seen it when a scan of a later call came back short, and had started at the front. Until then it is
+   hungry: whatever happens while its scan waits, or is under way, leaves it so. A flag that is cleared when the answer arrives
+   would forget exactly that.
+3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But a hungry lane asks again at
+   once when a slot becomes free, so a slot never stays empty while work is known to wait (P4). The coordinator is woken before
+   the line is, so that what is claimed for the slot goes with the outcome.
 4. Rows that somebody has locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
    notifies when they are let go. So a scan that came back short is followed by a look whether anything is there that it would
    have taken: after 20 ms while other runners live, else after 0.2 s; one look for all scans of that time, since it costs less
    than a scan. If something is there the scan is made again; as long as it comes back short the pauses double, up to a second.
-5. A call that failed leaves its scans hungry, and they start at the front.
-6. The next head of a key may start in the slot of the job before it, without a scan, as long as nothing else waits for that slot:
-   the last scan came back short, it is no older than 0.1 s, and nothing has woken the coordinator since. Else the head becomes
-   pending behind all that is, and takes part in a scan. (Starting it always: with 60 hot keys of 200 jobs each, 100 one-job keys
-   started after 10,099 jobs, and a job of priority 1 after 10,000; with this rule after 149 and 50.) The age bounds what a missed
-   notification can cost while keys keep the slots busy.
+5. A call that failed leaves its lanes hungry, and they start at the front. While the line is closed nothing is asked for.
+6. The time-out is that of all coordinators of the runner, and rings for all of them in the same turn of the loop: what they
+   look for then is one statement.
+7. A permit is with the coordinator from when it is taken until an attempt has it or it is given back, whatever ends the task in
+   between. An attempt that ends passes it on to the next that waits here, or gives it back: that needs no task.
+
+The queue is *quiet* while nothing that is known of waits for its general slots: the last scan came back short, it is no older
+than 0.1 s, and nothing has woken the coordinator since. That is for the actors of keys to know (`runtime/keys.py`).
 """
 
-from collections.abc import Callable, Collection, Sequence
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from math import inf
 from operator import attrgetter
-from typing import Final
+from typing import Final, Protocol
+
+import msgspec
 
 from asyncjobs.config import Queue
-from asyncjobs.model.claim import FRONT, Claimed, Scan
+from asyncjobs.model.claim import FRONT, Ack, Claimed, Scan
 from asyncjobs.model.scan import ScanStart
-from asyncjobs.model.slots import Slots
+from asyncjobs.runtime.alarm import Alarm
+from asyncjobs.runtime.attempt import Attempt, Surroundings
+from asyncjobs.runtime.attempts import Attempts
+from asyncjobs.runtime.call_line import CallLine, Found, NoAnswer
+from asyncjobs.runtime.gate import Gate
+from asyncjobs.runtime.handler import Handler
+from asyncjobs.runtime.polling import Polling
+from asyncjobs.runtime.probation import Probation
+from asyncjobs.runtime.slots import Slots, SlotsError
+from asyncjobs.runtime.stock import Stock
 
 #: How long another claim may hold rows locked that it will not keep.
 SECOND_LOOK_SECONDS: Final = 0.02
@@ -39,135 +58,253 @@ LONELY_LOOK_SECONDS: Final = 0.2
 LONGEST_LOOK_SECONDS: Final = 1.0
 
 #: For how long a scan that came back short vouches for it that nothing waits.
-HEADS_SECONDS: Final = 0.1
+QUIET_SECONDS: Final = 0.1
 
 _order: Final = attrgetter("priority", "place")
+_suspicion: Final = attrgetter("suspicion")
 
 
-class _Lane:
-    """One scan of the queue: where it starts, and up to which version it has seen everything."""
+class PutsOutcomes(Protocol):
+    """Where the outcomes of jobs with a key go."""
 
-    __slots__ = ("seen", "start")
+    def put(self, attempt: Attempt, ack: Ack) -> None:
+        """An attempt of a job with a key has ended."""
 
-    def __init__(self) -> None:
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True):
+    """What all coordinators of a runner share."""
+
+    line: CallLine
+    attempts: Attempts
+    handlers: Mapping[str, Handler]
+    surroundings: Surroundings
+    polling: Polling
+    gate: Gate
+    probation: Probation
+    keys: PutsOutcomes
+    settle: Callable[[Attempt, Ack], None]  # of a job that was completed inside its handler's transaction
+    note: Callable[[Attempt, Ack], None]  # for the roll-ups
+    others: Callable[[], int]  # other runners that may hold rows locked
+
+
+class Lane:
+    """The slots of one kind, and what has been seen of the jobs that may have them. `name` None: the general ones."""
+
+    __slots__ = ("name", "seen", "slots", "start")
+
+    def __init__(self, name: str | None, size: int) -> None:
+        self.name = name
+        self.slots = Slots(size)
         self.start = ScanStart()
-        self.seen = -1
+        self.seen = -1  # the number of the last call that saw everything
 
 
 class Coordinator:
-    """Owns a queue's slots on this runner."""
+    """Claims for one queue and runs what it claimed."""
 
-    def __init__(self, queue: Queue, *, ask: Callable[[], None], later: Callable[[float, Callable[[], None]], object]) -> None:
+    def __init__(self, queue: Queue, shared: Shared) -> None:
         self.queue = queue.name
-        self.slots = Slots(queue.concurrency, {name: lane.slots for name, lane in queue.lanes.items()})
-        self.version = 0
-        self.waiting = 0  # jobs that were claimed here and wait for a general slot
-        self.prefetch = queue.prefetch if self.slots.free(None) else 0
-        self._ask = ask
-        self._later = later
-        self._lanes = {lane: _Lane() for lane in self.slots.lanes}
-        self.is_look_due = False
-        self._short: set[str | None] = set()  # lanes whose scan came back short since the last look
+        self.concurrency = queue.concurrency
+        self.general = Lane(None, queue.concurrency - sum(lane.slots for lane in queue.lanes.values()))
+        #: Kept slots are filled first, so that general ones stay free for the others.
+        self.lanes: dict[str | None, Lane] = {name: Lane(name, lane.slots) for name, lane in queue.lanes.items()}
+        self.stock = Stock(queue.prefetch if self.general.slots.size else 0, tuple(queue.lanes))
+        self.lanes[None] = self.general
+        self.is_stopped = False
+        self._shared = shared
+        self._line = shared.line
+        self._alarm = Alarm()
+        self._reason = 0  # calls that had been sent when there was the last reason to look
+        self._has_reason = True  # whether some lane has not seen it: then a slot that is freed is one, too
+        self._short: set[str | None] = set()  # lanes whose scan came back short since the last look for what it skipped
+        self._short_at = -inf  # when the last scan for general slots was sent that came back short
         self._look_seconds: float | None = None  # the pause before the look that is planned, or was made last; None: the first
-        self._is_look_planned = False
-        self._short_at = float("-inf")  # when the last scan for general slots was made that came back short
-        self._stopped = False
+        self._is_look_planned = self._is_look_due = False
 
-    @property
-    def is_hungry(self) -> bool:
-        """Whether there is a free slot and a reason to look for a job for it."""
-        if not self._stopped:
-            for name, lane in self._lanes.items():  # a generator would be half of what it takes
-                if lane.seen != self.version and self._room(name):
-                    return True
-        return False
+    # The loop.
 
-    def _room(self, lane: str | None) -> int:
-        free = self.slots.free(lane)
-        return free if lane is not None else free + max(self.prefetch - self.waiting, 0)
+    async def run(self) -> None:
+        """Claim and start jobs until stopped."""
+        self._shared.polling.add(self._time_out)
+        while not self.is_stopped:
+            lanes = await self._await_reason()
+            try:
+                if self._is_look_due:
+                    await self._look_for_skipped()
+                if lanes:
+                    await self._claim(lanes)
+            except NoAnswer:
+                pass  # the line says when it is worth while to ask again
 
-    @property
-    def is_stocked(self) -> bool:
-        """Whether more than half of what it may claim ahead waits here."""
-        return self.waiting * 2 > self.prefetch
+    async def _await_reason(self) -> list[Lane]:
+        """Wait for a reason to look, and a free slot; the lanes that have both."""
+        while True:
+            self._shared.polling.begin()
+            await self._line.wait_open()
+            lanes = self._hungry()
+            if lanes or self._is_look_due or self.is_stopped:
+                return lanes
+            await self._alarm.sleep(inf)
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether it claims nothing any more."""
-        return self._stopped
+    def _hungry(self) -> list[Lane]:
+        unseen = [lane for lane in self.lanes.values() if lane.seen <= self._reason]
+        self._has_reason = bool(unseen)
+        return [lane for lane in unseen if lane.slots.free or self._room(lane)]
+
+    def _room(self, lane: Lane) -> int:
+        return self.stock.room if lane is self.general else 0
+
+    async def _claim(self, lanes: Sequence[Lane]) -> None:
+        taken = {lane.name: lane.slots.take_free() for lane in lanes}
+        try:
+            scans = self._scans(lanes, taken)
+            for scan, found in zip(scans, await self._line.submit((), scans), strict=True):
+                self._saw(scan, found)
+                for job in self.startable(found.jobs):
+                    self._place(job, scan, taken)
+        finally:
+            for lane in lanes:
+                lane.slots.give_back(taken[lane.name])
+
+    def _scans(self, lanes: Sequence[Lane], taken: Mapping[str | None, int]) -> list[Scan]:
+        now = time.monotonic()
+        return [
+            Scan(self.queue, lane.name, slots + self._room(lane), lane.start.next(now), has_slot=slots > 0)
+            for lane in lanes
+            if (slots := taken[lane.name]) + self._room(lane)
+        ]
+
+    def _saw(self, scan: Scan, found: Found) -> None:
+        lane = self.lanes[scan.lane]
+        lane.start.made(found.start, full=found.is_full, last=found.last, at=found.sent_at, seconds=found.seconds)
+        if not found.is_full and found.start == FRONT:
+            lane.seen = found.call
+            if lane is self.general:
+                self._short_at = found.sent_at
+            self._short.add(lane.name)
+            self._plan_look()
+
+    def _place(self, job: Claimed, scan: Scan, taken: dict[str | None, int]) -> None:
+        """Start it in a slot that was taken, or one that has become free since; else it waits for one."""
+        for name in (scan.lane, None, job.lane):
+            if taken.get(name):
+                taken[name] -= 1
+            elif name not in self.lanes or not self.lanes[name].slots.take_one():
+                continue
+            self.start(job, name)
+            return
+        if job.suspicion or self._shared.gate.is_held(job):  # a suspect that waited would be on probation before it runs
+            self._line.give_back([job])
+        elif len(self.stock) < self.stock.most:
+            self.stock.add(job)
+        else:
+            raise SlotsError(f"{self.queue} claimed more than it has slots for")
+
+    # Reasons to look.
 
     def wake(self, *, front: bool = False) -> None:
         """There is a reason to look; `front`: perhaps before the jobs that were claimed last."""
-        self.version += 1
+        self._reason = self._line.calls
+        self._has_reason = True
         if front:
-            for lane in self._lanes.values():
+            for lane in self.lanes.values():
                 lane.start.hint()
-        self._ask()
+        self._alarm.wake()
 
-    def expect_head(self) -> None:
-        """The call that is made now may make a key's next job pending here: let it look for it, too."""
-        self.version += 1
-
-    def may_start_heads(self, now: float) -> bool:
-        """Whether nothing that is known of waits for a free general slot, so that a key's next job may have it without a scan."""
-        is_free = not self._stopped and self.slots.free(None) > 0
-        return is_free and self._lanes[None].seen == self.version and now - self._short_at < HEADS_SECONDS
+    def _time_out(self) -> None:
+        self.wake(front=True)
 
     def stop(self) -> None:
-        """Claim nothing any more."""
-        self._stopped = True
+        """Claim nothing any more, and give back what waits."""
+        self.is_stopped = True
+        self.give_back_waiting()
+        self._alarm.wake()
 
-    def scans(self, now: float) -> list[Scan]:
-        """What to ask for now."""
-        if self._stopped:
-            return []
-        return [
-            Scan(self.queue, name, room, lane.start.next(now))
-            for name, lane in self._lanes.items()
-            if (room := self._room(name)) and lane.seen != self.version
-        ]
+    # What may have been skipped.
 
-    def answered(
-        self, scan: Scan, claimed: Sequence[Claimed], *, version: int, at: float, seconds: float, others: bool,
-        apart: Collection[str] = (),
-    ) -> None:  # fmt: skip
-        """The answer to a scan that was asked for at `version` and sent at `at`. `others`: other runners may hold rows locked.
-
-        Jobs of the types `apart` were looked for from the front, and do not tell how far the scan got.
-        """
-        lane = self._lanes[scan.lane]
-        full = len(claimed) >= scan.limit
-        last = _last([job for job in claimed if not (job.suspicion or job.type in apart)]) if full else None
-        lane.start.made(scan.start, full=full, last=last, at=at, seconds=seconds)
-        if not full and scan.start == FRONT:
-            lane.seen = version
-            if scan.lane is None:
-                self._short_at = at
-            self._short.add(scan.lane)
-            if not self._is_look_planned:
-                self._is_look_planned = True
-                first = SECOND_LOOK_SECONDS if others else LONELY_LOOK_SECONDS
-                self._later(self._look_seconds or first, self._look)
+    def _plan_look(self) -> None:
+        if not self._is_look_planned:
+            self._is_look_planned = True
+            first = SECOND_LOOK_SECONDS if self._shared.others() else LONELY_LOOK_SECONDS
+            asyncio.get_running_loop().call_later(self._look_seconds or first, self._look)
 
     def _look(self) -> None:
-        self.is_look_due = not self._stopped
-        self._ask()
+        self._is_look_due = not self.is_stopped
+        self._alarm.wake()
 
-    def looks(self) -> list[tuple[str, str | None]]:
-        """The scans that may have skipped something. (Whatever slots are free: the next that is freed asks nobody.)"""
-        return [(self.queue, lane) for lane in self._short]
-
-    def looked(self, found: Collection[tuple[str, str | None]]) -> None:
-        """What of that is there all the same."""
-        was_skipped = any(look in found for look in self.looks())
+    async def _look_for_skipped(self) -> None:
+        """Look at what the scans may have skipped. (Whatever slots are free: the next that is freed asks nobody.)"""
+        found = await self._line.look([(self.queue, lane) for lane in self._short])
+        was_skipped = any((self.queue, lane) in found for lane in self._short)
         self._short.clear()
-        self.is_look_due = self._is_look_planned = False
+        self._is_look_due = self._is_look_planned = False
         if was_skipped:
             self._look_seconds = min(2 * (self._look_seconds or SECOND_LOOK_SECONDS), LONGEST_LOOK_SECONDS)
             self.wake()
         else:
             self._look_seconds = None
 
+    # Attempts.
 
-def _last(claimed: Sequence[Claimed]) -> tuple[int, int] | None:
-    return max(map(_order, claimed), default=None)
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing that is known of waits for a free general slot."""
+        is_seen = self.general.seen > self._reason and time.monotonic() - self._short_at < QUIET_SECONDS
+        return is_seen and not self.is_stopped
+
+    def startable(self, claimed: Sequence[Claimed]) -> Sequence[Claimed]:
+        """What was claimed, in the order in which it starts. What may not start here any more is given back."""
+        if self.is_stopped:
+            self._line.give_back(claimed)
+            return ()
+        ordered = sorted(claimed, key=_order)
+        if claimed and claimed[0].suspicion:  # it must not wait for a slot
+            ordered.sort(key=_suspicion, reverse=True)
+        return ordered
+
+    def start(self, job: Claimed, lane: str | None) -> None:
+        """Run it in a task of its own, in a slot of this kind that was taken for it."""
+        shared = self._shared
+        attempt = Attempt(job, shared.handlers[job.type], lane, shared.surroundings)
+        shared.attempts.add(attempt)
+        if job.losses:
+            shared.probation.began(job)
+        attempt.start(self._ended)
+
+    def _ended(self, attempt: Attempt, ack: Ack) -> None:
+        """The handler has ended: its slot is free, whatever becomes of the outcome."""
+        job, shared = attempt.claimed, self._shared
+        shared.note(attempt, ack)
+        shared.attempts.remove(attempt)
+        waited = self.stock.take(attempt.lane) if self.stock else None
+        if waited is not None:
+            self.start(waited, attempt.lane)
+        else:
+            self.lanes[attempt.lane].slots.give_back()
+        if self._has_reason and (waited is None or self.stock.room):
+            self._alarm.wake()
+        shared.gate.ended(job)
+        if job.serialization_key is not None:
+            shared.keys.put(attempt, ack)
+        elif attempt.completed_here:
+            shared.settle(attempt, ack)
+        else:
+            self._line.put(ack)
+        if job.losses:
+            shared.probation.ended(job)
+
+    def give_back_slots(self, count: int) -> None:
+        """General slots that an actor had taken for next heads, and has no use for."""
+        self.general.slots.give_back(count)
+        if count and self._has_reason:
+            self._alarm.wake()
+
+    def give_back_waiting(self, condition: Callable[[Claimed], bool] = lambda _: True) -> None:
+        """Give back the jobs that wait for a slot, all or those of which this is true."""
+        if self.stock:
+            self._line.give_back(self.stock.take_if(condition))
+
+    @property
+    def waiting(self) -> Collection[int]:
+        """The jobs that were claimed ahead, and wait for a slot."""
+        return self.stock.ids

@@ -26,7 +26,7 @@ from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.pruner import Pruner, keeping
 from asyncjobs.runtime.rescuer import Rescuer
 from asyncjobs.runtime.scheduler import Scheduler
-from asyncjobs.runtime.serializer import Serializer
+from asyncjobs.runtime.serializer import Advances, Serializer
 from asyncjobs.runtime.user_duty import UserDuty
 from asyncjobs.store import runners
 from asyncjobs.store.database import Database
@@ -51,6 +51,7 @@ class Duties:
         declared: Sequence[DeclaredDuty],
         schedules: Sequence[Schedule],
         *,
+        keys: Advances,
         listen: Database,
         poll_seconds: Callable[[], float],
         runner_id: Callable[[], int],
@@ -86,7 +87,7 @@ class Duties:
             batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next, is_alone=self.leader.is_alone,
             lost=lost, runner_id=runner_id,
         )  # fmt: skip
-        self.serializer = Serializer(opened.pool, wakes, events=events, interval_seconds=settings.sweep_interval)
+        self.serializer = Serializer(opened.pool, wakes, keys, events=events, interval_seconds=settings.sweep_interval)
         self.pruner = Pruner(
             link, keeping(settings), events=events, interval_seconds=settings.prune_interval, batch=settings.batch
         )
@@ -125,10 +126,9 @@ class Duties:
             )
 
     def start(self, start: Start) -> list[Part]:
-        """Start the loops, and the partitions of the serializer."""
+        """Start the loops."""
         self._parts = {duty.duty: start(f"duty {duty.duty}", duty.run) for duty in self._all}
-        partitions = enumerate(self.serializer.partitions)
-        return [*self._parts.values(), *(start(f"partition {number}", partition.run) for number, partition in partitions)]
+        return [*self._parts.values()]
 
     def wake(self, names: Sequence[str]) -> None:
         """It may be this runner's turn now, or not any more."""

@@ -15,13 +15,12 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from asyncjobs.model.claim import Claimed, Probe
 from asyncjobs.runtime.breakers import Breakers
-from asyncjobs.runtime.coordinator import Coordinator
 
 _SHORTEST_HOLD_SECONDS: Final = 0.1
 _HOLD_COST_RATIO: Final = 20.0
@@ -36,6 +35,16 @@ class _Guarded(msgspec.Struct):
     is_missed: bool = False  # somebody wanted a probe before that
 
 
+class _Queues(Protocol):
+    """What waits for jobs, and what was claimed ahead."""
+
+    def wake(self, *, front: bool) -> None:
+        """Let all look for work."""
+
+    def give_back_waiting(self, condition: Callable[[Claimed], bool], /) -> None:
+        """Give back the jobs that wait for a slot of which this is true."""
+
+
 class Gate:
     """One runner's. `types` are all it has handlers for, `guarded` those with a breaker, and its service."""
 
@@ -44,11 +53,10 @@ class Gate:
         breakers: Breakers,
         types: Sequence[str],
         guarded: Mapping[str, str],
-        coordinators: Sequence[Coordinator],
+        queues: _Queues,
         *,
         later: Callable[[float, Callable[[], None]], object],
         hears: Callable[[], bool] = lambda: False,
-        give_back: Callable[[Callable[[Claimed], bool]], None] = lambda _: None,
     ) -> None:
         self._breakers = breakers
         self._open = [type for type in types if type not in guarded]
@@ -57,11 +65,10 @@ class Gate:
         self._guarded = {
             service: _Guarded(tuple(type for type in types if self._service_of.get(type) == service), {}) for service in services
         }
-        self._coordinators = coordinators
+        self._queues = queues
         self._later = later
         self._forget: Callable[[], None] = _nothing
         self._hears = hears  # whether notifications arrive here
-        self._give_back = give_back  # of what was claimed ahead, that of which this is true
 
     async def open(self) -> None:
         """Follow the breakers: returns when it is known how they are, or in a moment if the database does not answer."""
@@ -121,8 +128,7 @@ class Gate:
             self._wake()
 
     def _wake(self) -> None:
-        for coordinator in self._coordinators:
-            coordinator.wake(front=True)
+        self._queues.wake(front=True)
 
     def _hold(self, one: _Guarded, seconds: float) -> None:
         one.hold_until = time.monotonic() + seconds
@@ -138,7 +144,7 @@ class Gate:
             return
         free = self._breakers.free_probes(service)
         if free is not None:
-            self._give_back(self.is_held)
+            self._queues.give_back_waiting(self.is_held)
         if free != 0:
             self._guarded[service].hold_until = 0.0
             self._wake()

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Container
 from typing import ClassVar, final
 
 from asyncjobs.model.claim import Claimed
-from asyncjobs.runtime.attempts import Attempts
+from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import pauses
 from asyncjobs.store.pool import Pool
@@ -28,7 +28,7 @@ class GivingBack(Service):
     def __init__(
         self,
         pool: Pool,
-        attempts: Attempts,
+        queues: Queues,
         *,
         events: Events,
         wait_call: Callable[[], Awaitable[None]],
@@ -36,18 +36,18 @@ class GivingBack(Service):
     ) -> None:
         super().__init__(events=events, interval_seconds=poll_seconds())
         self._pool = pool
-        self._attempts = attempts
+        self._queues = queues
         self._wait_call = wait_call
         self._poll_seconds = poll_seconds
 
     async def pass_(self) -> float | None:
         """Look once, if anything waits."""
         await self._wait_call()
-        if self._attempts.waiting:
+        if self._queues.waiting:
             async with self._pool.take() as link:
                 paused = {(pause.kind, pause.name) for pause in await pauses.pauses(link)}
             if paused:
-                self._attempts.give_back_waiting(lambda job: _is_paused(job, paused))
+                self._queues.give_back_waiting(lambda job: _is_paused(job, paused))
         return self._poll_seconds()
 
 

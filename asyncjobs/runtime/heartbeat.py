@@ -170,6 +170,10 @@ class Heartbeat:
         """Whether its runner may claim and begin: it is confirmed, and not too old for the schema."""
         return self.clock() < self._may_begin_until
 
+    def others(self) -> int:
+        """How many other runners were alive at the last beat."""
+        return self.other_runners
+
     def see_until_when_it_may(self) -> None:
         """Note it for `may_begin`, which each attempt asks. To be called when what it depends on has changed."""
         may_it = self.runner_id is not None and self.outdated_by is None

@@ -36,6 +36,9 @@ Notify = Literal["auto", "listen", "poll"]
 Mode = Literal["listen", "poll", "probing"]
 
 _LONGEST_RECONNECT_SECONDS = 5.0
+#: How often what notifications tell of is looked for without one; the second where none arrive.
+_POLL_SECONDS = 5.0
+_POLL_SECONDS_WITHOUT_LISTEN = 1.0
 
 
 class Listening(Service):
@@ -54,6 +57,7 @@ class Listening(Service):
         keepalive_seconds: float = 10.0,
         probe_seconds: float = 2.0,
         timeout_seconds: float = 2.0,
+        poll_interval: float | None = None,
     ) -> None:
         super().__init__(events=events, interval_seconds=keepalive_seconds)
         self.mode: Mode = "poll" if notify == "poll" else "probing"
@@ -63,6 +67,7 @@ class Listening(Service):
         self._notifier = notifier
         self._notify = notify
         self._probe_seconds = probe_seconds
+        self._poll_interval = poll_interval
         self._listener = Listener(database, on_notification=self._heard, on_lost=self._ended, timeout_seconds=timeout_seconds)
         self._short_lives = 0  # connections in a row that were lost before their first sign of life
         self._token = ""
@@ -84,6 +89,20 @@ class Listening(Service):
     def hears(self) -> bool:
         """Whether notifications come in, as is known."""
         return self.mode == "listen" and self._listener.is_open
+
+    def is_heard(self) -> bool:
+        """The same, to be asked again and again."""
+        return self.hears
+
+    def listens_on(self) -> int | None:
+        """`backend_pid`, to be asked again and again."""
+        return self.backend_pid
+
+    def poll_seconds(self) -> float:
+        """How often to look for what notifications tell of."""
+        if self._poll_interval is not None:
+            return self._poll_interval
+        return _POLL_SECONDS if self.mode == "listen" else _POLL_SECONDS_WITHOUT_LISTEN
 
     async def wait_settled(self) -> Mode:
         """Wait until it is known whether notifications arrive. If not, `notify="listen"` raises ConfigurationError."""

@@ -138,6 +138,10 @@ class Opened:
         """Whether the owner has ended: by closing, or because somebody cancelled it."""
         return self._owner is not None and self._owner.done()
 
+    def loop_ends(self) -> bool:
+        """`is_ending`, to be asked again and again."""
+        return self.is_ending
+
     @property
     def is_ending(self) -> bool:
         """Whether somebody cancelled the owner, as `asyncio.run` does with every task at its end."""

@@ -1,24 +1,28 @@
 """The parts of an app and of its runners: how each is started, watched, started again, counted and shown. There is no other way.
 
-A part is a coroutine function that runs from its start to its stop: the acker, the listener, a duty, a line of enqueues.
+A part is a coroutine function that runs from its start to its stop: a coordinator, the call line, the listener, a duty.
 
 1. Only `stop` ends a part. One that ends otherwise - an error, a cancellation that leaked or that somebody else meant for it, a
    SystemExit - is started again: at once if it had lived for a second, else after 0.1 s, 0.2 s, 0.4 s ... 5 s.
 2. A part that returns is done: a duty that was drained, a listener where no notifications arrive.
 3. Each start anew is an event, `PartRestarted`, and counted. A part is in trouble until it has lived for a second again:
    `troubles` says so in words, which health and each beat repeat.
-4. Nothing ends the program from here but KeyboardInterrupt, which is raised in the interpreter's main thread for that. The
-   loop that it ends has still to stop the app, for which the part is started again.
+4. Nothing ends the program from here but KeyboardInterrupt, which is raised in the interpreter's main thread for that. The loop
+   that it ends has still to stop the app, for which the part is started again.
 5. Two tasks are no parts, since nobody could begin them again: the one that stops a runner, and the owner of the app. A stop
    that is struck, by a cancellation or KeyboardInterrupt, is made anew without grace. Whatever else ends it is raised to its
    caller and told as `RunnerLostItself`, the runner counts as stopped, and its beats end: others take its jobs. An owner that
    ends stops the app's runners, so `jobs.run()` ends, and closes the app; `health()` is not ready and says so.
 6. A task that is cancelled before its first step never enters the part: its end is noticed by the task's callback.
 
-What a part leaves behind when it ends in its middle is its own to find: each begins with what the database says, or with what it
-kept (`Acker.run` asks what became of its last call). Tasks are made in an empty context: nothing of the request that happened to
-open the app leaks into what runs for all. They are plain tasks, and in no task group: a group ends all its tasks with the first
-one that lets a foreign cancellation through, and that is what this is to prevent.
+What a part leaves behind when it ends in its middle is its own to find: each begins with what the database says, or with what
+it kept (`CallLine.run` asks what became of its last call). Tasks are made in an empty context: nothing of the request that
+happened to open the app leaks into what runs for all.
+
+They are plain tasks of asyncio's, and in no task group, anyio's or asyncio's: a group ends all its tasks with the first one
+that is cancelled from outside, in anyio's without an error even, and of one that is cancelled before its first step nothing
+inside of it can prevent that. Such ends are what this is for. Within a part task groups hold what lives and ends together
+(`runtime/keys.py`): there it is right that one task's end is the part's, which is then started again as a whole.
 """
 
 import asyncio

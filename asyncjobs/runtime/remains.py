@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import ClassVar, Final
 
-from asyncjobs.model.claim import Ack
-from asyncjobs.model.outcome import Outcome, refused
+from asyncjobs.model.claim import Ack, storable
+from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import jobs, runners
@@ -61,14 +61,10 @@ class Remains(Service):
         """Write over this connection."""
         self._link, self.events = link, events
 
-    def put(self, ack: Ack) -> None:
+    def ended(self, attempt: Attempt, ack: Ack) -> None:
         """One has ended. From the main thread."""
-        self._acks[ack.token] = ack
-        self._left.pop(ack.token, None)
-        self._wake()
-
-    def settle(self, _attempt: Attempt, ack: Ack) -> None:
-        """One has ended that completed its job inside a transaction."""
+        if not attempt.completed_here:  # else inside a transaction
+            self._acks[ack.token] = ack
         self._left.pop(ack.token, None)
         self._wake()
 
@@ -100,10 +96,11 @@ class Remains(Service):
         return None
 
     async def _write(self, link: Link, ack: Ack) -> Sequence[str]:
-        try:
-            return (await jobs.ack_alone(link, self._runner_id, ack, max_errors=self._max_errors)).heads
-        except Exception as error:
-            if not is_unsendable(error):
-                raise
-        plain = Ack(ack.id, ack.token, refused(ack.outcome), ack.key_queue)
-        return (await jobs.ack_alone(link, self._runner_id, plain, max_errors=self._max_errors)).heads
+        while True:
+            try:
+                return (await jobs.ack_alone(link, self._runner_id, ack, max_errors=self._max_errors)).heads
+            except Exception as error:
+                plainer = storable(ack)
+                if not is_unsendable(error) or plainer == ack:
+                    raise
+                ack = plainer

@@ -13,10 +13,14 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, final
 
+from asyncjobs.model.claim import Claimed
+from asyncjobs.model.request import Request
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import requests
 
@@ -31,6 +35,7 @@ class Requests(Service):
         self,
         opened: Opened,
         attempts: Attempts,
+        queues: Queues,
         *,
         runner_id: Callable[[], int],
         poll_seconds: Callable[[], float],
@@ -38,14 +43,20 @@ class Requests(Service):
         super().__init__(events=opened.events, interval_seconds=poll_seconds())
         self._pool = opened.pool
         self._attempts = attempts
+        self._queues = queues
         self._runner_id = runner_id
         self._poll_seconds = poll_seconds
 
     async def pass_(self) -> float | None:
         """Look once, if anything runs."""
-        if self._attempts.ids:
+        if len(self._attempts) or self._queues.waiting:
             async with self._pool.take() as link:
                 found = await requests.look(link, self._runner_id())
             for request in found:
-                self._attempts.obey(request)
+                if not self._attempts.obey(request):
+                    self._queues.give_back_waiting(partial(_is_of, request))
         return self._poll_seconds()
+
+
+def _is_of(request: Request, job: Claimed) -> bool:
+    return job.token == request.token

@@ -34,7 +34,7 @@ is looked up after a lock is as it is under the lock.
    leaves a request instead: whoever holds it commits before or after it, and the serializer looks when both are visible.
    The ack looks behind the place of the head that ended: all who wait have later ones, since places are drawn under the lock. A
    row that was not dispatched says nothing of the kind: when such a one is let go, the line is looked at from its front.
-   A runner that has nothing else to claim (`runtime/coordinator.py`, 6) acks with `finish_one`, which makes the next head its own
+   A runner that has nothing else to claim (`runtime/keys.py`) acks with `finish_one`, which makes the next head its own
    in the slot that the last one left, if nobody paused anything. That is the claim's rule of one owner (token, attempt, the
    runner's row) and the dispatch's of one head, in one statement. A suspect becomes pending
    as always: only a scan knows whether a runner may have one.
@@ -52,104 +52,37 @@ is looked up after a lock is as it is under the lock.
    rows whose job is gone or ended, and mends them. A job that waits in `jobs` and is in no line joins it anew, at the end, by way
    of a promotion that is due. Nothing else relies on the sweep.
 
-**The serializer** carries out requests and what the sweep finds: partitions, each a task with a queue of keys. A partition takes
-all that wait, drops duplicates, and dispatches the heads of all those keys in one call; a key that is locked is tried again soon,
-then left to the next sweep, and delays no other key. Its memory is what is in flight, not the keys ever seen.
+**The serializer** is the duty that looks for requests and sweeps; what it finds is put to the actors of keys (`runtime/keys.py`),
+which carry it out.
 """
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
-from zlib import crc32
+from collections.abc import Sequence
+from typing import ClassVar, Final, Protocol
 
-import msgspec
-
-from asyncjobs.runtime import points
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import sequences, serialized
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_lock_timeout
 from asyncjobs.store.pool import Pool
-from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced, SequenceMoved
+from asyncjobs.telemetry.events import Events, SequenceMoved
 
-PARTITIONS: Final = 16
-_BATCH: Final = 500
 _PAGE: Final = 5_000
 #: Of the time, for looking through keys: a page, then nine times as long a rest (measured: 5,000 keys take some 25 ms).
 _DUTY: Final = 0.1
-#: A key that is locked is tried again after 50 ms, 100 ms … 6.4 s, and then left to the sweep.
-_FIRST_PAUSE_SECONDS: Final = 0.05
-_TRIES: Final = 8
+#: When there were more requests than one look takes.
+_NEXT_LOOK_SECONDS: Final = 0.05
 
 
-class _Wanted(msgspec.Struct):
-    """A key whose head is to be dispatched."""
+class Advances(Protocol):
+    """Who carries out what is found."""
 
-    key: str
-    requests: list[int]
-    tries: int = 0
-
-
-class Partition:
-    """One actor: a queue of keys, and the task that dispatches their heads."""
-
-    def __init__(self, pool: Pool, wakes: Wakes, *, events: Events) -> None:
-        self._pool = pool
-        self._wakes = wakes
-        self._events = events
-        self._keys: asyncio.Queue[_Wanted] = asyncio.Queue()
-        self._batch: dict[str, _Wanted] = {}  # taken, and not dispatched yet
-
-    def put(self, key: str, requests: Sequence[int] = ()) -> None:
+    def advance(self, key: str, requests: Sequence[int] = ()) -> None:
         """Dispatch this key's head, if none is; drop the requests for it."""
-        self._keys.put_nowait(_Wanted(key, [*requests]))
-
-    async def run(self) -> None:
-        """Dispatch until cancelled. Run again it begins with what it had taken; what fails is found by the next sweep."""
-        while True:
-            self._batch = self._batch or await self._take()
-            try:
-                await self._advance(self._batch)
-            except Exception as error:  # noqa: BLE001 - one pass of a service
-                self._events.emit(DatabaseFailed(during="advance keys", error=error))
-            self._batch = {}
-
-    async def _take(self) -> dict[str, _Wanted]:
-        wanted = await self._keys.get()
-        batch = {wanted.key: wanted}
-        while len(batch) < _BATCH and not self._keys.empty():
-            wanted = self._keys.get_nowait()
-            known = batch.setdefault(wanted.key, wanted)
-            if known is not wanted:
-                known.requests += wanted.requests
-        return batch
-
-    async def _advance(self, batch: Mapping[str, _Wanted]) -> None:
-        if points.active:
-            await points.reach("advance.send")
-        async with self._pool.take() as link:
-            done = await serialized.advance(
-                link, list(batch), [number for wanted in batch.values() for number in wanted.requests]
-            )
-        if points.active:
-            await points.reach("advance.sent")
-        for key in done.blocked:
-            self._put_later(batch[key])
-        if done.count:
-            self._events.emit(KeysAdvanced(count=done.count))
-        for queue in done.queues:
-            self._wakes.pending(queue)
-
-    def _put_later(self, wanted: _Wanted) -> None:
-        wanted.tries += 1
-        if wanted.tries < _TRIES:
-            pause = _FIRST_PAUSE_SECONDS * 2.0 ** (wanted.tries - 1)
-            asyncio.get_running_loop().call_later(pause, self._keys.put_nowait, wanted)
 
 
 class Serializer(Duty):
-    """The partitions, and the sweep that feeds them: page by page through the keys, one statement when there is one page.
+    """The sweep: page by page through the keys, one statement when there is one page.
 
     A sweep is a round through all keys. It starts with the service and then every `interval_seconds`; while keys are so many that
     a round takes longer, it takes a tenth of one connection's time.
@@ -162,25 +95,21 @@ class Serializer(Duty):
         self,
         pool: Pool,
         wakes: Wakes,
+        keys: Advances,
         *,
         events: Events,
         interval_seconds: float = 15.0,
-        partitions: int = PARTITIONS,
         page: int = _PAGE,
     ) -> None:
         super().__init__(events=events, interval_seconds=interval_seconds)
         self._pool = pool
         self._wakes = wakes
+        self._keys = keys
         self._page = page
         self._after = ""
         self._after_waiting: str | None = None
         self._sweep_at = float("-inf")
         self._again_seconds = float("inf")
-        self.partitions = [Partition(pool, wakes, events=events) for _ in range(partitions)]
-
-    def put(self, key: str, requests: Sequence[int] = ()) -> None:
-        """Dispatch the head of this key."""
-        self.partitions[crc32(key.encode()) % len(self.partitions)].put(key, requests)
 
     async def pass_(self) -> float | None:
         """Look at the requests, and at a page of keys if it is time for one."""
@@ -210,10 +139,10 @@ class Serializer(Duty):
                 await self._release(self.turn.guard(link), job_id)
             self.items = (self.items or 0) + len(found.ended) + len(found.stalled) + len(found.lost)
         for key, requests in found.requests.items():
-            self.put(key, requests)
+            self._keys.advance(key, requests)
         for key in found.stalled:
             if key not in found.requests:
-                self.put(key)
+                self._keys.advance(key)
         planned_at = self._sweep_at if sweeps else float("inf")
         return max(min(planned_at, self._look_again_at(found)) - self._monotonic(), 0.0)
 
@@ -226,7 +155,7 @@ class Serializer(Duty):
     def _look_again_at(self, found: serialized.Sweep) -> float:
         """When more requests than one look takes are there, the next look follows soon: these are being carried out meanwhile."""
         full = sum(map(len, found.requests.values())) >= serialized.MOST_REQUESTS
-        return self._monotonic() + _FIRST_PAUSE_SECONDS if full else float("inf")
+        return self._monotonic() + _NEXT_LOOK_SECONDS if full else float("inf")
 
     async def _move_sequences(self, link: Link) -> None:
         """With each round: after a switch-over they may stand behind the rows."""

@@ -29,13 +29,15 @@ from typing import Final
 
 import msgspec
 
-from asyncjobs.errors import UsageError
-from asyncjobs.model.claim import Ack
-from asyncjobs.model.outcome import Outcome, refused
+from asyncjobs.connections import Connection
+from asyncjobs.errors import ClaimLost, UsageError
+from asyncjobs.model.claim import Ack, storable
+from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.parts import Start
 from asyncjobs.runtime.wakes import Wakes
-from asyncjobs.store import jobs
+from asyncjobs.store import callers, jobs
+from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_lock_timeout, is_unsendable
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import CompletionUndone, DatabaseFailed, Events
@@ -53,6 +55,7 @@ class Settler:
     def __init__(
         self,
         pool: Pool,
+        database: Database,
         wakes: Wakes,
         *,
         events: Events,
@@ -63,6 +66,7 @@ class Settler:
         max_errors: int,
     ) -> None:
         self._pool = pool
+        self._database = database
         self._wakes = wakes
         self._events = events
         self._written = written
@@ -83,7 +87,16 @@ class Settler:
         """Wait until every such job is settled."""
         await self._idle.wait()
 
-    async def was_committed(self, attempt: Attempt, *, is_patient: bool) -> bool | None:
+    async def complete(self, attempt: Attempt, connection: Connection, result: str | None, dropped: str | None) -> None:
+        """Complete the attempt's job over the handler's own connection. ClaimLost: let its transaction roll back."""
+        claimed = attempt.claimed
+        if not await callers.complete(
+            connection, self._database, claimed.id, claimed.token, result=result, dropped=dropped,
+            progress=attempt.unwritten_progress,
+        ):  # fmt: skip
+            raise ClaimLost(f"job {claimed.id} is not this attempt's any more: let its transaction roll back.")
+
+    async def was_committed(self, attempt: Attempt, is_patient: bool) -> bool | None:  # noqa: FBT001 - as attempts ask
         """Whether the transaction in which this attempt's job was completed was committed; None: nobody knows yet."""
         claimed, patience = attempt.claimed, _PATIENCE_SECONDS if is_patient else _AT_ONCE_SECONDS
         try:
@@ -131,7 +144,7 @@ class Settler:
         if is_lock_timeout(error):
             return ack
         self._events.emit(DatabaseFailed(during="settle", error=error))
-        return msgspec.structs.replace(ack, outcome=refused(ack.outcome)) if is_unsendable(error) else ack
+        return storable(ack) if is_unsendable(error) else ack
 
     async def _is_settled(self, ack: Ack, undone: Callable[[Ack], None] | None) -> bool:
         async with self._pool.take() as link:

@@ -30,16 +30,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+import anyio
+
 from asyncjobs.runtime.abandoned import hide
-from asyncjobs.runtime.acker import Acker
-from asyncjobs.runtime.attempts import Attempts
-from asyncjobs.runtime.coordinator import Coordinator
-from asyncjobs.runtime.duty_set import Duties
-from asyncjobs.runtime.heartbeat import Heartbeat
-from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.opened import Opened
-from asyncjobs.runtime.resources import Resources
-from asyncjobs.runtime.settler import Settler
+from asyncjobs.runtime.runner_parts import RunnerParts
 from asyncjobs.telemetry.events import DatabaseFailed, RunnerLostItself, RunnerStopped
 
 #: Of the second that a stop may take after its grace, a fifth is for a busy machine and the rest for all of it, closing the app
@@ -60,33 +55,10 @@ _LEAVE_WITHIN_GRACE_SECONDS: Final = 5.0
 class Stopping:
     """Stops a runner, once."""
 
-    def __init__(
-        self,
-        opened: Opened,
-        *,
-        coordinators: Sequence[Coordinator],
-        attempts: Attempts,
-        acker: Acker,
-        settler: Settler,
-        heartbeat: Heartbeat,
-        duties: Duties,
-        runner_id: Callable[[], int],
-        end_services: Callable[[], None],
-        metrics: Metrics,
-        resources: Resources,
-        let_go: Callable[[], None],
-    ) -> None:
+    def __init__(self, opened: Opened, parts: RunnerParts, *, end_tasks: Callable[[], None], let_go: Callable[[], None]) -> None:
         self._opened = opened
-        self._coordinators = coordinators
-        self._attempts = attempts
-        self._acker = acker
-        self._settler = settler
-        self._heartbeat = heartbeat
-        self._duties = duties
-        self._runner_id = runner_id
-        self._end_services = end_services  # cancels them
-        self._metrics = metrics
-        self._resources = resources
+        self._parts = parts
+        self._end_tasks = end_tasks  # cancels them
         self._let_go = let_go  # of what they used, after the last write
         self._hurry = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -107,7 +79,7 @@ class Stopping:
             hide(self._task)  # a second Ctrl-C has `asyncio.run` cancel every task; the app's owner waits for this one
         else:
             self._hurry.set()
-        if not any(attempt.is_current for attempt in self._attempts.all):
+        if not any(attempt.is_current for attempt in self._parts.attempts.all):
             try:
                 await asyncio.shield(self._task)
             except asyncio.CancelledError:
@@ -129,45 +101,46 @@ class Stopping:
             await self._stop(0)
         except Exception as error:
             reason = f"its stop failed: {type(error).__name__}: {error}"
-            self._opened.events.emit(RunnerLostItself(runner_id=self._runner_id(), reason=reason))
+            self._opened.events.emit(RunnerLostItself(runner_id=self._parts.registration.id, reason=reason))
             raise
         finally:
-            self._end_services()
-            self._heartbeat.let_go()
-            self._attempts.abandon()
+            self._end_tasks()
+            self._parts.heartbeat.let_go()
+            self._parts.attempts.abandon()
             self._let_go()
             self._stopped.set()
 
     async def _stop(self, grace: float) -> None:
         began = time.monotonic()
-        for coordinator in self._coordinators:
-            coordinator.stop()
-        self._attempts.give_back_waiting()
-        self._duties.drain()
-        if self._attempts.all:
-            self._heartbeat.tell_stop()
+        self._parts.queues.stop()
+        self._parts.duties.drain()
+        if self._parts.attempts.all:
+            self._parts.heartbeat.tell_stop()
         if not await self._wait_grace(grace - self._cleanup_seconds(grace)):
-            self._attempts.cancel_all("shutdown")
+            self._parts.attempts.cancel_all("shutdown")
         all_ended = await self._wait_grace(began + grace - time.monotonic())
         grace_ended_at = time.monotonic()
         self._opened.stop_ends_at = grace_ended_at + _WITHIN_SECONDS
         ends_at = grace_ended_at + _AFTER_GRACE_SECONDS
         at_least_until = ends_at - _LEAVE_SECONDS
         if not all_ended:
-            await self._attempts.wait_ended(_CANCEL_SECONDS)
+            await self._parts.attempts.wait_ended(_CANCEL_SECONDS)
         await asyncio.gather(
             self._write_outcomes(at_least_until, grace_ends_at=began + grace),
             self._close_resources(at_least_until, grace_ends_at=began + grace),
         )
-        left = self._attempts.all
-        abandoned = sorted({*self._attempts.ids, *self._settler.ids, *self._acker.unwritten_ids})
-        stays = bool(abandoned) or not self._acker.is_idle
+        left = self._parts.attempts.all
+        abandoned = sorted(self._parts.line.claims)
+        stays = bool(abandoned) or not self._parts.line.is_idle
         if left:
-            remains = self._heartbeat.linger(left, max_errors=self._opened.settings.max_errors)
-            self._attempts.hand_over(put=remains.put, settle=remains.settle)
+            remains = self._parts.heartbeat.linger(left, max_errors=self._opened.settings.max_errors)
+            for attempt in left:
+                attempt.hand_over(remains.ended)
         await self._leave(stays=stays, at_least_until=ends_at, grace_ends_at=began + grace)
         seconds = time.monotonic() - began
-        self._opened.events.emit(RunnerStopped(runner_id=self._runner_id(), abandoned_job_ids=abandoned, seconds=seconds))
+        self._opened.events.emit(
+            RunnerStopped(runner_id=self._parts.registration.id, abandoned_job_ids=abandoned, seconds=seconds)
+        )
 
     def _cleanup_seconds(self, grace: float) -> float:
         given = self._opened.settings.cleanup
@@ -176,35 +149,40 @@ class Stopping:
     async def _wait_grace(self, seconds: float) -> bool:
         """Whether every handler ended by itself, within the grace or until somebody is in a hurry."""
         await self._wait_unless_hurried(self._wait_ended(seconds))
-        return not self._attempts.all
+        return not self._parts.attempts.all
 
     async def _wait_ended(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(seconds, 0)):
-                await self._attempts.wait_ended(seconds)
-                await self._duties.wait_drained()
+        with anyio.move_on_after(max(seconds, 0)):
+            await self._parts.attempts.wait_ended(seconds)
+            await self._parts.duties.wait_drained()
 
     async def _write_outcomes(self, at_least_until: float, *, grace_ends_at: float) -> None:
         """Wait until they are written. They are worth what is left of the grace: a database that is away may come back."""
         await self._wait_written(at_least_until)
-        if self._acker.unwritten or self._settler.ids:
+        if not self._is_written:
             await self._wait_unless_hurried(self._wait_written(grace_ends_at))
-        if self._settler.ids or not self._acker.is_idle:
+        if not self._is_written or not self._parts.line.is_idle:
             # The database is away: the rescue of other runners, or of this one when it comes back, takes them.
             self._opened.is_silent = True
 
     async def _close_resources(self, at_least_until: float, *, grace_ends_at: float) -> None:
         """Close what the attempts shared. A second stop cuts off what is beyond its least time."""
-        await self._resources.close(at_least_until)
+        await self._parts.resources.close(at_least_until)
         if grace_ends_at > at_least_until:
-            await self._wait_unless_hurried(self._resources.close(grace_ends_at))
-        await self._resources.let_go()
+            await self._wait_unless_hurried(self._parts.resources.close(grace_ends_at))
+        await self._parts.resources.let_go()
+
+    @property
+    def _is_written(self) -> bool:
+        parts = self._parts
+        return not (parts.keys.unwritten or parts.line.unwritten or parts.settler.ids)
 
     async def _wait_written(self, until: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(until - time.monotonic(), 0)):
-                await self._acker.wait_idle()
-                await self._settler.wait_idle()
+        parts = self._parts
+        with anyio.move_on_after(max(until - time.monotonic(), 0)):
+            await parts.keys.wait_passed_on()  # actors live until the last outcome
+            await parts.line.wait_idle()
+            await parts.settler.wait_idle()
 
     async def _wait_unless_hurried(self, waiting: Coroutine[Any, Any, object]) -> None:
         loop = asyncio.get_running_loop()
@@ -216,7 +194,7 @@ class Stopping:
                 task.cancel()
 
     async def _leave(self, *, stays: bool, at_least_until: float, grace_ends_at: float) -> None:
-        self._end_services()
+        self._end_tasks()
         now = time.monotonic()
         at_least = max(at_least_until - now, _LEAVE_SECONDS)
         of_grace = 0.0 if self._opened.is_silent else min(grace_ends_at - now, _LEAVE_WITHIN_GRACE_SECONDS)
@@ -236,19 +214,19 @@ class Stopping:
 
     async def _left(self, seconds: float, *, stays: bool) -> None:
         async with asyncio.timeout(seconds):
-            kept = await self._duties.end(seconds / 4)
+            kept = await self._parts.duties.end(seconds / 4)
             await asyncio.gather(
-                self._heartbeat.stop(timeout_seconds=seconds),
+                self._parts.heartbeat.stop(timeout_seconds=seconds),
                 self._take_row_away(seconds, stays=stays, kept=kept),
                 self._write_metrics(seconds),
             )
 
     async def _write_metrics(self, seconds: float) -> None:
         with suppress(Exception):  # the next roll-up is somebody else's: what cannot be written in time is not counted
-            await self._metrics.write(timeout=seconds)
+            await self._parts.metrics.write(timeout=seconds)
 
     async def _take_row_away(self, seconds: float, *, stays: bool, kept: Sequence[str]) -> None:
         try:
-            await self._duties.leave(self._runner_id(), kept=kept, stays=stays, timeout=seconds)
+            await self._parts.duties.leave(self._parts.registration.id, kept=kept, stays=stays, timeout=seconds)
         except Exception as error:  # noqa: BLE001 - the row that stays is found by the others
             self._opened.events.emit(DatabaseFailed(during="leave", error=error))

@@ -185,10 +185,15 @@ def out_of_order(attempts: Sequence[Attempt], line: Iterable[Place]) -> list[Vio
 
 
 def uncounted(attempts: Sequence[Attempt], counted: Mapping[int, int]) -> list[Violation]:
-    """Attempts that did not count although they should: by their ordinals, and by the counts in the table (`counted`, by job)."""
+    """Attempts that did not count although they should: by their ordinals, and by the counts in the table (`counted`, by job).
+
+    One that was lost with its runner when the one before it had been lost as well may pay nothing (`model/probation.py`, 3).
+    """
     found = [Violation("P7", a.job_id, f"ran as attempt {a.number}") for a in attempts if a.number < 1]
-    for first, second in _neighbours(attempts, lambda attempt: attempt.job_id):
-        spent = not first.given_back and first.outcome not in _FINAL
+    by_job = list(_neighbours(attempts, lambda attempt: attempt.job_id))
+    spared = {second.token for first, second in by_job if first.outcome is None and second.outcome is None}
+    for first, second in by_job:
+        spent = not first.given_back and first.outcome not in _FINAL and first.token not in spared
         if spent and second.number <= first.number:
             found.append(Violation("P7", second.job_id, f"ran attempt {second.number} again after it was spent"))
     return found + [

@@ -8,7 +8,7 @@ import pytest
 
 from asyncjobs import AsyncJobs, JobContext
 from asyncjobs.errors import ClaimLost
-from asyncjobs.runtime.acker import Acker
+from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.store import jobs as stored
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptEnded, ClaimWasLost, OutcomeWritten
@@ -182,11 +182,11 @@ async def test_reconciliation_leaves_a_job_alone_whose_transaction_is_open(
         reconciled.release()
         return strays
 
-    def acker(*args: Any, **fields: Any) -> Acker:
-        return Acker(*args, **fields | {"reconcile_seconds": 0.05})
+    def line(*args: Any, **fields: Any) -> CallLine:
+        return CallLine(*args, **fields | {"reconcile_seconds": 0.05})
 
-    monkeypatch.setattr("asyncjobs.runtime.acker.jobs", SimpleNamespace(**vars(stored) | {"give_back": give_back}))
-    monkeypatch.setattr("asyncjobs.runner.Acker", acker)
+    monkeypatch.setattr("asyncjobs.runtime.call_line.jobs", SimpleNamespace(**vars(stored) | {"give_back": give_back}))
+    monkeypatch.setattr("asyncjobs.runtime.runner_parts.CallLine", line)
 
     @jobs.job("open")
     async def leave_open(ctx: JobContext) -> Any:

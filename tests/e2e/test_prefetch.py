@@ -121,7 +121,7 @@ async def test_what_a_claim_brings_that_was_sent_before_the_pause_is_given_back(
     with points.installed(hold):
         await press.page.enqueue(1)
         await sent.wait()
-        giving_back = press.app.runners[0].giving_back
+        giving_back = press.app.runners[0].parts.giving_back
         before = giving_back.started_passes
         await press.app.admin.pause(type="page")
         await eventually(lambda: giving_back.started_passes > before, description="the runner was told")

@@ -221,12 +221,12 @@ async def test_looks_cost_nothing_while_nothing_runs(office: Office, recorder: R
     monkeypatch.setattr(requests, "look", look)
     async with office.app.runner(grace=0) as runner:
         runner.wake()
-        await runner.requests.wait_passed()
+        await runner.parts.requests.wait_passed()
         assert looks == []
         handle = await office.wait.enqueue()
         await started(recorder, handle.id)
         runner.wake()
-        await runner.requests.wait_passed()
+        await runner.parts.requests.wait_passed()
         assert looks == [runner.id]
         office.go.set()
         await handle.result(timeout=10)

@@ -57,7 +57,7 @@ async def test_a_disabled_schedule_rests_until_it_is_enabled(app: AsyncJobs, rec
     assert await app.admin.disable_schedule("often", reason="holidays")
     assert not await app.admin.disable_schedule("often")
     job_id = (await app.admin.schedule("often")).last_job_id
-    scheduler = app.runners[0].scheduler
+    scheduler = app.runners[0].parts.duties.scheduler
     for _ in range(3):
         scheduler.wake()
         await scheduler.wait_passed()

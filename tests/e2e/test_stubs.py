@@ -143,7 +143,7 @@ async def test_a_runner_that_cannot_write_it_gives_the_job_back(dsn: str, monkey
         await fill_in(link, asked)
 
     monkeypatch.setattr(stubs, "fill_in", fails_once)
-    monkeypatch.setattr("asyncjobs.runtime.acker.ASK_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr("asyncjobs.runtime.call_line.ASK_AGAIN_SECONDS", 0.1)
     client, jobs = Client(dsn), service(dsn)
     async with client.jobs, jobs.runner():
         assert await (await client.charge.enqueue("ada")).result(timeout=10) == [60.0, 1, 10]

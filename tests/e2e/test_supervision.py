@@ -120,16 +120,25 @@ async def test_every_part_is_back_counted_and_told_of_and_all_jobs_end(
     shop: Shop, recorder: Recorder, connection: Connection, strike: Callable[[Part], None]
 ) -> None:
     victims = lasting(shop.jobs)
-    assert {"acker", "listening", "notifier", "heartbeat", "watch", "partition 0", "duty promote", "duty own", "duty cron"} <= {
-        name for _, name in victims
-    }
+    assert {
+        "call line",
+        "queue default",
+        "keys 0",
+        "listening",
+        "notifier",
+        "heartbeat",
+        "watch",
+        "duty promote",
+        "duty own",
+        "duty cron",
+    } <= {name for _, name in victims}
     for parts, name in victims:
         await strike_one(shop.jobs, recorder, named(parts, name), strike)
 
     async def told() -> list[str]:
         symptoms = await shop.jobs.admin.doctor()
         return [
-            one.evidence for one in symptoms if one.what == "a part of a runner was started again" and "acker" in one.evidence
+            one.evidence for one in symptoms if one.what == "a part of a runner was started again" and "call line" in one.evidence
         ]
 
     await eventually(told, description="the doctor tells of it")

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 import asyncjobs
-from asyncjobs import AsyncJobs, EnqueueError, JobContext, UsageError
+from asyncjobs import AsyncJobs, EnqueueError, JobContext, Snooze, UsageError
 from asyncjobs.store.databases import drop_database
 from asyncjobs.testing.databases import with_database
 from tests.support.eventually import eventually, patience
@@ -90,3 +90,25 @@ async def test_text_that_the_database_cannot_hold_fails_its_own_caller(latin1_ds
     assert failed.error_message == rf"{refused}: RuntimeError: \xe6 \u03a9\u2026\U0001f600"
     async with jobs:
         assert len((await jobs.admin.find(type="says")).jobs) == 3
+
+
+@pytest.mark.direct("a database of its own on the server")
+async def test_note_of_a_job_that_was_to_be_completed_in_a_transaction_does_not_end_it(latin1_dsn: str) -> None:
+    jobs = AsyncJobs(latin1_dsn)
+
+    @jobs.job("settles", max_attempts=1)
+    async def settles(ctx: JobContext) -> int:
+        if not ctx.job.snoozes:
+            ctx.progress(0.5, NOT_HELD)
+            theirs = await asyncpg.connect(latin1_dsn)
+            try:
+                await ctx.complete(theirs)  # the note goes with it
+            except asyncpg.PostgresError:
+                raise Snooze(0.01) from None
+            finally:
+                await theirs.close()
+        return 7
+
+    assert await jobs.migrate()
+    async with jobs.runner(), patience(20):
+        assert await (await settles.enqueue()).result() == 7

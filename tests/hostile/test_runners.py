@@ -10,7 +10,7 @@ import pytest
 
 from asyncjobs import AsyncJobs, JobContext, Queue
 from asyncjobs.runtime import (
-    acker,
+    call_line,
     health,
     heartbeat,
     listening,
@@ -43,7 +43,7 @@ class Defect(Exception):
 
 #: What does one pass of each loop that a runner has at work.
 PASSES: list[tuple[type[Any], str]] = [
-    (acker.Acker, "_turn"), (listening.Listening, "pass_"), (notifier.Notifier, "pass_"), (progress.Progress, "pass_"),
+    (call_line.CallLine, "_turn"), (listening.Listening, "pass_"), (notifier.Notifier, "pass_"), (progress.Progress, "pass_"),
     (requests.Requests, "pass_"), (metrics.Metrics, "pass_"), (metrics.Rollup, "pass_"), (promoter.Promoter, "pass_"),
     (scheduler.Scheduler, "pass_"), (serializer.Serializer, "pass_"), (rescuer.Rescuer, "pass_"), (pruner.Pruner, "pass_"),
     (pauser.Pauser, "pass_"), (stuck_check.StuckCheck, "pass_"), (heartbeat._Beating, "pass_"), (heartbeat._Watching, "pass_"),
@@ -105,7 +105,7 @@ async def test_runner_whose_claims_are_not_answered_is_not_ready(jobs: AsyncJobs
 
     wedged, go = asyncio.Event(), asyncio.Event()
 
-    async def wait(self: acker.Acker) -> None:
+    async def wait(self: call_line.CallLine) -> None:
         wedged.set()
         await go.wait()
 
@@ -113,7 +113,7 @@ async def test_runner_whose_claims_are_not_answered_is_not_ready(jobs: AsyncJobs
         await (await work.enqueue()).wait(timeout=10)
         await eventually(lambda: jobs.health().is_ready, description="it is ready")
         with monkeypatch.context() as patch:
-            patch.setattr(acker.Acker, "_turn", wait)
+            patch.setattr(call_line.CallLine, "_turn", wait)
             patch.setattr(health, "STANDSTILL_SECONDS", 0.3)
             patch.setattr("asyncjobs.runner.STANDSTILL_SECONDS", 0.3)
             handle = await work.enqueue()

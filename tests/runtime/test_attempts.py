@@ -4,24 +4,26 @@ import asyncio
 import gc
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from asyncjobs.config import Queue
 from asyncjobs.handlers import Declared, Handler
-from asyncjobs.model.claim import FRONT, Ack, Scan
+from asyncjobs.model.claim import Ack
+from asyncjobs.model.request import Request
 from asyncjobs.runtime import attempts as attempts_module
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.attempts import Attempts
-from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.coordinator import Coordinator, Shared
+from asyncjobs.runtime.polling import Polling
+from asyncjobs.runtime.probation import Probation
 from asyncjobs.telemetry.events import HandlerStuck
 from tests.support.attempts import Runs
 from tests.support.claims import SUSPECT, a_claimed
 from tests.support.eventually import eventually
-
-GENERAL = Scan("default", None, 1, FRONT)
-FAST = Scan("default", "fast", 1, FRONT)
+from tests.support.lines import Line
 
 
 class Rig:
@@ -29,20 +31,29 @@ class Rig:
 
     def __init__(self) -> None:
         self.runs = Runs()
-        self.put: list[Ack] = []
-        self.wakes = 0
+        self.line = Line()
         self.settled: list[Ack] = []
+        self.ended: list[int] = []
         self.go = asyncio.Event()
-        self.coordinator = Coordinator(Queue(concurrency=3, lanes={"fast": 1}), ask=lambda: None, later=lambda *_: None)
+        self.attempts = Attempts(events=self.runs.events)
+        self.woken = 0
+        self.probation = Probation(cast("Any", None), events=self.runs.events, released=self.wake)
         handlers = {name: Handler(name, function, Declared(), declared_at="test") for name, function in self.functions.items()}
-        self.attempts = Attempts(
-            handlers, [self.coordinator], self.runs.surroundings, put=self.put.append, settle=self.settle, wake=self.wake,
-            note=lambda *_: None, pool=cast("Any", None),
+        gate: Any = SimpleNamespace(ended=lambda job: self.ended.append(job.id), is_held=lambda _: False)
+        shared = Shared(
+            line=cast("Any", self.line), attempts=self.attempts, handlers=handlers, surroundings=self.runs.surroundings,
+            polling=Polling(lambda: 3600.0), gate=gate, probation=self.probation, keys=cast("Any", None), settle=self.settle,
+            note=lambda *_: None, others=lambda: 0,
         )  # fmt: skip
+        self.coordinator = Coordinator(Queue(concurrency=3, lanes={"fast": 1}), shared)
 
     @property
     def functions(self) -> dict[str, Callable[..., Any]]:
         return {"wait": self.wait, "stubborn": self.stubborn, "complete": self.complete}
+
+    @property
+    def put(self) -> list[Ack]:
+        return self.line.put_
 
     async def wait(self) -> None:
         await self.go.wait()
@@ -61,15 +72,23 @@ class Rig:
         self.settled.append(ack)
 
     def wake(self) -> None:
-        self.wakes += 1
+        self.woken += 1
 
-    def start(self, id: int = 1, *, type: str = "wait", scan: Scan = GENERAL, **fields: Any) -> Attempt:
-        self.attempts.start(a_claimed(id=id, token=id, type=type, **fields), scan)
+    def start(self, id: int = 1, *, type: str = "wait", lane: str | None = None, **fields: Any) -> Attempt:
+        assert self.coordinator.lanes[lane].slots.take_one()
+        job = a_claimed(id=id, token=id, type=type, **fields)
+        if job.losses:
+            self.probation.claimed(job)
+        self.coordinator.start(job, lane)
         return self.attempts.all[-1]
 
     @property
     def free(self) -> tuple[int, int]:
-        return self.coordinator.slots.free("fast"), self.coordinator.slots.free(None)
+        return self.coordinator.lanes["fast"].slots.free, self.coordinator.general.slots.free
+
+    @property
+    def ids(self) -> list[int]:
+        return [attempt.claimed.id for attempt in self.attempts.all]
 
 
 @pytest.fixture
@@ -79,11 +98,11 @@ def rig() -> Rig:
 
 async def test_slot_of_the_scan_is_taken_at_once_and_free_when_the_handler_has_ended(rig: Rig) -> None:
     rig.start(1)
-    rig.start(2, scan=FAST)
-    assert (rig.free, sorted(rig.attempts.ids)) == ((0, 1), [1, 2])
+    rig.start(2, lane="fast")
+    assert (rig.free, sorted(rig.ids)) == ((0, 1), [1, 2])
     rig.go.set()
     assert await rig.attempts.wait_ended(5)
-    assert (rig.free, rig.attempts.ids) == ((1, 2), set())
+    assert (rig.free, rig.ids) == ((1, 2), [])
     assert [ack.id for ack in rig.put] == [1, 2]
 
 
@@ -92,7 +111,7 @@ async def test_handler_that_ignores_its_cancellation_keeps_its_slot(rig: Rig) ->
     await asyncio.sleep(0)
     rig.attempts.cancel_all("shutdown")
     assert not await rig.attempts.wait_ended(0.05)
-    assert (rig.free, list(rig.attempts.ids), rig.put) == ((1, 1), [1], [])
+    assert (rig.free, rig.ids, rig.put) == ((1, 1), [1], [])
     assert attempt.cancel_reason == "shutdown"
     rig.go.set()
     assert await rig.attempts.wait_ended(5)
@@ -134,53 +153,43 @@ async def test_handler_that_ignores_its_timeout_is_reported_as_stuck(rig: Rig, m
 async def test_job_that_its_handler_completed_is_settled_not_acked(rig: Rig) -> None:
     rig.start(type="complete")
     assert await rig.attempts.wait_ended(5)
-    assert rig.wakes == 1  # nothing is put, which would wake it
     assert ([ack.id for ack in rig.settled], rig.put) == ([1], [])
     assert rig.free == (1, 2)
 
 
 async def test_no_suspect_may_be_claimed_while_one_is_here_and_its_end_is_a_reason_to_look(rig: Rig) -> None:
-    assert rig.attempts.may_take_suspect(GENERAL)
+    assert rig.probation.is_free
     rig.start(1, **SUSPECT)
-    assert not rig.attempts.may_take_suspect(GENERAL)
-    version = rig.coordinator.version
+    assert (rig.probation.is_free, rig.woken) == (False, 0)
     rig.go.set()
     assert await rig.attempts.wait_ended(5)
-    assert (rig.attempts.may_take_suspect(GENERAL), rig.coordinator.version) == (True, version + 1)
+    assert (rig.probation.is_free, rig.woken) == (True, 1)
 
 
-async def test_no_suspect_may_be_claimed_ahead_of_its_slot(rig: Rig) -> None:
+async def test_attempt_that_is_cancelled_before_its_first_step_frees_its_slot(rig: Rig) -> None:
+    attempt = rig.start(1)
+    assert attempt._task is not None
+    attempt._task.cancel()
+    assert await rig.attempts.wait_ended(5)
+    assert (rig.free, [ack.outcome.kind for ack in rig.put], rig.ended) == ((1, 2), ["interrupted"], [1])
+
+
+async def test_requests_are_for_a_claim_that_runs(rig: Rig) -> None:
     rig.start(1)
-    rig.start(2)
-    assert (rig.attempts.may_take_suspect(GENERAL), rig.attempts.may_take_suspect(FAST)) == (False, True)
-    rig.start(3, **SUSPECT)
-    assert [(ack.id, ack.outcome.kind) for ack in rig.put] == [(3, "interrupted")]
-    assert rig.attempts.may_take_suspect(FAST)
-    rig.go.set()
+    await asyncio.sleep(0)
+    assert not rig.attempts.obey(Request(1, 2, "cancel", None))
+    assert not rig.attempts.obey(Request(2, 2, "cancel", None))
+    assert rig.attempts.obey(Request(1, 1, "cancel", None))
     assert await rig.attempts.wait_ended(5)
+    assert [ack.outcome.asked_for for ack in rig.put] == ["cancel"]
 
 
-async def test_jobs_beyond_the_free_slots_wait_for_one_in_the_order_of_their_claims(rig: Rig) -> None:
-    for id in (1, 2, 3, 4):
-        rig.start(id)
-    assert ([attempt.claimed.id for attempt in rig.attempts.all], rig.coordinator.waiting) == ([1, 2], 2)
-    assert sorted(rig.attempts.ids) == [1, 2, 3, 4]
-    rig.attempts.all[0].cancel("cancel requested")
-    await eventually(lambda: rig.put, description="the first has ended")
-    assert ([attempt.claimed.id for attempt in rig.attempts.all], rig.coordinator.waiting) == ([2, 3], 1)
+async def test_outcome_that_comes_after_the_stop_is_for_those_who_look_after_what_remains(rig: Rig) -> None:
+    rest: list[int] = []
+    rig.start(1, type="stubborn").hand_over(lambda _, ack: rest.append(ack.id))
     rig.go.set()
-    assert await rig.attempts.wait_ended(5)
-    assert ([ack.id for ack in rig.put], rig.coordinator.waiting, rig.free) == ([1, 2, 3, 4], 0, (1, 2))
-
-
-async def test_jobs_that_wait_are_given_back_and_those_that_run_go_on(rig: Rig) -> None:
-    for id in (1, 2, 3):
-        rig.start(id, losses=1 if id == 3 else 0)
-    rig.attempts.give_back_waiting()
-    assert [(ack.id, ack.outcome.kind) for ack in rig.put] == [(3, "interrupted")]
-    assert (sorted(rig.attempts.ids), rig.coordinator.waiting) == ([1, 2], 0)
-    rig.go.set()
-    assert await rig.attempts.wait_ended(5)
+    await eventually(lambda: rest, description="it has ended")
+    assert (rest, rig.put) == ([1], [])
 
 
 async def test_waiting_for_nothing_is_over_at_once(rig: Rig) -> None:

@@ -6,7 +6,7 @@ from asyncjobs import AsyncJobs, Queue
 from asyncjobs.runtime import points
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import OutcomeWritten
-from tests.support.acking import acking
+from tests.support.at_work import at_work
 from tests.support.eventually import eventually
 
 
@@ -14,7 +14,7 @@ async def test_claim_that_answers_when_others_may_have_taken_its_jobs_starts_non
     database: Database, connection: Connection
 ) -> None:
     """The process was frozen between the claim and its answer: they are given back, with their attempts."""
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         [job_id] = await rig.enqueue()
 
         async def freeze(point: str) -> None:
@@ -37,7 +37,7 @@ async def test_next_job_of_a_key_starts_with_the_call_that_ends_the_one_before_i
     async def note(point: str) -> None:
         calls.append(point)
 
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         ids = await rig.enqueue_keyed(3)
         rig.wake()
         await rig.wait_running(1)
@@ -52,7 +52,7 @@ async def test_next_job_of_a_key_starts_with_the_call_that_ends_the_one_before_i
 
 
 async def test_next_job_of_a_key_stands_behind_what_has_woken_the_coordinator(database: Database, connection: Connection) -> None:
-    async with acking(database, connection, Queue(concurrency=2)) as rig:
+    async with at_work(database, connection, Queue(concurrency=2)) as rig:
         ids = await rig.enqueue_keyed(3)
         rig.wake()
         await rig.wait_running(1)
@@ -66,7 +66,7 @@ async def test_next_job_of_a_key_stands_behind_what_has_woken_the_coordinator(da
 async def test_next_job_of_a_key_is_not_started_by_a_runner_that_was_declared_dead(
     database: Database, connection: Connection
 ) -> None:
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         first, second = await rig.enqueue_keyed(2)
         rig.wake()
         await rig.wait_running(1)
@@ -79,7 +79,7 @@ async def test_next_job_of_a_key_is_not_started_by_a_runner_that_was_declared_de
 
 
 async def test_result_that_cannot_be_stored_lets_the_key_go_on(database: Database, connection: Connection) -> None:
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         first, second = await rig.enqueue_keyed(2)
         rig.wake()
         await rig.wait_running(1)

@@ -10,13 +10,13 @@ from asyncjobs.config import Lane, Queue
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import JobsClaimed
-from tests.support.acking import acking
+from tests.support.at_work import at_work
 from tests.support.eventually import eventually, patience
 
 
 async def test_row_that_was_let_go_by_another_runner_is_found_without_a_poll(database: Database, connection: Connection) -> None:
     other = await asyncpg.connect(database.dsn)
-    async with acking(database, connection, Queue(concurrency=2)) as rig:
+    async with at_work(database, connection, Queue(concurrency=2)) as rig:
         rig.host.other_runners = 1
         [job_id] = await rig.enqueue()
         looks = len(rig.of(JobsClaimed))
@@ -36,7 +36,7 @@ async def test_a_row_that_a_stranger_holds_for_a_while_is_found_within_a_second_
 ) -> None:
     """It polls every five minutes here."""
     other = await asyncpg.connect(database.dsn)
-    async with acking(database, connection, Queue(concurrency=2)) as rig:
+    async with at_work(database, connection, Queue(concurrency=2)) as rig:
         rig.host.other_runners = others
         [job_id] = await rig.enqueue()
         async with other.transaction():
@@ -52,7 +52,7 @@ async def test_a_row_that_a_stranger_holds_for_a_while_is_found_within_a_second_
 
 async def test_a_locked_row_of_a_lane_and_of_a_full_queue_is_found(database: Database, connection: Connection) -> None:
     other = await asyncpg.connect(database.dsn)
-    async with acking(database, connection, Queue(concurrency=2, lanes={"fast": Lane(slots=1)})) as rig:
+    async with at_work(database, connection, Queue(concurrency=2, lanes={"fast": Lane(slots=1)})) as rig:
         [job_id] = await rig.enqueue(lane="fast")
         async with other.transaction():
             await other.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", job_id)
@@ -74,7 +74,7 @@ async def test_quiet_queue_is_scanned_once_for_a_reason_and_looked_at_once(
         return found
 
     monkeypatch.setattr(jobs, "skipped", look)
-    async with acking(database, connection, Queue(concurrency=2)) as rig:
+    async with at_work(database, connection, Queue(concurrency=2)) as rig:
         rig.host.other_runners = 1
         await eventually(lambda: looks, description="the look after the first scan")
         for scans in (2, 3):
@@ -86,7 +86,7 @@ async def test_quiet_queue_is_scanned_once_for_a_reason_and_looked_at_once(
 
 
 async def test_what_it_may_not_claim_is_no_reason_to_scan(database: Database, connection: Connection) -> None:
-    async with acking(database, connection, Queue(concurrency=2)) as rig:
+    async with at_work(database, connection, Queue(concurrency=2)) as rig:
         link = rig.link.database.link("look")
         await rig.enqueue(type="another")
         await rig.enqueue(version=2)

@@ -1,4 +1,4 @@
-"""The serializer: partitions that dispatch heads, and the sweep that feeds them."""
+"""The sweep, and the actors of keys that carry out what it finds."""
 
 import asyncio
 import contextlib
@@ -10,6 +10,7 @@ import pytest
 
 from asyncjobs import AsyncJobs, Queue
 from asyncjobs.runtime import points
+from asyncjobs.runtime.keys import PARTITIONS, Keys
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import serialized
@@ -33,12 +34,15 @@ class Setup:
         self.woken = Woken()
         wakes.add(self.woken)
         options.setdefault("interval_seconds", 3600.0)
-        self.serializer = Serializer(self.pool, wakes, events=Events(), **options)
+        nobody: Any = None  # no outcomes are put here
+        partitions = options.pop("partitions", PARTITIONS)
+        self.keys = Keys(nobody, nobody, nobody, self.pool, wakes, events=Events(), partitions=partitions)
+        self.serializer = Serializer(self.pool, wakes, self.keys, events=Events(), **options)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncGenerator[Serializer]:
         try:
-            async with running(self.serializer, *self.serializer.partitions):
+            async with running(self.serializer, *self.keys.actors):
                 await self.serializer.wait_passed()
                 yield self.serializer
         finally:
@@ -85,9 +89,9 @@ async def count_calls(counted: list[str]) -> Any:
 
 async def test_key_that_is_put_gets_its_head_and_its_queue_is_told(world: Peers, make: Make) -> None:
     setup = make()
-    async with setup.running() as serializer:
+    async with setup.running():
         job_id = await stall(world)
-        serializer.put("k")
+        setup.keys.advance("k")
         await eventually(lambda: has_head(world), description="the key has a head")
         await eventually(lambda: setup.woken.queues, description="the queue is woken")
     assert await world.line() == [(job_id, "pending")]
@@ -96,13 +100,13 @@ async def test_key_that_is_put_gets_its_head_and_its_queue_is_told(world: Peers,
 
 async def test_key_that_has_a_head_or_no_jobs_wakes_nobody(world: Peers, make: Make, recorder: Recorder) -> None:
     await world.a.enqueue(times=2)
-    setup = make()
+    setup = make(partitions=1)
     counted: list[str] = []
     with points.installed(await count_calls(counted)):
-        async with setup.running() as serializer:
-            serializer.put("k")
-            serializer.put("nobody's")
-            await eventually(lambda: counted.count("advance.sent") >= 2, description="both were looked at")
+        async with setup.running():
+            setup.keys.advance("k")
+            setup.keys.advance("nobody's")
+            await eventually(lambda: counted.count("advance.sent") >= 1, description="both were looked at")
     assert setup.woken.queues == []
     assert not [each for each in recorder.recorded if isinstance(each.event, KeysAdvanced)]
 
@@ -114,7 +118,7 @@ async def test_partition_takes_all_that_wait_at_once_and_each_key_once(world: Pe
     setup = make(partitions=1, page=1_000_000)
     counted: list[str] = []
     for key in keys * 3:
-        setup.serializer.put(key)
+        setup.keys.advance(key)
     with points.installed(await count_calls(counted)):
         async with setup.running():
             await recorder.wait_for(KeysAdvanced)
@@ -125,10 +129,10 @@ async def test_partition_takes_all_that_wait_at_once_and_each_key_once(world: Pe
 async def test_keys_are_spread_over_partitions_and_a_key_is_always_of_the_same(make: Make) -> None:
     setup = make(partitions=4)
     for number in range(100):
-        setup.serializer.put(f"key {number % 50}")
-    taken = [await partition._take() for partition in setup.serializer.partitions]
-    assert sum(map(len, taken)) == 50
-    assert all(taken)
+        setup.keys.advance(f"key {number % 50}")
+    waiting = [{actor.items.get_nowait().key for _ in range(actor.items.qsize())} for actor in setup.keys.actors]  # type: ignore[union-attr]
+    assert sum(map(len, waiting)) == 50
+    assert all(waiting)
 
 
 async def test_locked_key_is_tried_again_and_delays_no_other_key_of_its_partition(world: Peers, make: Make) -> None:
@@ -136,9 +140,9 @@ async def test_locked_key_is_tried_again_and_delays_no_other_key_of_its_partitio
     await world.b.begin()
     await (await world.b.link.connection()).fetch("SELECT asyncjobs.lock_keys(ARRAY['k'])")
     setup = make(partitions=1)
-    async with setup.running() as serializer:
-        serializer.put("k")
-        serializer.put("other")
+    async with setup.running():
+        setup.keys.advance("k")
+        setup.keys.advance("other")
         await eventually(lambda: has_head(world, "other"), description="the other key has a head")
         assert not await has_head(world)
         await world.b.commit()
@@ -254,9 +258,10 @@ async def test_failed_call_is_told_and_its_keys_are_found_by_the_next_round(worl
             raise error
 
     with points.installed(hook):
-        async with make(interval_seconds=0.05).running() as serializer:
+        setup = make(interval_seconds=0.05)
+        async with setup.running():
             await stall(world)
-            serializer.put("k")
+            setup.keys.advance("k")
             failed = await recorder.wait_for(DatabaseFailed)
             await eventually(lambda: has_head(world), description="the key has a head")
     assert failed.during == "advance keys"
@@ -266,10 +271,11 @@ async def test_two_serializers_at_the_same_keys_make_no_second_head(world: Peers
     keys = [f"key {number}" for number in range(30)]
     for key in keys:
         await stall(world, key, times=2)
-    async with make(interval_seconds=0.02).running() as one, make(interval_seconds=0.02).running() as other:
+    one, other = make(interval_seconds=0.02), make(interval_seconds=0.02)
+    async with one.running(), other.running():
         for key in keys:
-            one.put(key)
-            other.put(key)
+            one.keys.advance(key)
+            other.keys.advance(key)
 
         async def all_dispatched() -> bool:
             return bool(

@@ -5,20 +5,23 @@ from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
+
 from asyncjobs.model.lease import Leases, Try
 from asyncjobs.model.liveness import Liveness
 from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.model.scan import ScanStart
-from asyncjobs.runner import Runner
 from asyncjobs.runtime import duties, service
-from asyncjobs.runtime.acker import Acker
 from asyncjobs.runtime.attempt import Attempt
+from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.keys import Keys
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.notifier import Notifier
 from asyncjobs.runtime.parts import Part
 from asyncjobs.runtime.promoter import Promoter
+from asyncjobs.runtime.registration import Registration
 from asyncjobs.runtime.rescuer import Rescuer
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.service import Service
@@ -28,12 +31,13 @@ from asyncjobs.telemetry.events import Event, Events, JobsPromoted
 
 
 def answered_late() -> list[Any]:
-    answered = Coordinator.answered
+    """A scan has seen whatever happened until it was answered."""
+    saw = Coordinator._saw
 
-    def mutant(self: Coordinator, *args: Any, version: int, **kwargs: Any) -> None:
-        answered(self, *args, version=max(version, self.version), **kwargs)
+    def mutant(self: Any, scan: Any, found: Any) -> None:
+        saw(self, scan, msgspec.structs.replace(found, call=max(found.call, self._reason + 1)))
 
-    return [patch.object(Coordinator, "answered", mutant)]
+    return [patch.object(Coordinator, "_saw", mutant)]
 
 
 def wake_first() -> list[Any]:
@@ -74,11 +78,11 @@ def no_doubt() -> list[Any]:
     async def mutant(self: Any) -> None:
         self._in_doubt, self._reconcile_at = False, float("inf")
 
-    return [patch.object(Acker, "_reconcile", mutant)]
+    return [patch.object(CallLine, "_reconcile", mutant)]
 
 
 def never_unconfirmed() -> list[Any]:
-    return [patch.object(Runner, "_on_unconfirmed", lambda _self, _id: None)]
+    return [patch.object(Registration, "unconfirmed", lambda _self, _id: None)]
 
 
 def dead_at_a_glance() -> list[Any]:
@@ -126,17 +130,17 @@ def no_hints() -> list[Any]:
 
 
 def silent_heads() -> list[Any]:
-    settle = Acker._settle
+    settle = CallLine._settle
 
     async def mutant(self: Any, acks: Any, finished: Any) -> None:
         finished.heads.clear()
         await settle(self, acks, finished)
 
-    return [patch.object(Acker, "_settle", mutant)]
+    return [patch.object(CallLine, "_settle", mutant)]
 
 
 def lost_acks() -> list[Any]:
-    call = Acker._call
+    call = CallLine._call
 
     async def mutant(self: Any, acks: Any, send: Any) -> Any:
         try:
@@ -146,16 +150,15 @@ def lost_acks() -> list[Any]:
                 self._acks.pop(ack.token, None)
             raise
 
-    return [patch.object(Acker, "_call", mutant)]
+    return [patch.object(CallLine, "_call", mutant)]
 
 
 def looks_once() -> list[Any]:
-    looked = Coordinator.looked
+    async def mutant(self: Any) -> None:
+        self._short.clear()
+        self._is_look_due = self._is_look_planned = False
 
-    def mutant(self: Coordinator, _found: Any) -> None:
-        looked(self, ())
-
-    return [patch.object(Coordinator, "looked", mutant)]
+    return [patch.object(Coordinator, "_look_for_skipped", mutant)]
 
 
 def trusted_for_ever() -> list[Any]:
@@ -184,7 +187,15 @@ def no_sweep() -> list[Any]:
 
 
 def claims_beside_itself() -> list[Any]:
-    return [patch.object(Runner, "running_ids", lambda _self: ())]
+    """The line has no ledger of what is ours."""
+
+    def mutant(self: Any, claimed: Any) -> frozenset[int]:
+        for job in claimed:
+            if job.losses:
+                self._probation.claimed(job)
+        return frozenset()
+
+    return [patch.object(CallLine, "_enter", mutant)]
 
 
 def never_at_the_front() -> list[Any]:
@@ -248,6 +259,51 @@ def leaks_end() -> list[Any]:
         patch.object(duties, "is_meant", is_meant),
         patch.object(Service, "run", mutant),
     ]
+
+
+def claims_too_much() -> list[Any]:
+    """A claim of one more than there are permits."""
+    scans = Coordinator._scans
+
+    def mutant(self: Any, lanes: Any, taken: Any) -> Any:
+        return [msgspec.structs.replace(scan, limit=scan.limit + 1) for scan in scans(self, lanes, taken)]
+
+    return [patch.object(Coordinator, "_scans", mutant)]
+
+
+def gives_back_twice() -> list[Any]:
+    """An attempt that ends gives its permit back, and so does what it wakes."""
+    ended = Coordinator._ended
+
+    def mutant(self: Any, attempt: Any, ack: Any) -> None:
+        ended(self, attempt, ack)
+        self.lanes[attempt.lane].slots.give_back()
+
+    return [patch.object(Coordinator, "_ended", mutant)]
+
+
+def goes_around() -> list[Any]:
+    """The outcome of a job with a key goes to the line, past its actor."""
+
+    put = Keys.put
+
+    def mutant(self: Any, attempt: Any, ack: Any) -> None:
+        if attempt.completed_here:
+            put(self, attempt, ack)
+        else:
+            self.actors[0]._line.put(ack)
+
+    return [patch.object(Keys, "put", mutant)]
+
+
+def two_at_a_time() -> list[Any]:
+    """A call does not wait for the one before it."""
+    turn = CallLine._turn
+
+    async def mutant(self: Any) -> None:
+        await asyncio.gather(turn(self), turn(self))
+
+    return [patch.object(CallLine, "_turn", mutant)]
 
 
 def trusted_in_silence() -> list[Any]:

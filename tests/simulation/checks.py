@@ -201,6 +201,6 @@ def untimely(server: Server, recorder: Recorder, told: Told, slots: int) -> list
         for at, event in recorder.recorded if isinstance(event, RunnerRegistered)
         for queue, of_queue in (("default", slots), ("side", 2))
     ]  # fmt: skip
-    ready = [Ready(job_id, at, queues[job_id]) for job_id, at in told.due.items()]
+    ready = [Ready(job_id, at, queues[job_id]) for job_id, at in told.due.items() if job_id in queues]  # else it still waits
     history = History(attempts=recorder.attempts(), joins=joins, ready=ready, serving=serving, prompt_seconds=_PROMPT_SECONDS)
     return [str(one) for one in history.violations() if one.promise == "P4"]

@@ -131,6 +131,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         task.add_done_callback(lambda _: self.tasks.pop(number))
         return task
 
+    def get_task_factory(self) -> None:
+        return None
+
     def get_debug(self) -> bool:
         return False
 

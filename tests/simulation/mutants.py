@@ -242,11 +242,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("what exits in a sink ends its program", patches=broken.sinks_exit, needs=_unruly),
     Mutant("what a duty leaks ends it", patches=broken.leaks_end, needs=_unruly),
     Mutant("nobody tells a duty that its term is trusted again", patches=broken.trusted_in_silence, needs=_unruly),
+    Mutant("a claim is of more than there are permits", patches=broken.claims_too_much),
+    Mutant("a permit is given back twice", patches=broken.gives_back_twice),
+    Mutant("the outcome of a key goes around its actor", patches=broken.goes_around, needs=_has("keyed", "many")),
+    Mutant("two calls of a line are under way", patches=broken.two_at_a_time),
 )  # fmt: skip
 
 #: Each of these is noticed by one of the first 200 seeds. The others are not, by any of those whose worlds could show it;
 #: tests of the rules themselves notice them (acks that name no token: test_finish, claims of who is gone: test_claim, giving
-#: back: test_acker_lost_answers, busy keys and looking again: test_serialization_races, ticks: test_schedules, taken leases:
+#: back: test_lost_answers, busy keys and looking again: test_serialization_races, ticks: test_schedules, taken leases:
 #: test_leases, trust: test_lease, late beats and those who left: test_rescuer, second looks: test_second_look, sweep:
 #: test_serializer, wake-ups: test_service, attempts without a confirmed beat: test_runner_lost, starts after a
 #: freeze: test_frozen_runner, locks of what has moved on: test_interleavings).
@@ -266,4 +270,6 @@ NOTICED: Final = (
     "a job that is brought back to life does not have its dedup key again",
     "a completion that was not committed counts", "a part that is cancelled is not started again",
     "attempts pay for the end of their program", "what exits in a sink ends its program", "what a duty leaks ends it",
+    "a claim is of more than there are permits", "a permit is given back twice", "the outcome of a key goes around its actor",
+    "two calls of a line are under way",
 )  # fmt: skip

@@ -42,6 +42,7 @@ from tests.simulation.patches import simulated
 from tests.simulation.probes import Probes
 from tests.simulation.process import Process
 from tests.simulation.server import Server
+from tests.simulation.shape import held
 from tests.simulation.strikes import Strikes
 from tests.simulation.world import World
 
@@ -69,7 +70,7 @@ def simulate(seed: int, server: Server) -> Result:
     world = World(seed, server)
     gc.disable()  # what is collected may run code, whenever it likes
     try:
-        with simulated(world):
+        with simulated(world), held(world):
             simulation = _Simulation(world)
             simulation.run()
             simulation.end()

@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from asyncjobs.config import Queue
-from asyncjobs.model.claim import Claimed, Scan
+from asyncjobs.model.claim import Claimed
 from asyncjobs.store.database import Connection, Database
-from tests.support.acking import Acking, acking
+from tests.support.at_work import AtWork, at_work
 from tests.support.eventually import Stopwatch, eventually
 from tests.support.factories import insert_job
 
@@ -34,15 +34,14 @@ async def old_snapshot(database: Database) -> AsyncGenerator[None]:
 class Drain:
     """Ends every handler as soon as it starts, and notes when."""
 
-    def __init__(self, rig: Acking) -> None:
+    def __init__(self, rig: AtWork) -> None:
         self.rig = rig
         self.started: set[int] = set()
-        rig.host.start_attempt = self.start_attempt  # type: ignore[method-assign]
+        rig.coordinators[0].start = self.start  # type: ignore[method-assign]
 
-    def start_attempt(self, job: Claimed, scan: Scan) -> None:
+    def start(self, job: Claimed, lane: str | None) -> None:
         self.started.add(job.id)
-        self.rig.host.running[job.id] = job, scan
-        self.rig.coordinators[0].slots.take(scan.lane)
+        self.rig.host.running[job.id] = job, lane
         asyncio.get_running_loop().call_soon(self.rig.put, job.id)
 
     async def wait_for(self, job_id: int) -> float:
@@ -58,7 +57,7 @@ class Drain:
 @pytest.fixture
 async def drain(database: Database, connection: Connection) -> AsyncGenerator[Drain]:
     """A late job in an open transaction, a backlog behind it, an old snapshot, and a runner that has begun to work it off."""
-    async with old_snapshot(database), acking(database, connection, Queue(concurrency=50)) as rig:
+    async with old_snapshot(database), at_work(database, connection, Queue(concurrency=50)) as rig:
         await connection.execute(
             "INSERT INTO asyncjobs.jobs (enqueue_token, type) SELECT 0, 'email' FROM generate_series(1, $1::integer)", BACKLOG
         )

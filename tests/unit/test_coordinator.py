@@ -1,326 +1,292 @@
-"""The synchronous half of claiming: what is asked for, and when there is a reason to ask (P5, P6)."""
+"""When a coordinator asks, and for how much (P5, P6): its loop with a call line in the test's hands."""
 
-from collections.abc import Callable, Sequence
+import asyncio
 
-from asyncjobs.config import Queue
-from asyncjobs.model.claim import FRONT, Claimed, Scan
-from asyncjobs.runtime.coordinator import HEADS_SECONDS, LONELY_LOOK_SECONDS, SECOND_LOOK_SECONDS, Coordinator
+import pytest
+
+from asyncjobs.config import Lane, Queue
+from asyncjobs.model.claim import FRONT
+from asyncjobs.runtime.call_line import Found
+from asyncjobs.runtime.coordinator import QUIET_SECONDS
+from asyncjobs.runtime.slots import SlotsError
 from tests.support.claims import a_claimed
-
-
-class Harness:
-    """A coordinator whose timers are fired by hand."""
-
-    def __init__(self, queue: Queue, *, others: bool = False) -> None:
-        self.asked = 0
-        self.timers: list[tuple[float, Callable[[], None]]] = []
-        self.others = others
-        self.now = 0.0
-        self.coordinator = Coordinator(queue, ask=self._ask, later=self._later)
-
-    def _ask(self) -> None:
-        self.asked += 1
-
-    def _later(self, seconds: float, callback: Callable[[], None]) -> None:
-        self.timers.append((seconds, callback))
-
-    def fire(self) -> None:
-        """Let the time of every timer come."""
-        timers, self.timers = self.timers, []
-        for _, callback in timers:
-            callback()
-
-    def scans(self) -> list[Scan]:
-        self.now += 0.001
-        return self.coordinator.scans(self.now)
-
-    def answer(
-        self, scan: Scan, count: int = 0, *, version: int | None = None, place: int = 1, suspicion: int = 0
-    ) -> list[Claimed]:
-        """Answer the scan with so many jobs, which take their slots."""
-        claimed = [a_claimed(id=place + n, place=place + n, suspicion=suspicion) for n in range(count)]
-        self.coordinator.answered(
-            scan, claimed, version=self.coordinator.version if version is None else version,
-            at=self.now, seconds=0.001, others=self.others,
-        )  # fmt: skip
-        for _ in claimed:
-            self.coordinator.slots.take(scan.lane)
-        return claimed
-
-    def look(self, count: int = 0) -> None:
-        """One turn with one scan."""
-        [scan] = self.scans()
-        self.answer(scan, count)
-
-
-def asked_for(scans: Sequence[Scan]) -> list[tuple[str | None, int]]:
-    return [(scan.lane, scan.limit) for scan in scans]
-
-
-def test_asks_for_exactly_the_free_slots_of_each_lane() -> None:
-    harness = Harness(Queue("q", concurrency=8, lanes={"fast": 3}))
-    assert asked_for(harness.scans()) == [("fast", 3), (None, 5)]
-    harness.coordinator.slots.take("fast")
-    harness.coordinator.slots.take(None)
-    assert asked_for(harness.scans()) == [("fast", 2), (None, 4)]
-
-
-def test_lane_without_a_free_slot_is_not_asked_for() -> None:
-    harness = Harness(Queue("q", concurrency=2, lanes={"fast": 1}))
-    harness.coordinator.slots.take("fast")
-    assert asked_for(harness.scans()) == [(None, 1)]
-    harness.coordinator.slots.take(None)
-    assert harness.scans() == []
-    assert not harness.coordinator.is_hungry
-
-
-def test_prefetch_is_asked_for_beyond_the_general_slots_as_long_as_it_is_not_there() -> None:
-    harness = Harness(Queue("q", concurrency=3, lanes={"fast": 1}, prefetch=4))
-    assert asked_for(harness.scans()) == [("fast", 1), (None, 6)]
-    for lane in ("fast", None, None):
-        harness.coordinator.slots.take(lane)
-    assert asked_for(harness.scans()) == [(None, 4)]
-    harness.coordinator.waiting = 3
-    assert asked_for(harness.scans()) == [(None, 1)]
-    harness.coordinator.waiting = 4
-    assert not harness.coordinator.is_hungry
-
-
-def test_nothing_is_asked_for_beyond_the_free_slots_unless_prefetch_is_given() -> None:
-    harness = Harness(Queue("q", concurrency=3))
-    assert asked_for(harness.scans()) == [(None, 3)]
-    for _ in range(3):
-        harness.coordinator.slots.take(None)
-    assert not harness.coordinator.is_hungry
-
-
-def test_is_stocked_while_more_than_half_of_what_it_may_claim_ahead_waits() -> None:
-    coordinator = Harness(Queue("q", prefetch=4)).coordinator
-    stocked = []
-    for coordinator.waiting in range(5):
-        stocked.append(coordinator.is_stocked)
-    assert stocked == [False, False, False, True, True]
-
-
-def test_nothing_is_prefetched_for_general_slots_that_there_are_none_of() -> None:
-    assert asked_for(Harness(Queue("q", concurrency=1, lanes={"fast": 1}, prefetch=4)).scans()) == [("fast", 1)]
-
-
-def test_is_hungry_until_a_scan_from_the_front_came_back_short() -> None:
-    harness = Harness(Queue(concurrency=2))
-    assert harness.coordinator.is_hungry
-    harness.look(1)
-    assert not harness.coordinator.is_hungry
-
-
-def test_stays_hungry_after_a_full_claim() -> None:
-    harness = Harness(Queue(concurrency=2))
-    harness.look(2)
-    harness.coordinator.slots.give_back(None)
-    assert harness.coordinator.is_hungry
-
-
-def test_freed_slot_is_no_reason_to_look_when_nothing_was_there() -> None:
-    harness = Harness(Queue(concurrency=2))
-    harness.look(1)
-    harness.coordinator.slots.give_back(None)
-    assert not harness.coordinator.is_hungry
-
-
-def test_wake_up_while_a_claim_is_under_way_is_not_lost() -> None:
-    harness = Harness(Queue(concurrency=2))
-    version = harness.coordinator.version
-    [scan] = harness.scans()
-    harness.coordinator.wake()
-    harness.answer(scan, 0, version=version)
-    assert harness.coordinator.is_hungry
-    harness.look()
-    assert not harness.coordinator.is_hungry
-
-
-def test_wake_up_while_all_slots_are_taken_is_served_when_one_is_free() -> None:
-    harness = Harness(Queue(concurrency=1))
-    harness.look(1)
-    harness.coordinator.wake()
-    assert not harness.coordinator.is_hungry
-    harness.coordinator.slots.give_back(None)
-    assert harness.coordinator.is_hungry
-
-
-def test_short_scan_that_had_not_started_at_the_front_is_followed_by_one_that_does() -> None:
-    harness = Harness(Queue(concurrency=2))
-    harness.look(2)
-    harness.coordinator.slots.give_back(None)
-    [scan] = harness.scans()
-    assert scan.start != FRONT
-    harness.answer(scan)
-    assert [scan.start for scan in harness.scans()] == [FRONT]
-
-
-def test_call_that_failed_leaves_its_scans_hungry_and_at_the_front() -> None:
-    harness = Harness(Queue(concurrency=2))
-    harness.look(2)
-    harness.coordinator.slots.give_back(None)
-    harness.coordinator.wake(front=True)
-    assert [scan.start for scan in harness.scans()] == [FRONT]  # never answered
-    assert harness.coordinator.is_hungry
-    assert [scan.start for scan in harness.scans()] == [FRONT]
-
-
-def test_every_wake_up_asks_the_acker() -> None:
-    harness = Harness(Queue())
-    harness.coordinator.wake()
-    harness.coordinator.wake(front=True)
-    assert harness.asked == 2
-
-
-def test_start_of_a_scan_moves_behind_its_last_job() -> None:
-    harness = Harness(Queue(concurrency=2))
-    [scan] = harness.scans()
-    harness.answer(scan, 2, place=41)
-    harness.coordinator.slots.give_back(None)
-    assert [scan.start for scan in harness.scans()] == [(100, 42)]
-
-
-def test_suspect_does_not_move_the_start() -> None:
-    harness = Harness(Queue(concurrency=1))
-    [scan] = harness.scans()
-    harness.answer(scan, 1, place=41, suspicion=1)
-    harness.coordinator.slots.give_back(None)
-    assert [scan.start for scan in harness.scans()] == [FRONT]
-
-
-def test_starts_of_lanes_are_their_own() -> None:
-    harness = Harness(Queue(concurrency=4, lanes={"fast": 2}))
-    fast, general = harness.scans()
-    harness.answer(fast, 2, place=10)
-    harness.answer(general, 1, place=50)
-    for lane in ("fast", "fast", None):
-        harness.coordinator.slots.give_back(lane)
-    harness.coordinator.wake()
-    assert [scan.start for scan in harness.scans()] == [(100, 11), FRONT]
-
-
-def test_looks_soon_whether_another_runner_held_something_and_scans_only_if_so() -> None:
-    harness = Harness(Queue(concurrency=2), others=True)
-    harness.look()
-    assert [seconds for seconds, _ in harness.timers] == [SECOND_LOOK_SECONDS]
-    due = [harness.coordinator.is_look_due]
-    harness.fire()
-    due.append(harness.coordinator.is_look_due)
-    assert due == [False, True]
-    assert harness.coordinator.looks() == [("default", None)]
-    harness.coordinator.looked(set())
-    assert (harness.coordinator.is_look_due, harness.timers, harness.scans()) == (False, [], [])
-
-
-def test_looks_again_after_growing_pauses_as_long_as_something_is_skipped() -> None:
-    harness = Harness(Queue(concurrency=2))
-    pauses = []
-    for _ in range(9):
-        harness.look()
-        pauses += [seconds for seconds, _ in harness.timers]
-        harness.fire()
-        harness.coordinator.looked({("default", None)})
-    assert pauses == [LONELY_LOOK_SECONDS, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 1.0]
-    harness.look()
-    harness.fire()
-    harness.coordinator.looked(set())
-    harness.coordinator.wake()
-    harness.look()
-    assert [seconds for seconds, _ in harness.timers] == [LONELY_LOOK_SECONDS], "as at first"
-
-
-def test_scans_of_the_same_time_share_a_look() -> None:
-    harness = Harness(Queue(concurrency=4, lanes={"fast": 2}), others=True)
-    for scan in harness.scans():
-        harness.answer(scan)
-    harness.coordinator.wake()
-    harness.answer(harness.scans()[0])
-    assert len(harness.timers) == 1
-    assert sorted(harness.coordinator.looks(), key=str) == [("default", "fast"), ("default", None)]
-
-
-def test_what_was_skipped_before_all_slots_were_taken_is_looked_for_when_one_is_free() -> None:
-    harness = Harness(Queue(concurrency=2))
-    harness.look(1)
-    harness.coordinator.wake()
-    harness.look(1)
-    harness.fire()
-    harness.coordinator.looked(set(harness.coordinator.looks()))
-    assert harness.scans() == []
-    harness.coordinator.slots.give_back(None)
-    assert harness.coordinator.is_hungry
-
-
-def test_full_claim_is_followed_by_no_second_look() -> None:
-    harness = Harness(Queue(concurrency=2), others=True)
-    harness.look(2)
-    assert harness.timers == []
-
-
-def test_head_of_a_key_may_start_without_a_scan_after_one_that_came_back_short() -> None:
-    harness = Harness(Queue(concurrency=2))
-    assert not harness.coordinator.may_start_heads(harness.now)
-    harness.look(1)
-    assert harness.coordinator.may_start_heads(harness.now)
-
-
-def test_head_does_not_start_before_what_waits_since_the_last_scan_was_filled() -> None:
-    harness = Harness(Queue(concurrency=2))
-    harness.look(2)
-    harness.coordinator.slots.give_back(None)
-    assert not harness.coordinator.may_start_heads(harness.now)
-
-
-def test_head_does_not_start_before_what_has_woken_the_coordinator() -> None:
-    harness = Harness(Queue(concurrency=2))
-    harness.look()
-    harness.coordinator.wake()
-    assert not harness.coordinator.may_start_heads(harness.now)
-
-
-def test_head_does_not_start_on_the_word_of_an_old_scan() -> None:
-    harness = Harness(Queue(concurrency=2))
-    harness.look()
-    assert not harness.coordinator.may_start_heads(harness.now + HEADS_SECONDS)
-
-
-def test_head_starts_in_a_free_general_slot_only() -> None:
-    harness = Harness(Queue(concurrency=2, lanes={"fast": 1}))
-    for scan in harness.scans():
-        harness.answer(scan)
-    assert harness.coordinator.may_start_heads(harness.now)
-    harness.coordinator.slots.take(None)
-    assert not harness.coordinator.may_start_heads(harness.now)
-
-
-def test_scan_of_a_lane_says_nothing_about_the_general_slots() -> None:
-    harness = Harness(Queue(concurrency=2, lanes={"fast": 1}))
-    fast, _ = harness.scans()
-    harness.answer(fast)
-    assert not harness.coordinator.may_start_heads(harness.now)
-
-
-def test_expected_head_is_looked_for() -> None:
-    harness = Harness(Queue(concurrency=2))
-    harness.look()
-    harness.coordinator.expect_head()
-    assert len(harness.scans()) == 1
-    assert harness.asked == 0  # the call is being made
-
-
-def test_no_head_starts_after_a_stop() -> None:
-    harness = Harness(Queue(concurrency=2))
-    harness.look()
-    harness.coordinator.stop()
-    assert not harness.coordinator.may_start_heads(harness.now)
-
-
-def test_stopped_coordinator_asks_for_nothing() -> None:
-    harness = Harness(Queue())
-    harness.coordinator.stop()
-    harness.coordinator.wake(front=True)
-    assert harness.scans() == []
-    assert not harness.coordinator.is_hungry
-    assert harness.coordinator.is_stopped
+from tests.support.coordinating import asked_for, working
+
+FAST = {"fast": Lane(slots=1)}
+
+
+async def test_asks_for_exactly_the_free_slots_of_each_lane_and_starts_what_it_gets_in_them() -> None:
+    async with working(Queue("q", concurrency=8, lanes={"fast": 3})) as harness:
+        assert asked_for(await harness.asks()) == [("fast", 3), (None, 5)]
+        await harness.answer(1, 2)
+        assert (harness.running, harness.free) == ([(1, "fast"), (2, None), (3, None)], {"fast": 2, None: 3})
+        harness.coordinator.wake()
+        assert asked_for(await harness.asks()) == [("fast", 2), (None, 3)]
+
+
+async def test_permits_are_taken_while_it_asks_and_those_that_are_not_used_are_given_back() -> None:
+    async with working(Queue(concurrency=3)) as harness:
+        await harness.asks()
+        assert harness.free == {None: 0}
+        await harness.answer(1)
+        assert harness.free == {None: 2}
+
+
+async def test_permits_of_a_call_that_failed_are_given_back_and_it_asks_again_at_the_front() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.answer(2)
+        await harness.end(1)
+        assert [scan.start for scan in await harness.asks()] == [(100, 2)]
+        harness.coordinator.wake(front=True)
+        harness.line.is_open.clear()
+        await harness.fail()
+        assert (harness.free, await harness.asks()) == ({None: 1}, [])
+        harness.line.is_open.set()
+        assert [scan.start for scan in await harness.asks()] == [FRONT]
+        await harness.fail()
+        assert [scan.start for scan in await harness.asks()] == [FRONT]
+
+
+async def test_permits_of_a_coordinator_that_is_cancelled_are_given_back_and_its_next_task_asks_again() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.asks()
+        harness.task.cancel()
+        await harness.turn()
+        assert harness.free == {None: 2}
+        harness.task = asyncio.create_task(harness.coordinator.run())
+        await harness.answer(1)
+        assert harness.running == [(1, None)]
+
+
+async def test_attempts_end_without_a_task_of_the_coordinator() -> None:
+    async with working(Queue(concurrency=1, prefetch=1)) as harness:
+        await harness.answer(2)
+        harness.task.cancel()
+        await harness.turn()
+        await harness.end(1)
+        assert (harness.running, [ack.id for ack in harness.line.put_]) == ([(2, None)], [1])
+        await harness.end(2)
+        assert harness.free == {None: 1}
+
+
+async def test_lane_without_a_free_slot_is_not_asked_for() -> None:
+    async with working(Queue("q", concurrency=2, lanes=FAST)) as harness:
+        await harness.answer(1, 0)
+        harness.coordinator.wake()
+        assert asked_for(await harness.asks()) == [(None, 1)]
+        await harness.answer(1)
+        harness.coordinator.wake()
+        assert await harness.asks() == []
+
+
+async def test_prefetch_is_asked_for_beyond_the_general_slots_when_half_of_it_is_gone() -> None:
+    async with working(Queue("q", concurrency=3, lanes=FAST, prefetch=4)) as harness:
+        assert asked_for(await harness.asks()) == [("fast", 1), (None, 6)]
+        await harness.answer(1, 6)
+        assert (len(harness.running), len(harness.coordinator.stock)) == (3, 4)
+        await harness.end(2)
+        assert (len(harness.coordinator.stock), await harness.asks()) == (3, [])
+        await harness.end(3)
+        assert (len(harness.coordinator.stock), asked_for(await harness.asks())) == (2, [(None, 2)])
+        assert [scan.has_slot for scan in await harness.asks()] == [False]
+
+
+async def test_what_was_claimed_ahead_starts_at_once_in_slots_that_became_free_meanwhile() -> None:
+    async with working(Queue("q", concurrency=1, prefetch=2)) as harness:
+        await harness.answer(3)
+        await harness.end(1)
+        assert asked_for(await harness.asks()) == [(None, 1)]
+        await harness.end(2)
+        await harness.end(3)
+        assert harness.running == []
+        await harness.answer(1)
+        assert (harness.running, len(harness.coordinator.stock)) == ([(4, None)], 0)
+
+
+async def test_nothing_is_prefetched_for_general_slots_that_there_are_none_of() -> None:
+    async with working(Queue("q", concurrency=1, lanes=FAST, prefetch=4)) as harness:
+        assert asked_for(await harness.asks()) == [("fast", 1)]
+
+
+async def test_jobs_that_wait_take_the_slots_that_attempts_leave_in_the_order_of_their_claims() -> None:
+    async with working(Queue("q", concurrency=2, lanes=FAST, prefetch=10)) as harness:
+        await harness.asks()
+        claimed = [a_claimed(id=n, token=n, place=n, lane=lane) for n, lane in ((2, None), (3, "slow"), (4, "fast"), (5, "fast"))]
+        scans, answer = harness.line.asked[-1]
+        harness.send()
+        parts = [[a_claimed(id=1, token=1, lane="fast")], claimed]
+        answer.set_result([Found(jobs, scan.start, False, None, 1, 0.0, 0.0) for scan, jobs in zip(scans, parts, strict=True)])
+        await harness.turn()
+        assert harness.running == [(1, "fast"), (2, None)]
+        await harness.end(1)
+        assert harness.running == [(2, None), (4, "fast")]
+        await harness.end(2)
+        assert harness.running == [(4, "fast"), (3, None)]
+
+
+async def test_kept_slot_of_its_lane_that_is_free_is_taken_at_once() -> None:
+    async with working(Queue("q", concurrency=2, lanes=FAST, prefetch=10)) as harness:
+        await harness.answer(0, 0)
+        harness.coordinator.wake()
+        claimed = [a_claimed(id=1, token=1, place=1), a_claimed(id=2, token=2, place=2, lane="fast")]
+        scans = await harness.asks()
+        harness.send()
+        harness.line.asked[-1][1].set_result(
+            [Found([], scans[0].start, False, None, 2, 0.0, 0.0), Found(claimed, scans[1].start, False, None, 2, 0.0, 0.0)]
+        )
+        await harness.turn()
+        assert harness.running == [(1, None), (2, "fast")]
+
+
+async def test_suspects_and_what_a_breaker_holds_never_wait_for_a_slot() -> None:
+    async with working(Queue("q", concurrency=1, prefetch=5)) as harness:
+        harness.held.add("guarded")
+        suspect = a_claimed(id=1, token=1, place=9, losses=2, rescues=2, suspicion=1)
+        jobs = [suspect, a_claimed(id=2, token=2, place=1), a_claimed(id=3, token=3, type="guarded", place=2)]
+        await harness.answer(3, jobs=jobs)
+        assert (harness.running, [*harness.coordinator.waiting], harness.line.given_back) == ([(1, None)], [2], [3])
+
+
+async def test_is_satisfied_when_a_scan_from_the_front_came_back_short() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.answer(1)
+        assert await harness.asks() == []
+        await harness.end(1)
+        assert await harness.asks() == [], "a freed slot is no reason when nothing was there"
+
+
+async def test_asks_again_when_a_slot_is_free_after_a_full_claim() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.answer(2)
+        assert await harness.asks() == []
+        await harness.end(1)
+        assert asked_for(await harness.asks()) == [(None, 1)]
+
+
+@pytest.mark.parametrize("woken", ["after it asked", "after the call was sent", "as it goes to sleep"])
+async def test_reason_is_seen_by_a_call_that_was_sent_after_it_only(woken: str) -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.asks()
+        if woken == "after it asked":
+            harness.coordinator.wake()
+        harness.send()
+        if woken == "after the call was sent":
+            harness.coordinator.wake()
+        await harness.answer(0, number=1)
+        if woken == "as it goes to sleep":
+            harness.coordinator.wake()
+        assert bool(await harness.asks()) is (woken != "after it asked")
+        if woken != "after it asked":
+            await harness.answer(0)
+            assert await harness.asks() == []
+
+
+async def test_wake_up_while_all_slots_are_taken_is_served_when_one_is_free() -> None:
+    async with working(Queue(concurrency=1)) as harness:
+        await harness.answer(1)
+        harness.coordinator.wake()
+        assert await harness.asks() == []
+        await harness.end(1)
+        assert asked_for(await harness.asks()) == [(None, 1)]
+
+
+async def test_short_scan_that_had_not_started_at_the_front_is_followed_by_one_that_does() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.answer(2)
+        await harness.end(1)
+        assert [scan.start for scan in await harness.asks()] == [(100, 2)]
+        await harness.answer(0)
+        assert [scan.start for scan in await harness.asks()] == [FRONT]
+
+
+async def test_suspect_does_not_move_the_start() -> None:
+    async with working(Queue(concurrency=1)) as harness:
+        await harness.answer(1, jobs=[a_claimed(id=41, token=41, place=41, suspicion=1)])
+        await harness.end(41)
+        assert [scan.start for scan in await harness.asks()] == [FRONT]
+
+
+async def test_starts_of_lanes_are_their_own() -> None:
+    async with working(Queue(concurrency=4, lanes={"fast": 2})) as harness:
+        await harness.answer(2, 1)
+        for job_id in (1, 2, 3):
+            await harness.end(job_id)
+        harness.now += 0.001
+        harness.coordinator.wake()
+        scans = harness.line.asked[-1][0]
+        assert next((scan.lane, scan.start) for scan in scans) == ("fast", (100, 2))
+
+
+async def test_queue_is_quiet_after_a_short_scan_for_a_while() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        quiet = [harness.coordinator.is_quiet]
+        await harness.answer(1)
+        quiet.append(harness.coordinator.is_quiet)
+        harness.now += QUIET_SECONDS + 0.001
+        quiet.append(harness.coordinator.is_quiet)
+        assert quiet == [False, True, False]
+
+
+async def test_queue_is_not_quiet_when_something_waits_or_has_woken_it() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.answer(2)
+        assert not harness.coordinator.is_quiet
+        await harness.end(1)
+        await harness.answer(0)
+        await harness.answer(0)
+        quiet = [harness.coordinator.is_quiet]
+        harness.coordinator.wake()
+        assert [*quiet, harness.coordinator.is_quiet] == [True, False]
+
+
+async def test_scan_of_a_lane_says_nothing_about_the_general_slots() -> None:
+    async with working(Queue(concurrency=2, lanes=FAST)) as harness:
+        await harness.answer(0, 1)
+        assert not harness.coordinator.is_quiet
+
+
+async def test_stopped_coordinator_is_not_quiet_and_asks_for_nothing_and_gives_back_what_waits() -> None:
+    async with working(Queue(concurrency=1, prefetch=5)) as harness:
+        await harness.answer(3)
+        harness.coordinator.stop()
+        await harness.turn()
+        assert (harness.line.given_back, harness.coordinator.is_quiet, harness.task.done()) == ([2, 3], False, True)
+        assert harness.coordinator.startable([a_claimed(id=9)]) == ()
+        assert harness.line.given_back == [2, 3, 9]
+
+
+async def test_answer_that_comes_after_the_stop_starts_nothing() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.asks()
+        harness.coordinator.stop()
+        await harness.answer(2)
+        assert (harness.running, harness.line.given_back, harness.free) == ([], [1, 2], {None: 2})
+
+
+async def test_outcomes_go_to_the_line_to_the_actor_of_their_key_or_to_the_settler() -> None:
+    async with working(Queue(concurrency=3)) as harness:
+        jobs = [a_claimed(id=n, token=n, place=n) for n in (1, 2)]
+        await harness.answer(3, jobs=[*jobs, a_claimed(id=3, token=3, place=3, serialization_key="k")])
+        await harness.end(1)
+        await harness.end(2, completed_here=True)
+        await harness.end(3)
+        assert [[ack.id for ack in acks] for acks in (harness.line.put_, harness.settled, harness.keyed)] == [[1], [2], [3]]
+        assert harness.free[None] == 2, "one was taken again at once: the claim was full"
+
+
+async def test_only_a_scan_with_a_slot_may_bring_a_suspect() -> None:
+    async with working(Queue(concurrency=1, prefetch=2)) as harness:
+        assert [scan.has_slot for scan in await harness.asks()] == [True]
+        await harness.answer(3)
+        await harness.end(1)
+        assert [(scan.has_slot, scan.limit) for scan in await harness.asks()] == [(False, 1)]
+
+
+async def test_more_jobs_than_it_asked_for_are_a_defect() -> None:
+    async with working(Queue(concurrency=1)) as harness:
+        await harness.asks()
+        harness.send()
+        harness.line.asked[-1][1].set_result([Found([a_claimed(id=n, token=n) for n in (1, 2)], FRONT, False, None, 1, 0.0, 0.0)])
+        await harness.turn()
+        with pytest.raises(SlotsError, match="more than"):
+            harness.task.result()

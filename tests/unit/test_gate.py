@@ -53,7 +53,7 @@ class World:
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
         guarded = {"letter": "mail", "postcard": "mail", "text": "sms"}
         self.gate = Gate(
-            cast("Any", self.breakers), ["plain", *LETTERS, "text", "other"], guarded, [cast("Any", self)], later=self._later
+            cast("Any", self.breakers), ["plain", *LETTERS, "text", "other"], guarded, cast("Any", self), later=self._later
         )
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
@@ -62,6 +62,8 @@ class World:
     def wake(self, *, front: bool) -> None:
         assert front
         self.woken += 1
+
+    def give_back_waiting(self, condition: Callable[[Any], bool]) -> None: ...
 
     def advance(self, seconds: float) -> None:
         self.now += seconds
@@ -178,6 +180,6 @@ async def test_it_follows_the_breakers_from_open_to_close(world: World) -> None:
 
 
 async def test_without_a_type_that_has_a_breaker_nothing_is_waited_for(world: World) -> None:
-    gate = Gate(cast("Any", world.breakers), ["plain"], {}, [], later=world._later)
+    gate = Gate(cast("Any", world.breakers), ["plain"], {}, cast("Any", world), later=world._later)
     await gate.open()
     assert (gate.types(), world.breakers.looked) == (["plain"], 0)

@@ -1,52 +1,47 @@
 """Slots add up, and say so themselves (P13)."""
 
+import asyncio
+
 import pytest
 
-from asyncjobs.model.slots import Slots, SlotsError
+from asyncjobs.runtime.slots import Slots, SlotsError
 
 
-def test_general_slots_are_what_the_lanes_leave() -> None:
-    slots = Slots(8, {"fast": 3, "slow": 1})
-    assert [(lane, slots.free(lane)) for lane in slots.lanes] == [("fast", 3), ("slow", 1), (None, 4)]
-
-
-def test_general_slots_are_filled_last() -> None:
-    assert Slots(3, {"b": 1, "a": 1}).lanes == ["b", "a", None]
+def test_free_slots_are_taken_at_once() -> None:
+    slots = Slots(3)
+    assert slots.take_one()
+    assert (slots.free, slots.taken) == (2, 1)
+    assert (slots.take_free(), slots.take_free(), slots.free, slots.taken) == (2, 0, 0, 3)
+    assert not slots.take_one()
 
 
 def test_slot_that_was_taken_is_free_when_it_is_given_back() -> None:
-    slots = Slots(2, {"fast": 1})
-    slots.take("fast")
-    assert (slots.free("fast"), slots.free(None), slots.taken, slots.any_free) == (0, 1, 1, True)
-    slots.take(None)
-    assert not slots.any_free
-    slots.give_back("fast")
-    assert (slots.free("fast"), slots.free(None), slots.taken) == (1, 0, 1)
+    slots = Slots(3)
+    slots.take_free()
+    slots.give_back()
+    slots.give_back(2)
+    slots.give_back(0)
+    assert (slots.free, slots.taken) == (3, 0)
 
 
-def test_lanes_may_keep_all_slots() -> None:
-    slots = Slots(2, {"fast": 2})
-    assert slots.free(None) == 0
-    with pytest.raises(SlotsError):
-        slots.take(None)
-
-
-@pytest.mark.parametrize("lane", ["fast", None])
-def test_one_too_many_is_a_defect(lane: str | None) -> None:
-    slots = Slots(2, {"fast": 1})
-    slots.take(lane)
+def test_giving_back_what_was_not_taken_is_a_defect() -> None:
+    slots = Slots(2)
+    slots.take_one()
     with pytest.raises(SlotsError, match="taken"):
-        slots.take(lane)
+        slots.give_back(2)
 
 
-@pytest.mark.parametrize("lane", ["fast", None])
-def test_giving_back_what_was_not_taken_is_a_defect(lane: str | None) -> None:
-    with pytest.raises(SlotsError):
-        Slots(2, {"fast": 1}).give_back(lane)
+def test_no_slots_at_all() -> None:
+    assert (Slots(0).take_free(), Slots(0).take_one()) == (0, False)
 
 
-def test_giving_back_to_another_lane_is_a_defect() -> None:
-    slots = Slots(2, {"fast": 1})
-    slots.take("fast")
-    with pytest.raises(SlotsError):
-        slots.give_back(None)
+async def test_it_is_a_semaphore() -> None:
+    slots = Slots(2)
+    slots.take_free()
+    waiting = [asyncio.create_task(slots.acquire()) for _ in range(2)]
+    await asyncio.sleep(0)
+    slots.give_back(2)
+    assert await asyncio.gather(*waiting) == [True, True]
+    assert (slots.free, slots.taken, slots.locked()) == (0, 2, True)
+    slots.release()
+    assert not slots.locked()

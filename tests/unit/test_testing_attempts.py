@@ -121,6 +121,14 @@ def test_an_ordinal_that_did_not_grow_after_a_crash_is_found() -> None:
     assert promises(uncounted(attempts, {1: 1})) == [("P7", 1)]
 
 
+def test_an_attempt_that_was_lost_after_another_that_was_lost_may_pay_nothing() -> None:
+    lost = JobsRescued(job_ids=[1], reason="dead")
+    again = [started(1, 10), lost, started(1, 11, 2), lost, started(1, 12, 2), ended(1, 12)]
+    assert uncounted(history(*again), {1: 2}) == []
+    failed = [started(1, 10), ended(1, 10, "retry"), started(1, 11, 2), lost, started(1, 12, 2), ended(1, 12)]
+    assert promises(uncounted(history(*failed), {1: 2})) == [("P7", 1)]
+
+
 @pytest.mark.parametrize("outcome", ["snooze", "interrupted"])
 def test_an_attempt_that_was_given_back_does_not_count(outcome: str) -> None:
     attempts = history(started(1, 10), ended(1, 10, outcome), started(1, 11), ended(1, 11))

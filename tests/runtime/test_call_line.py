@@ -11,14 +11,13 @@ from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime import points
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import ClaimWasLost, JobsClaimed, JobsGivenBack, OutcomeWritten
-from tests.support.acking import acking
-from tests.support.claims import a_claimed
+from tests.support.at_work import at_work
 from tests.support.eventually import eventually
 from tests.support.factories import insert_job, insert_place, insert_runner, insert_waiting
 
 
 async def test_claims_what_is_pending_into_the_free_slots_best_first(database: Database, connection: Connection) -> None:
-    async with acking(database, connection, Queue(concurrency=2)) as rig:
+    async with at_work(database, connection, Queue(concurrency=2)) as rig:
         await rig.enqueue(2)
         [urgent] = await rig.enqueue(priority=1)
         rig.wake()
@@ -35,7 +34,7 @@ async def test_slot_that_is_freed_takes_the_next_job_in_the_call_that_writes_the
     async def note(point: str) -> None:
         calls.append(point)
 
-    async with acking(database, connection, Queue(concurrency=1)) as rig:
+    async with at_work(database, connection, Queue(concurrency=1)) as rig:
         first, second = await rig.enqueue(2)
         rig.wake()
         await rig.wait_running(1)
@@ -54,7 +53,7 @@ async def test_outcomes_that_come_while_a_call_is_under_way_share_the_next(datab
         calls.append(point)
         await go.wait()
 
-    async with acking(database, connection, Queue(concurrency=5)) as rig:
+    async with at_work(database, connection, Queue(concurrency=5)) as rig:
         await rig.enqueue(5)
         rig.wake()
         running = await rig.wait_running(5)
@@ -70,7 +69,7 @@ async def test_outcomes_that_come_while_a_call_is_under_way_share_the_next(datab
 
 
 async def test_every_claim_has_a_token_of_its_own(database: Database, connection: Connection) -> None:
-    async with acking(database, connection, Queue(concurrency=3)) as rig:
+    async with at_work(database, connection, Queue(concurrency=3)) as rig:
         await rig.enqueue(9)
         rig.wake()
         for _ in range(3):
@@ -94,7 +93,7 @@ async def test_every_claim_has_a_token_of_its_own(database: Database, connection
 async def test_outcome_of_a_lost_claim_is_told_as_lost_once_and_never_sent_again(
     database: Database, connection: Connection, sql: str
 ) -> None:
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         [job_id] = await rig.enqueue()
         rig.wake()
         await rig.wait_running(1)
@@ -112,7 +111,7 @@ async def test_outcome_of_a_lost_claim_is_told_as_lost_once_and_never_sent_again
 async def test_job_that_was_taken_away_and_comes_back_is_not_started_a_second_time(
     database: Database, connection: Connection
 ) -> None:
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         [job_id] = await rig.enqueue()
         rig.wake()
         await rig.wait_running(1)
@@ -129,17 +128,23 @@ async def test_job_that_was_taken_away_and_comes_back_is_not_started_a_second_ti
 
 
 async def test_job_that_its_settler_still_looks_after_is_not_started_again(database: Database, connection: Connection) -> None:
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         [job_id] = await rig.enqueue()
-        rig.host.settling.add(job_id)
         rig.wake()
-        await eventually(lambda: rig.of(OutcomeWritten), description="the claim is given back")
-        assert rig.host.started == []
+        await rig.wait_running(1)
+        rig.complete_here(job_id)
+        assert ([ack.id for ack in rig.settled], [*rig.line.claims]) == ([job_id], [job_id])
+        await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending', started_at = NULL")
+        rig.wake()
+        await eventually(lambda: rig.of(OutcomeWritten), description="the second claim is given back")
+        assert [job.id for job in rig.host.started] == [job_id]
+        rig.line.lost(rig.settled[0])
+        assert [*rig.line.claims] == []
 
 
 async def test_retry_tells_the_promoter_and_an_end_tells_the_waiters(database: Database, connection: Connection) -> None:
     ended: list[str] = []
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         first, second, third = await rig.enqueue(3)
         rig.wakes.wait_for(first, lambda: ended.append("first"))
         rig.wakes.wait_for(second, lambda: ended.append("second"))
@@ -153,7 +158,7 @@ async def test_retry_tells_the_promoter_and_an_end_tells_the_waiters(database: D
 
 
 async def test_next_of_a_key_that_is_not_claimed_here_is_told_to_the_others(database: Database, connection: Connection) -> None:
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         [job_id] = await rig.enqueue(serialization_key="k")
         await insert_place(connection, "k", job_id, is_head=True)
         await insert_waiting(connection, "k", queue="elsewhere")
@@ -167,7 +172,7 @@ async def test_next_of_a_key_that_is_not_claimed_here_is_told_to_the_others(data
 async def test_runner_whose_row_is_gone_is_told_and_claims_nothing_until_it_resumes(
     database: Database, connection: Connection
 ) -> None:
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         await rig.wait_idle()
         [job_id] = await rig.enqueue()
         await connection.execute("DELETE FROM asyncjobs.runners")
@@ -178,13 +183,13 @@ async def test_runner_whose_row_is_gone_is_told_and_claims_nothing_until_it_resu
         await asyncio.sleep(0.05)
         assert (rig.host.deaths, rig.host.started) == (1, [])
         rig.host.runner_id = 2
-        rig.acker.resume()
+        rig.line.resume()
         await rig.wait_running(1)
         assert (await rig.row(job_id))["runner_id"] == 2
 
 
 async def test_claim_that_answers_under_a_former_id_is_given_back(database: Database, connection: Connection) -> None:
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         await insert_runner(connection, id=2)
         [job_id] = await rig.enqueue()
 
@@ -203,7 +208,7 @@ async def test_claim_that_answers_under_a_former_id_is_given_back(database: Data
 async def test_runner_that_may_be_declared_dead_claims_nothing_and_still_writes(
     database: Database, connection: Connection
 ) -> None:
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         [job_id] = await rig.enqueue()
         rig.wake()
         await rig.wait_running(1)
@@ -221,7 +226,7 @@ async def test_runner_that_may_be_declared_dead_claims_nothing_and_still_writes(
 async def test_claim_that_answers_after_the_stop_is_given_back_with_its_attempt(
     database: Database, connection: Connection
 ) -> None:
-    async with acking(database, connection) as rig:
+    async with at_work(database, connection) as rig:
         [job_id] = await rig.enqueue()
 
         async def stop(point: str) -> None:
@@ -240,32 +245,30 @@ async def test_claim_that_answers_after_the_stop_is_given_back_with_its_attempt(
 async def test_claiming_stops_before_more_outcomes_wait_than_four_times_the_concurrency(
     database: Database, connection: Connection
 ) -> None:
-    async with acking(database, connection, Queue(concurrency=2)) as rig:
+    async with at_work(database, connection, Queue(concurrency=2)) as rig:
         looks = len(rig.of(JobsClaimed))
-        go = asyncio.Event()
-        sent: list[int] = []
+        go, claims = asyncio.Event(), list[int]()
 
         async def hold(point: str) -> None:
             if point == "finish.send":
-                sent.append(rig.acker.unwritten)
+                claims.append(len(rig.of(JobsClaimed)) - looks)
                 await go.wait()
 
         with points.installed(hold):
+            rig.line.put(Ack(1, 1, Outcome(kind="completed")))
+            await eventually(lambda: claims, description="a call is under way")
             for number in range(6):
-                rig.acker.put(Ack(1000 + number, number, Outcome(kind="completed")))
-            await eventually(lambda: sent, description="a call with six outcomes is under way")
-            assert rig.acker._may_claim() is False  # nothing is hungry
+                rig.line.put(Ack(1000 + number, 1000 + number, Outcome(kind="completed")))
             rig.wake()
-            assert rig.acker._may_claim() is True
-            rig.acker.put(Ack(2000, 2000, Outcome(kind="completed")))
-            assert rig.acker._may_claim() is False
+            await asyncio.sleep(0.01)
+            assert rig.line._may_claim() is False  # seven, of which one is written now
             go.set()
             await rig.wait_idle()
         await eventually(lambda: len(rig.of(JobsClaimed)) > looks, description="claiming goes on")
 
 
 async def test_value_that_the_database_refuses_fails_its_own_attempt_only(database: Database, connection: Connection) -> None:
-    async with acking(database, connection, Queue(concurrency=20)) as rig:
+    async with at_work(database, connection, Queue(concurrency=20)) as rig:
         await rig.enqueue(20)
         rig.wake()
         running = await rig.wait_running(20)
@@ -291,12 +294,11 @@ async def test_value_that_the_database_refuses_fails_its_own_attempt_only(databa
 
 
 async def test_row_that_runs_nowhere_is_given_back_with_each_reconciliation(database: Database, connection: Connection) -> None:
-    async with acking(database, connection, Queue(concurrency=5), reconcile_seconds=0.1) as rig:
+    async with at_work(database, connection, Queue(concurrency=5), reconcile_seconds=0.1) as rig:
         [job_id, settling] = await rig.enqueue(2)
         rig.wake()
         await rig.wait_running(2)
-        rig.host.end(settling)
-        rig.host.settling.add(settling)
+        rig.complete_here(settling)
         stray = await insert_job(connection, status="processing", runner_id=1, claim_token=5 << 32, attempts=2, type="unknown")
         event: Any = await eventually(lambda: rig.of(JobsGivenBack), description="the stray is given back")
         assert event[0].job_ids == [stray]
@@ -307,14 +309,14 @@ async def test_row_that_runs_nowhere_is_given_back_with_each_reconciliation(data
 
 
 async def test_poll_looks_from_the_front_without_a_reason(database: Database, connection: Connection) -> None:
-    async with acking(database, connection, poll_seconds=lambda: 0.05) as rig:
+    async with at_work(database, connection, poll_seconds=0.05) as rig:
         await rig.wait_idle()
         await rig.enqueue()
         await rig.wait_running(1)
 
 
 async def test_job_rows_of_strangers_are_not_touched(database: Database, connection: Connection) -> None:
-    async with acking(database, connection) as rig:
-        rig.acker.put(Ack(a_claimed().id, 12345, Outcome(kind="completed")))
+    async with at_work(database, connection) as rig:
+        rig.line.put(Ack(1, 12345, Outcome(kind="completed")))
         await rig.wait_idle()
         assert len(rig.of(ClaimWasLost)) == 1

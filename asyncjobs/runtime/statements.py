@@ -41,7 +41,7 @@ a claim goes to where the rows are that it has locked (in longer series than tho
     finish_completed, 250 jobs  39,189 -> 36,016
 
 Of the client: 281 calls of functions, of which asyncjobs makes 133, asyncio 121 in three turns of its loop (the answer, the
-acker, the attempt), and the driver most of the others. A handler that waits for anything takes two turns and 77 calls more.
+call line, the attempt), and the driver most of the others. A handler that waits for anything takes two turns and 77 calls more.
 
 Tried: one INSERT … ON CONFLICT for the job that ended and the head took 38 more, although it spares the indexes of a statement;
 `finish_completed` with the runner's row and the pauses read by the statement that writes the outcomes took as much as with a
@@ -51,41 +51,49 @@ in two processes 18,800 instead of 23,300; with `prefetch` as many as without it
 jobs a call cost more each, where the cores are busy. Not tried: heads that are put into `jobs` before their turn.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from asyncjobs.model.claim import FRONT, Ack, Finished, Probe, Scan
-from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.gate import Gate
-from asyncjobs.runtime.host import Host, Tokens
+from asyncjobs.runtime.probation import Probation
+from asyncjobs.runtime.tokens import Tokens
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Link
 
 
-class Calls:
-    """Makes the calls of one runner, on the link of its acker."""
+class Statements:
+    """Makes the calls of one runner, on the link of its call line."""
 
-    def __init__(self, link: Link, host: Host, gate: Gate, tokens: Tokens, *, max_errors: int) -> None:
+    def __init__(
+        self, link: Link, gate: Gate, probation: Probation, tokens: Tokens, *, runner_id: Callable[[], int], max_errors: int
+    ) -> None:
         self._link = link
-        self._host = host
         self._gate = gate
+        self._probation = probation
         self._tokens = tokens
+        self._runner_id = runner_id
         self._max_errors = max_errors
 
     def leanest(
-        self, acks: Sequence[Ack], scans: Sequence[Scan], probes: Sequence[Probe], *, is_one: bool
+        self, acks: Sequence[Ack], scans: Sequence[Scan], probes: Sequence[Probe], head_of: Ack | None
     ) -> Callable[[], Awaitable[Finished]]:
-        """The call that does it for the least. `is_one`: the one ack completes, and its key's next job may start."""
-        if is_one:
-            return partial(self.finish_one, acks[0])
-        if probes or len(scans) > 1 or (scans and scans[0].lane is not None) or not _all_completed(acks):
+        """The call that does it for the least. `head_of`: the one scan is for the next head of this one's key."""
+        all_completed = _all_completed(acks)
+        if all_completed and len(acks) == 1:
+            [ack] = acks
+            if ack is head_of:
+                return partial(self.finish_one, ack, scans[0].queue)
+            if not scans and ack.key_queue is None:
+                return partial(self.finish_one, ack, None)
+        if probes or len(scans) > 1 or (scans and scans[0].lane is not None) or not all_completed:
             return partial(self.finish, acks, scans, probes)
         return partial(self.finish_completed, acks, scans[0] if scans else None)
 
     async def finish(self, acks: Sequence[Ack], scans: Sequence[Scan], probes: Sequence[Probe] = ()) -> Finished:
         """Any outcomes, any scans."""
         return await jobs.finish(
-            self._link, self._host.runner_id, acks, scans, self._gate.types(), probes=probes,
+            self._link, self._runner_id(), acks, scans, self._gate.types(), probes=probes,
             suspects=[self._may_take_suspect(scan) for scan in scans], token_base=self._tokens.base,
             token_seq=self._tokens.take(sum(scan.limit for scan in scans)), max_errors=self._max_errors,
         )  # fmt: skip
@@ -93,28 +101,24 @@ class Calls:
     async def finish_completed(self, acks: Sequence[Ack], scan: Scan | None) -> Finished:
         """Completions only, and at most one plain scan."""
         return await jobs.finish_completed(
-            self._link, self._host.runner_id, acks, scan, self._gate.types(),
+            self._link, self._runner_id(), acks, scan, self._gate.types(),
             suspects=scan is not None and self._may_take_suspect(scan), token_base=self._tokens.base,
             token_seq=self._tokens.take(0 if scan is None else scan.limit),
         )  # fmt: skip
 
-    async def finish_one(self, ack: Ack) -> Finished:
-        """One completion, and the next job of its key."""
+    async def finish_one(self, ack: Ack, queue: str | None) -> Finished:
+        """One completion, and the next job of its key if that is of this queue."""
         token = self._tokens.next()
-        return await jobs.finish_one(self._link, self._host.runner_id, ack, ack.key_queue, self._gate.types(), next_token=token)
+        return await jobs.finish_one(self._link, self._runner_id(), ack, queue, self._gate.types(), next_token=token)
 
-    async def look_for_skipped(self, coordinators: Iterable[Coordinator]) -> None:
-        """Look whether anything is there that scans which came back short would have taken."""
-        due = [coordinator for coordinator in coordinators if coordinator.is_look_due]
-        scans = [scan for coordinator in due for scan in coordinator.looks()]
-        suspects = any(self._host.may_take_suspect(Scan(queue, lane, 1)) for queue, lane in scans)
-        found = await jobs.skipped(self._link, self._host.runner_id, scans, self._gate.types(), suspects=suspects)
-        for coordinator in due:
-            coordinator.looked(found)
+    async def skipped(self, lanes: Sequence[tuple[str, str | None]]) -> set[tuple[str, str | None]]:
+        """Those lanes (and queues) of which something is there that a scan which came back short would have taken."""
+        suspects = self._probation.is_free
+        return await jobs.skipped(self._link, self._runner_id(), lanes, self._gate.types(), suspects=suspects)
 
     def _may_take_suspect(self, scan: Scan) -> bool:
-        # (Most scans of a busy runner start behind the last.)
-        return scan.start == FRONT and self._host.may_take_suspect(scan)
+        """None is on probation here, and there is a slot for it now. (Most scans of a busy runner start behind the last.)"""
+        return scan.start == FRONT and scan.has_slot and self._probation.is_free
 
 
 def _all_completed(acks: Sequence[Ack]) -> bool:

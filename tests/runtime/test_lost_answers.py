@@ -14,7 +14,7 @@ from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, JobsGivenBack, OutcomeWritten
 from asyncjobs.testing import Auditor, Proxy
-from tests.support.acking import Acking, acking
+from tests.support.at_work import AtWork, at_work
 from tests.support.eventually import eventually
 
 
@@ -25,34 +25,34 @@ async def proxy(database: Database) -> AsyncGenerator[Proxy]:
 
 
 @asynccontextmanager
-async def behind(proxy: Proxy, connection: Connection, *, command_timeout: float) -> AsyncGenerator[Acking]:
-    """An acker behind the proxy that has had its first look."""
+async def behind(proxy: Proxy, connection: Connection, *, command_timeout: float) -> AsyncGenerator[AtWork]:
+    """A call line behind the proxy that has had its first look."""
     name = await connection.fetchval("SELECT current_database()")
     await connection.execute(f'ALTER DATABASE "{name}" SET deadlock_timeout = 100')
-    async with acking(Database(proxy.dsn, command_timeout=command_timeout), connection, Queue(concurrency=5)) as made:
+    async with at_work(Database(proxy.dsn, command_timeout=command_timeout), connection, Queue(concurrency=5)) as made:
         yield made
 
 
 @pytest.fixture
-async def rig(connection: Connection, proxy: Proxy) -> AsyncGenerator[Acking]:
+async def rig(connection: Connection, proxy: Proxy) -> AsyncGenerator[AtWork]:
     async with behind(proxy, connection, command_timeout=60.0) as made:
         yield made
 
 
 @pytest.fixture
-async def impatient(connection: Connection, proxy: Proxy) -> AsyncGenerator[Acking]:
+async def impatient(connection: Connection, proxy: Proxy) -> AsyncGenerator[AtWork]:
     async with behind(proxy, connection, command_timeout=1.0) as made:
         yield made
 
 
-async def running(rig: Acking, count: int = 1) -> list[int]:
+async def running(rig: AtWork, count: int = 1) -> list[int]:
     job_ids = await rig.enqueue(count, max_attempts=5)
     rig.wake()
     assert sorted(await rig.wait_running(count)) == job_ids
     return job_ids
 
 
-async def test_outcome_whose_answer_was_lost_is_found_written(rig: Acking, proxy: Proxy) -> None:
+async def test_outcome_whose_answer_was_lost_is_found_written(rig: AtWork, proxy: Proxy) -> None:
     [job_id] = await running(rig)
     proxy.drop_next_response("finish")
     rig.put(job_id, "retry", delay_seconds=60, error={"message": "no"})
@@ -64,7 +64,7 @@ async def test_outcome_whose_answer_was_lost_is_found_written(rig: Acking, proxy
     assert rig.woken.due == [60]
 
 
-async def test_outcome_that_never_reached_the_server_is_written_after_all(rig: Acking, proxy: Proxy) -> None:
+async def test_outcome_that_never_reached_the_server_is_written_after_all(rig: AtWork, proxy: Proxy) -> None:
     [job_id] = await running(rig)
     proxy.reset("finish")
     rig.put(job_id)
@@ -76,7 +76,7 @@ async def test_outcome_that_never_reached_the_server_is_written_after_all(rig: A
 @pytest.mark.parametrize("point", ["finish.send", "finish.sent"])
 @pytest.mark.parametrize("error", [ConnectionResetError("cut"), TimeoutError("silent")], ids=["reset", "silence"])
 async def test_call_that_fails_at_any_point_writes_each_outcome_once_and_loses_no_job(
-    rig: Acking, point: str, error: Exception
+    rig: AtWork, point: str, error: Exception
 ) -> None:
     done, failed = await running(rig, 2)
     later = (await rig.enqueue(2))[0]
@@ -98,7 +98,7 @@ async def test_call_that_fails_at_any_point_writes_each_outcome_once_and_loses_n
     assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (2, [])
 
 
-async def test_claim_whose_answer_was_lost_is_given_back_with_its_attempt_and_made_again(rig: Acking, proxy: Proxy) -> None:
+async def test_claim_whose_answer_was_lost_is_given_back_with_its_attempt_and_made_again(rig: AtWork, proxy: Proxy) -> None:
     job_ids = await rig.enqueue(3)
     proxy.drop_next_response("finish")
     rig.wake()
@@ -109,7 +109,7 @@ async def test_claim_whose_answer_was_lost_is_given_back_with_its_attempt_and_ma
     assert len({job.token for job in rig.host.started}) == 3
 
 
-async def test_key_whose_next_jobs_claim_was_not_answered_goes_on_with_that_job(rig: Acking, proxy: Proxy) -> None:
+async def test_key_whose_next_jobs_claim_was_not_answered_goes_on_with_that_job(rig: AtWork, proxy: Proxy) -> None:
     first, second, third = await rig.enqueue_keyed(3)
     rig.wake()
     await rig.wait_running(1)
@@ -128,7 +128,7 @@ async def test_key_whose_next_jobs_claim_was_not_answered_goes_on_with_that_job(
     assert rig.of(ClaimWasLost) == []
 
 
-async def test_job_that_runs_is_not_given_back_when_an_answer_is_lost(rig: Acking, proxy: Proxy) -> None:
+async def test_job_that_runs_is_not_given_back_when_an_answer_is_lost(rig: AtWork, proxy: Proxy) -> None:
     [job_id] = await running(rig)
     proxy.drop_next_response("finish")
     rig.wake()
@@ -138,7 +138,7 @@ async def test_job_that_runs_is_not_given_back_when_an_answer_is_lost(rig: Ackin
 
 
 async def test_outcome_whose_claim_was_lost_while_its_answer_was_awaited_is_told_as_lost(
-    rig: Acking, proxy: Proxy, connection: Connection
+    rig: AtWork, proxy: Proxy, connection: Connection
 ) -> None:
     [job_id] = await running(rig)
     proxy.reset("finish")
@@ -153,7 +153,7 @@ async def test_outcome_whose_claim_was_lost_while_its_answer_was_awaited_is_told
     await connection.execute("UPDATE asyncjobs.jobs SET runner_id = NULL")
 
 
-async def test_calls_that_fail_again_and_again_write_an_outcome_once(rig: Acking) -> None:
+async def test_calls_that_fail_again_and_again_write_an_outcome_once(rig: AtWork) -> None:
     [job_id] = await running(rig)
     failing = ["finish.send", "finish.send", "finish.sent"]
 
@@ -170,7 +170,7 @@ async def test_calls_that_fail_again_and_again_write_an_outcome_once(rig: Acking
     assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (1, [])
 
 
-async def test_silence_is_noticed_and_nothing_is_lost_in_it(impatient: Acking, proxy: Proxy) -> None:
+async def test_silence_is_noticed_and_nothing_is_lost_in_it(impatient: AtWork, proxy: Proxy) -> None:
     [job_id] = await running(impatient)
     [later] = await impatient.enqueue()
     proxy.black_hole("finish")
@@ -185,7 +185,7 @@ async def test_silence_is_noticed_and_nothing_is_lost_in_it(impatient: Acking, p
     assert impatient.of(ClaimWasLost) == []
 
 
-async def test_bisection_of_a_refused_batch_survives_lost_answers(rig: Acking) -> None:
+async def test_bisection_of_a_refused_batch_survives_lost_answers(rig: AtWork) -> None:
     good, bad, other = await running(rig, 3)
     calls = 0
 
@@ -213,11 +213,11 @@ async def test_bisection_of_a_refused_batch_survives_lost_answers(rig: Acking) -
     assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (3, [])
 
 
-async def test_deadlock_with_a_stranger_is_tried_again(rig: Acking, connection: Connection, auditor: Auditor) -> None:
+async def test_deadlock_with_a_stranger_is_tried_again(rig: AtWork, connection: Connection, auditor: Auditor) -> None:
     auditor.deadlocks = 1
     first, second = await running(rig, 2)
     async with connection.transaction():
-        await connection.execute("SET LOCAL deadlock_timeout = '10s'")  # the acker is who finds the deadlock
+        await connection.execute("SET LOCAL deadlock_timeout = '10s'")  # the call line is who finds the deadlock
         await connection.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", second)
         hold = asyncio.Event()
 
@@ -229,7 +229,7 @@ async def test_deadlock_with_a_stranger_is_tried_again(rig: Acking, connection: 
             rig.put(second)
             hold.set()
             blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-            await eventually(lambda: connection.fetchval(blocked), description="the acker holds one row and waits for the other")
+            await eventually(lambda: connection.fetchval(blocked), description="the line holds one row and waits for the other")
             await connection.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", first)
     await rig.wait_idle()
     assert [(await rig.row(job_id))["status"] for job_id in (first, second)] == ["completed", "completed"]
@@ -237,7 +237,7 @@ async def test_deadlock_with_a_stranger_is_tried_again(rig: Acking, connection: 
     assert [getattr(event.error, "sqlstate", None) for event in rig.of(DatabaseFailed)] == ["40P01"]
 
 
-async def test_giving_back_that_comes_late_leaves_newer_claims_alone(rig: Acking, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_giving_back_that_comes_late_leaves_newer_claims_alone(rig: AtWork, monkeypatch: pytest.MonkeyPatch) -> None:
     give_back, late = jobs.give_back, list[Callable[[], Awaitable[list[tuple[int, str]]]]]()
 
     async def lost(link: Link, *args: Any, **kwargs: Any) -> list[tuple[int, str]]:
@@ -246,8 +246,8 @@ async def test_giving_back_that_comes_late_leaves_newer_claims_alone(rig: Acking
         raise ConnectionResetError
 
     monkeypatch.setattr(jobs, "give_back", lost)
-    rig.acker._in_doubt = True
-    rig.acker.wake()
+    rig.line._in_doubt = True
+    rig.line._alarm.wake()
     await eventually(lambda: late, description="the call was sent")
     [job_id] = await running(rig)
     claimed = await rig.row(job_id)

@@ -1,0 +1,243 @@
+"""Keys on one runner: actors, each with an `asyncio.Queue` of what happens to the keys of its partition.
+
+The truth about a key is in `serialized_jobs` (`runtime/serializer.py` has the protocol); an actor's memory is what is in
+flight. All that a runner does for keys goes through here:
+
+1. *The outcome of a job with a key*: put here by its coordinator when the attempt has ended. The actor takes all outcomes that
+   wait, decides what may start in the slots that were freed, and hands both to the call line.
+2. *The hand-over.* The next head of a key may have the slot of the job before it, without a scan, if nothing else waits for
+   that slot: the outcome is final, the queue is quiet (`runtime/coordinator.py`), and a general slot is free, which the actor
+   then takes. Else the coordinator is woken before the line is: the head becomes pending behind all that is, and takes part in
+   the scan of the same call. (Starting it always: with 60 hot keys of 200 jobs each, 100 one-job keys started after 10,099
+   jobs, and a job of priority 1 after 10,000; with this rule after 149 and 50.)
+3. A hand-over is a scan for the slots that the actor holds. Alone in its call, with one outcome, it starts that key's next job
+   (`finish_one`). With others it is merged with the queue's other scans: the head has become pending behind all that is, and
+   each slot gets what is first. What a pause, a stop or a breaker keeps from starting is not claimed, or given back; the slot,
+   too.
+4. An outcome that is not final (a retry, a snooze, an interruption) goes the same way, and holds its key: it frees no slot for
+   it.
+5. A job that was completed inside its handler's transaction is passed on to the settler, which lets its key go.
+6. *A key that is to be advanced* (a request, what the sweep found): those that wait are advanced in one call, on a connection
+   of the pool and beside the outcomes. A key that is locked is tried again soon, then left to the next sweep, and delays no
+   other.
+7. An actor that is started again begins with what it had taken: an outcome is the actor's until the line has it, a key until
+   its call was answered. Slots that it held are given back by whatever ended it, and what was claimed for them by the line.
+
+There are four: all hand in to one line, so that more of them would buy nothing, and each costs a step of a task (16: 23.3 µs a
+job at ten slots, 4: 22.8, 1: 19.8; what differs between keys is what the database does, and advancing, which waits beside).
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+from zlib import crc32
+
+import anyio
+import msgspec
+
+from asyncjobs.model.claim import Ack, Scan
+from asyncjobs.model.status import FINAL
+from asyncjobs.runtime import points
+from asyncjobs.runtime.attempt import Attempt
+from asyncjobs.runtime.call_line import CallLine, NoAnswer
+from asyncjobs.runtime.queues import Queues
+from asyncjobs.runtime.settler import Settler
+from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.store import serialized
+from asyncjobs.store.pool import Pool
+from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced
+
+PARTITIONS: Final = 4
+_BATCH: Final = 500
+#: A key that is locked is tried again after 50 ms, 100 ms … 6.4 s, and then left to the sweep.
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_TRIES: Final = 8
+
+
+class Wanted(msgspec.Struct):
+    """A key whose head is to be dispatched."""
+
+    key: str
+    requests: list[int]
+    tries: int = 0
+
+
+_Ended: TypeAlias = tuple[Attempt, Ack]
+
+
+class Advancer:
+    """Dispatches the heads of keys that wait for it, for one actor."""
+
+    def __init__(self, pool: Pool, wakes: Wakes, *, events: Events) -> None:
+        self._pool = pool
+        self._wakes = wakes
+        self._events = events
+        self._wanted: dict[str, Wanted] = {}
+        self._batch: dict[str, Wanted] = {}  # taken, and not dispatched yet
+        self._is_wanted = asyncio.Event()
+
+    def put(self, wanted: Wanted) -> None:
+        """Dispatch this key's head, if none is; drop the requests for it."""
+        known = self._wanted.setdefault(wanted.key, wanted)
+        if known is not wanted:
+            known.requests += wanted.requests
+        self._is_wanted.set()
+
+    async def run(self) -> None:
+        """Dispatch until cancelled. Run again it begins with what it had taken; what fails is found by the next sweep."""
+        while True:
+            await self._take()
+            try:
+                await self._advance(self._batch)
+            except Exception as error:  # noqa: BLE001 - one pass of a service
+                self._events.emit(DatabaseFailed(during="advance keys", error=error))
+            self._batch = {}
+
+    async def _take(self) -> None:
+        while not self._batch:
+            await self._is_wanted.wait()
+            for key in list(self._wanted)[:_BATCH]:
+                self._batch[key] = self._wanted.pop(key)
+            if not self._wanted:
+                self._is_wanted.clear()
+
+    async def _advance(self, batch: Mapping[str, Wanted]) -> None:
+        if points.active:
+            await points.reach("advance.send")
+        async with self._pool.take() as link:
+            done = await serialized.advance(
+                link, list(batch), [number for wanted in batch.values() for number in wanted.requests]
+            )
+        if points.active:
+            await points.reach("advance.sent")
+        for key in done.blocked:
+            self._put_later(batch[key])
+        if done.count:
+            self._events.emit(KeysAdvanced(count=done.count))
+        for queue in done.queues:
+            self._wakes.pending(queue)
+
+    def _put_later(self, wanted: Wanted) -> None:
+        wanted.tries += 1
+        if wanted.tries < _TRIES:
+            pause = _FIRST_PAUSE_SECONDS * 2.0 ** (wanted.tries - 1)
+            asyncio.get_running_loop().call_later(pause, self.put, wanted)
+
+
+class Actor:
+    """One partition of the keys."""
+
+    def __init__(self, line: CallLine, queues: Queues, settler: Settler, pool: Pool, wakes: Wakes, *, events: Events) -> None:
+        self._line = line
+        self._queues = queues
+        self._settler = settler
+        self._advancer = Advancer(pool, wakes, events=events)
+        self.items: asyncio.Queue[_Ended | Wanted] = asyncio.Queue()  # outlives the task
+        self.taken: list[Ack] = []  # of these the line does not know yet
+
+    async def run(self) -> None:
+        """Take what waits, decide, and hand it in, until cancelled."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._advancer.run, name="asyncjobs advance keys")
+            await self._pass_on()
+        raise RuntimeError("it was ended by the end of its advancer")  # whoever cancels that alone ends the group in silence
+
+    async def _pass_on(self) -> None:
+        while True:
+            await self._take()
+            slots: Counter[str] = Counter()
+            try:
+                self._decide(slots)
+                acks, self.taken = self.taken, []
+                for _ in acks:
+                    self.items.task_done()
+                if slots:
+                    await self._hand_over(acks, slots)
+                else:
+                    for ack in acks:
+                        self._line.put(ack)
+            finally:
+                for queue, count in slots.items():
+                    self._queues[queue].give_back_slots(count)
+
+    async def _take(self) -> None:
+        """All that waits, at least one outcome. What is left of a task that was ended before comes first."""
+        while not self.taken:
+            self._note(await self.items.get())
+            while not self.items.empty():
+                self._note(self.items.get_nowait())
+
+    def _note(self, item: _Ended | Wanted) -> None:
+        if isinstance(item, Wanted):
+            self._advancer.put(item)
+            self.items.task_done()
+            return
+        attempt, ack = item
+        if attempt.completed_here:
+            self._settler.settle(attempt, ack)
+            self.items.task_done()
+        else:
+            self.taken.append(ack)
+
+    def _decide(self, slots: Counter[str]) -> None:
+        """Take slots for next heads, by queue. Where there is none to be had, the coordinator looks."""
+        for ack in self.taken:
+            if ack.key_queue is not None and ack.final_status in FINAL:
+                coordinator = self._queues[ack.key_queue]
+                if coordinator.is_quiet and coordinator.general.slots.take_one():
+                    slots[ack.key_queue] += 1
+                else:
+                    coordinator.wake()
+
+    async def _hand_over(self, acks: Sequence[Ack], slots: Counter[str]) -> None:
+        scans = [Scan(queue, None, count) for queue, count in slots.items()]
+        try:
+            answers = await self._line.submit(acks, scans, head_of=acks[0] if len(acks) == 1 else None)
+        except NoAnswer:
+            for queue in slots:
+                self._queues[queue].wake(front=True)
+            return
+        for scan, found in zip(scans, answers, strict=True):
+            coordinator = self._queues[scan.queue]
+            for job in coordinator.startable(found.jobs):
+                slots[scan.queue] -= 1
+                coordinator.start(job, None)
+
+
+class Keys:
+    """The actors of a runner."""
+
+    def __init__(
+        self,
+        line: CallLine,
+        queues: Queues,
+        settler: Settler,
+        pool: Pool,
+        wakes: Wakes,
+        *,
+        events: Events,
+        partitions: int = PARTITIONS,
+    ) -> None:
+        self.actors = [Actor(line, queues, settler, pool, wakes, events=events) for _ in range(partitions)]
+
+    def put(self, attempt: Attempt, ack: Ack) -> None:
+        """An attempt of a job with a key has ended."""
+        self._actor(attempt.claimed.serialization_key or "").items.put_nowait((attempt, ack))
+
+    def advance(self, key: str, requests: Sequence[int] = ()) -> None:
+        """Dispatch this key's head, if none is; drop the requests for it."""
+        self._actor(key).items.put_nowait(Wanted(key, [*requests]))
+
+    def _actor(self, key: str) -> Actor:
+        return self.actors[crc32(key.encode()) % len(self.actors)]
+
+    @property
+    def unwritten(self) -> int:
+        """How many items wait, of which nobody else knows yet."""
+        return sum(actor.items.qsize() + len(actor.taken) for actor in self.actors)
+
+    async def wait_passed_on(self) -> None:
+        """Wait until all that was put is the line's, the settler's or under way."""
+        for actor in self.actors:
+            await actor.items.join()

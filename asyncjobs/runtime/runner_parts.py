@@ -1,0 +1,167 @@
+"""What a runner is made of: its parts, in the order in which each can be made, and the tasks among them in that of their start.
+
+A part gets what it needs by name. There are two circles, and both are closed by a part that is made empty: `queues`
+(coordinators need the call line, the line's gate and probation need to wake coordinators) and `registration` (the line and the
+heartbeat tell it that the runner's row is gone, and it is the runner who registers anew).
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from asyncjobs.config import Queue
+from asyncjobs.hooks import Hook
+from asyncjobs.model.schedule import Schedule
+from asyncjobs.runtime.attempt import OpenContext, Surroundings
+from asyncjobs.runtime.attempts import Attempts
+from asyncjobs.runtime.call_line import CallLine
+from asyncjobs.runtime.coordinator import Coordinator, Shared
+from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
+from asyncjobs.runtime.gate import Gate
+from asyncjobs.runtime.giving_back import GivingBack
+from asyncjobs.runtime.handler import Handler
+from asyncjobs.runtime.heartbeat import Heartbeat
+from asyncjobs.runtime.keys import Keys
+from asyncjobs.runtime.listening import Listening
+from asyncjobs.runtime.metrics import Metrics
+from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.polling import Polling
+from asyncjobs.runtime.probation import Probation
+from asyncjobs.runtime.progress import Progress
+from asyncjobs.runtime.queues import Queues
+from asyncjobs.runtime.registration import Registration
+from asyncjobs.runtime.requests import Requests
+from asyncjobs.runtime.resources import Resources
+from asyncjobs.runtime.service import Service
+from asyncjobs.runtime.settler import Settler
+from asyncjobs.runtime.stubs import Stubs
+from asyncjobs.runtime.stuck_check import StuckCheck
+from asyncjobs.runtime.threads import Threads
+from asyncjobs.runtime.tokens import Tokens
+from asyncjobs.store.database import Database
+
+#: Outcomes that may wait before claiming stops, by slot: with one more for every slot they are four times the concurrency.
+_MOST_UNWRITTEN: Final = 3
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to run: the application's declarations, as one runner serves them."""
+
+    queues: Sequence[Queue]
+    handlers: Mapping[str, Handler]
+    stubs: Stubs
+    schedules: Sequence[Schedule]
+    open_context: OpenContext
+    listen: Database  # where to listen: around a pooler, perhaps
+    duties: Sequence[DeclaredDuty] = ()
+    guarded: Mapping[str, str] = {}  # types with a circuit breaker, and its service
+    hooks: Sequence[Hook] = ()
+
+
+class RunnerParts(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of one runner."""
+
+    attempts: Attempts
+    queues: Queues
+    registration: Registration
+    threads: Threads
+    resources: Resources
+    listening: Listening
+    progress: Progress
+    metrics: Metrics
+    heartbeat: Heartbeat
+    gate: Gate
+    probation: Probation
+    line: CallLine
+    settler: Settler
+    keys: Keys
+    duties: Duties
+    polling: Polling
+    requests: Requests
+    giving_back: GivingBack
+    stuck_check: StuckCheck
+
+    def tasks(self) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
+        """What runs from the start of the runner to its stop, beside its duties: name and task, in the order of their start."""
+        services: list[Service] = [self.listening, self.progress, self.probation, self.metrics, self.requests, self.stuck_check]
+        if self.queues.claims_ahead:
+            services.append(self.giving_back)
+        return [
+            ("call line", self.line.run),
+            *((f"keys {number}", actor.run) for number, actor in enumerate(self.keys.actors)),
+            *((service.name, service.run) for service in services),
+            *((f"queue {coordinator.queue}", coordinator.run) for coordinator in self.queues),
+        ]
+
+
+def make_parts(opened: Opened, declared: Declared) -> RunnerParts:
+    """Make them. None of them runs yet."""
+    settings, events, pool = opened.settings, opened.events, opened.pool
+    types = sorted(declared.handlers)
+    attempts, queues, threads, resources = Attempts(events=events), Queues(), Threads(), Resources(events=events)
+    registration = Registration(
+        pool, attempts, queues, types=types, events=events, gives_up=settings.connect_timeout is not None,
+        versions={name: one.version for name, one in declared.handlers.items() if one.version > 1},
+    )  # fmt: skip
+    listening = Listening(
+        declared.listen, opened.wakes, opened.notifier, events=events, notify=settings.notify,
+        keepalive_seconds=settings.listener_keepalive, poll_interval=settings.poll_interval,
+    )  # fmt: skip
+    progress = Progress(pool, events=events)
+    metrics = Metrics(pool, events=events, interval_seconds=settings.metrics_interval)
+    heartbeat = Heartbeat(
+        opened.database, events=events, on_declared_dead=registration.declared_dead, on_unconfirmed=registration.unconfirmed,
+        on_outdated=registration.outdated, listener=listening.listens_on,
+        heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
+        stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit,
+    )  # fmt: skip
+    gate = Gate(opened.breakers, types, declared.guarded, queues, later=opened.loop.call_later, hears=listening.is_heard)
+    probation = Probation(pool, events=events, released=queues.look_at_the_front)
+    line = CallLine(
+        opened.database.link("finish"), gate=gate, probation=probation, stubs=declared.stubs, tokens=Tokens(secrets.randbits(31)),
+        wakes=opened.wakes, events=events, max_errors=settings.max_errors,
+        most_unwritten=sum(_MOST_UNWRITTEN * one.concurrency + one.prefetch for one in declared.queues),
+        reconcile_seconds=settings.runner_timeout, runner_id=registration.runner_id, may_claim=heartbeat.may_begin,
+        declared_dead=registration.is_gone, is_ample=queues.is_ample, has_many=len(declared.queues) > 1,
+    )  # fmt: skip
+    settler = Settler(
+        pool, opened.database, opened.wakes, events=events, written=line.settled, lost=line.lost,
+        runner_id=registration.runner_id, start=opened.parts.start, max_errors=settings.max_errors,
+    )  # fmt: skip
+    keys = Keys(line, queues, settler, pool, opened.wakes, events=events)
+    duties = Duties(
+        opened, declared.duties, declared.schedules, keys=keys, listen=declared.listen, poll_seconds=listening.poll_seconds,
+        lost=metrics.lost, runner_id=registration.runner_id,
+    )  # fmt: skip
+    heartbeat.leader = duties.leader
+    polling = Polling(listening.poll_seconds)
+    parts = RunnerParts(
+        attempts=attempts, queues=queues, registration=registration, threads=threads, resources=resources, listening=listening,
+        progress=progress, metrics=metrics, heartbeat=heartbeat, gate=gate, probation=probation, line=line, settler=settler,
+        keys=keys, duties=duties, polling=polling,
+        requests=Requests(opened, attempts, queues, runner_id=registration.runner_id, poll_seconds=listening.poll_seconds),
+        giving_back=GivingBack(pool, queues, events=events, wait_call=line.wait_call, poll_seconds=listening.poll_seconds),
+        stuck_check=StuckCheck(attempts, events=events),
+    )  # fmt: skip
+    _add_coordinators(opened, declared, parts)
+    return parts
+
+
+def _add_coordinators(opened: Opened, declared: Declared, parts: RunnerParts) -> None:
+    settings = opened.settings
+    surroundings = Surroundings(
+        open_context=declared.open_context, events=opened.events, runner_id=parts.registration.runner_id, threads=parts.threads,
+        max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
+        report_progress=parts.progress.report, complete=parts.settler.complete, was_committed=parts.settler.was_committed,
+        share=parts.resources.use, may_begin=parts.heartbeat.may_begin, loop_ends=opened.loop_ends,
+        hooks=declared.hooks, hook_seconds=settings.hook_timeout,
+    )  # fmt: skip
+    shared = Shared(
+        line=parts.line, attempts=parts.attempts, handlers=declared.handlers, surroundings=surroundings, polling=parts.polling,
+        gate=parts.gate, probation=parts.probation, keys=parts.keys, settle=parts.settler.settle, note=parts.metrics.ended,
+        others=parts.heartbeat.others,
+    )  # fmt: skip
+    for queue in declared.queues:
+        parts.queues.add(Coordinator(queue, shared))

@@ -1,0 +1,48 @@
+"""A call line that answers when the test says so."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from asyncjobs.model.claim import Ack, Claimed, Scan
+from asyncjobs.runtime.call_line import Found
+
+
+class Line:
+    """Answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.is_open = asyncio.Event()
+        self.is_open.set()
+        self.asked: list[tuple[list[Scan], asyncio.Future[list[Found]]]] = []
+        self.looks: list[tuple[list[tuple[str, str | None]], asyncio.Future[Any]]] = []
+        self.heads: list[Ack | None] = []  # by call that was asked for: whose next head it is for
+        self.put_: list[Ack] = []
+        self.on_ask: Callable[[], None] = lambda: None
+        self.fails: Exception | None = None
+        self.given_back: list[int] = []
+
+    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan], *, head_of: Ack | None = None) -> list[Found]:
+        self.put_ += acks
+        self.on_ask()
+        if self.fails is not None:
+            raise self.fails
+        self.heads.append(head_of)
+        answer: asyncio.Future[list[Found]] = asyncio.get_running_loop().create_future()
+        self.asked.append(([*scans], answer))
+        return await answer
+
+    async def look(self, lanes: Sequence[tuple[str, str | None]]) -> Any:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.looks.append(([*lanes], answer))
+        return await answer
+
+    async def wait_open(self) -> None:
+        await self.is_open.wait()
+
+    def put(self, ack: Ack) -> None:
+        self.put_.append(ack)
+
+    def give_back(self, claimed: Sequence[Claimed], **_: Any) -> None:
+        self.given_back += [job.id for job in claimed]

@@ -1,0 +1,54 @@
+"""What scans may have skipped is looked for: when, how often, and what follows."""
+
+from asyncjobs.config import Queue
+from asyncjobs.runtime.coordinator import LONELY_LOOK_SECONDS, SECOND_LOOK_SECONDS
+from tests.support.coordinating import asked_for, looked_at, working
+
+
+async def test_looks_soon_whether_another_runner_held_something_and_scans_only_if_so() -> None:
+    async with working(Queue(concurrency=2), others=True) as harness:
+        await harness.answer(0)
+        assert ([seconds for seconds, _ in harness.timers], harness.line.looks) == ([SECOND_LOOK_SECONDS], [])
+        assert await looked_at(harness) == [("default", None)]
+        assert (harness.timers, await harness.asks()) == ([], [])
+
+
+async def test_looks_again_after_growing_pauses_as_long_as_something_is_skipped() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        pauses = []
+        for _ in range(9):
+            await harness.answer(0)
+            pauses += [seconds for seconds, _ in harness.timers]
+            await looked_at(harness, {("default", None)})
+        assert pauses == [LONELY_LOOK_SECONDS, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 1.0]
+        await harness.answer(0)
+        await looked_at(harness)
+        harness.coordinator.wake()
+        await harness.answer(0)
+        assert [seconds for seconds, _ in harness.timers] == [LONELY_LOOK_SECONDS], "as at first"
+
+
+async def test_scans_of_the_same_time_share_a_look() -> None:
+    async with working(Queue(concurrency=4, lanes={"fast": 2}), others=True) as harness:
+        await harness.answer(0, 0)
+        harness.coordinator.wake()
+        await harness.answer(0, 0)
+        assert len(harness.timers) == 1
+        assert sorted(await looked_at(harness), key=str) == [("default", "fast"), ("default", None)]
+
+
+async def test_what_was_skipped_before_all_slots_were_taken_is_looked_for_when_one_is_free() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.answer(1)
+        harness.coordinator.wake()
+        await harness.answer(1)
+        await looked_at(harness, {("default", None)})
+        assert await harness.asks() == []
+        await harness.end(1)
+        assert asked_for(await harness.asks()) == [(None, 1)]
+
+
+async def test_full_claim_is_followed_by_no_second_look() -> None:
+    async with working(Queue(concurrency=2), others=True) as harness:
+        await harness.answer(2)
+        assert harness.timers == []
