@@ -222,7 +222,8 @@ def test_sql_says_what_it_is_for_and_names_schema_and_columns(file: Path) -> Non
     text = file.read_text(encoding="utf-8")
     assert re.match(r"-- \S.{8,}", text), "its first line is a comment: what and why"
     code = re.sub(r"--.*|'[^']*'", "", text)
-    code = code.replace("SELECT j.* FROM asyncjobs.readable_jobs AS j", "")  # which names them: the one list of them
+    if "asyncjobs.readable_jobs" in code:  # which names them: the one list of them
+        code = code.replace("SELECT j.*", "SELECT")
     assert not re.search(r"\bSELECT\s+(\w+\.)?\*", code, re.IGNORECASE), "columns are named"
     assert unqualified(code) == []
 
@@ -233,7 +234,7 @@ def unqualified(code: str) -> list[str]:
     named = re.findall(
         r"\b(?:(?<!DISTINCT )FROM|JOIN|INSERT INTO|TABLE|USING"
         r"|(?<!FOR )(?<!DO )(?<!KEY )(?<!OR )(?<!BEFORE )(?<!AFTER )UPDATE)\s+(?:ONLY\s+)?"
-        r"(?!LATERAL|SELECT|SET|PUBLIC;|OF\b|SKIP|NOWAIT|IF\b|ERRCODE|btree)([\w.]+)\b(?!\s*\()(?!\.)",
+        r"(?!LATERAL|ROWS FROM|SELECT|SET|PUBLIC;|OF\b|SKIP|NOWAIT|IF\b|ERRCODE|btree)([\w.]+)\b(?!\s*\()(?!\.)",
         code,
     )
     return sorted({name for name in named if "." not in name and name not in introduced and not name.startswith("_")})

@@ -1,7 +1,8 @@
 """What a runner asks for, what it gets, and what it writes back: the values that cross between runtime and store."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 import msgspec
 
@@ -152,21 +153,21 @@ class Finished(msgspec.Struct, frozen=True):
         return found
 
 
+#: What a job and its claim call the same.
+_SAME: Final = tuple(name for name in Job.__struct_fields__ if name in {*Claimed.__struct_fields__} - {"payload", "progress"})
+_same: Final = attrgetter(*_SAME)
+
+
 def to_job(claimed: Claimed) -> Job:
     """The job as its handler sees it."""
     started_at = _instant(claimed.started_epoch)
-    timeout = None if claimed.timeout_seconds is None else timedelta(seconds=claimed.timeout_seconds)
+    same: dict[str, Any] = dict(zip(_SAME, _same(claimed), strict=True))
     return Job(
-        id=claimed.id, type=claimed.type, status="processing", queue=claimed.queue, lane=claimed.lane, version=claimed.version,
-        payload=msgspec.json.decode(claimed.payload), priority=claimed.priority, attempts=claimed.attempt,
-        max_attempts=claimed.max_attempts, timeout=timeout, snoozes=claimed.snoozes, rescues=claimed.rescues,
+        **same, status="processing", payload=msgspec.json.decode(claimed.payload), attempts=claimed.attempt,
+        timeout=None if claimed.timeout_seconds is None else timedelta(seconds=claimed.timeout_seconds),
         scheduled_at=_instant(claimed.scheduled_epoch), run_at=_instant(claimed.run_epoch), started_at=started_at,
-        last_error=claimed.last_error,
-        correlation_id=claimed.correlation_id, parent_job_id=claimed.parent_job_id, created_by=claimed.created_by,
-        dedup_key=claimed.dedup_key, serialization_key=claimed.serialization_key,
         progress=None if claimed.progress is None else msgspec.json.decode(claimed.progress),
-        requeued_from=claimed.requeued_from, trace_context=claimed.trace_context, created_at=_instant(claimed.created_epoch),
-        updated_at=started_at,
+        created_at=_instant(claimed.created_epoch), updated_at=started_at,
     )  # fmt: skip
 
 

@@ -14,8 +14,11 @@ OnDead = Literal["advance", "halt", "ask", "ask all"]
 ORDINARY_PRIORITY: Final = 100
 
 
-class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The columns of one job to be. Everything in it was checked: a row that gets here fits its table."""
+class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """The columns of one job to be. Everything in it was checked: a row that gets here fits its table.
+
+    What is as usual is not sent.
+    """
 
     type: str
     queue: str

@@ -16,15 +16,9 @@ from asyncjobs.store import door, plain
 from asyncjobs.store.database import Link, Record
 from asyncjobs.store.reading import readable
 
-#: What is written of a row besides its type and queue, and what it usually is: a column that is so in every row is left out.
-_DEFAULTS: Final = {
-    "lane": None, "version": 1, "payload": None, "priority": 100, "max_attempts": 3, "timeout_seconds": None, "run_at": None,
-    "delay_seconds": None, "correlation_id": None, "parent_job_id": None, "created_by": None, "dedup_key": None,
-    "dedup_for_seconds": None, "on_duplicate": "return", "serialization_key": None, "on_dead": "advance", "trace_context": None,
-}  # fmt: skip
-_COLUMNS: Final = [(attrgetter(name), default) for name, default in _DEFAULTS.items()]
-_DEDUP_KEY: Final = list(_DEFAULTS).index("dedup_key")
-_SERIALIZATION_KEY: Final = list(_DEFAULTS).index("serialization_key")
+#: What one list of rows is cut at, since the server has all of one list in memory, in up to some thirty times of its size.
+_LIST: Final = 1_000
+_LIST_CHARACTERS: Final = 1 << 20
 _by_id: Final = attrgetter("id")
 _result: Final = attrgetter("result")
 _result_dropped: Final = attrgetter("result_dropped")
@@ -83,19 +77,10 @@ async def enqueue(
     if not again and await plain.are_alike(rows, tokens):
         reserved, is_due = await plain.enqueue_alike(link, rows, ids, tokens[0], reserve=reserve, timeout=timeout)
         return EnqueueAnswer([Enqueued(job_id, True, is_due) for job_id in ids], [], [], reserved)
-    columns: list[list[Any] | None] = []
-    for of, default in _COLUMNS:
-        values = list(map(of, rows))
-        columns.append(None if values.count(default) == len(values) else values)
-        if len(rows) > plain.MANY:
-            await asyncio.sleep(0)
-    if not again and columns[_DEDUP_KEY] is columns[_SERIALIZATION_KEY] is None:
-        reserved, later = await plain.enqueue_many(link, rows, ids, tokens, columns, reserve=reserve, timeout=timeout)
+    if not again and all(map(_is_plain, rows)) and plain.fit_in_one_list(rows):
+        reserved, later = await plain.enqueue_plain(link, rows, ids, tokens, reserve=reserve, timeout=timeout)
         return EnqueueAnswer(_enqueued(ids, (), later), [], [], reserved)
-    record = await link.fetch_row(
-        "enqueue", ids, tokens, [row.type for row in rows], [row.queue for row in rows],
-        *columns, again, reserve, lock_timeout, timeout=timeout,
-    )  # fmt: skip
+    record = await link.fetch_row("enqueue", ids, tokens, await _documents(rows), again, reserve, lock_timeout, timeout=timeout)
     assert record is not None  # noqa: S101 - a function with OUT parameters returns exactly one row
     answer = enqueue_answer(dict(record))
     if again:  # an earlier try may have written those that have a time when it had not come
@@ -103,6 +88,17 @@ async def enqueue(
         enqueued = [Enqueued(one.id, one.created, None if has else True) for one, has in zip(answer.enqueued, timed, strict=True)]
         answer = msgspec.structs.replace(answer, enqueued=enqueued)
     return answer
+
+
+async def _documents(rows: Sequence[NewRow]) -> list[str]:
+    """The rows as the server reads them: lists of JSON, each so long that others may have the event loop in between."""
+    size = min(max(_LIST_CHARACTERS // max(len(row.payload) for row in rows), 1), _LIST)
+    documents: list[str] = []
+    for start in range(0, len(rows), size):
+        if start:
+            await asyncio.sleep(0)
+        documents.append(msgspec.json.encode(rows[start : start + size]).decode())
+    return documents
 
 
 def _is_plain(row: NewRow) -> bool:

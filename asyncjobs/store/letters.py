@@ -34,7 +34,7 @@ async def job(link: Link, letter: DeadLetter) -> Job:
     """The job of a letter as it was when it died; what the list says of it when the record cannot be read."""
     try:
         row = await link.fetch_row("letter_job", letter.id)
-    except asyncpg.DataError:  # a value that does not fit its column
+    except (asyncpg.DataError, ValueError, OverflowError):  # a value that does not fit its column, or no program's
         row = None
     if row is not None and all(row[name] is not None for name in _NEEDED):
         return to_job(row)

@@ -1,13 +1,12 @@
 """Enqueues of rows that wait for nobody: without dedup key and serialization key, sent for the first time.
 
-They are most of all enqueues, and one plain INSERT does, of which there are four:
+They are most of all enqueues, and one plain INSERT does, of which there are three:
 
 1. `enqueue_usual`: one row that asks for nothing special.
-2. `enqueue_one`: one row.
-3. `enqueue_alike`: rows that differ by their payloads alone, as those of a call or of a busy type nearly always do.
-4. `enqueue_plain`: rows.
+2. `enqueue_alike`: rows that differ by their payloads alone, as those of a call or of a busy type nearly always do.
+3. `enqueue_plain`: rows, or one, as a list of JSON.
 
-What they write is the same. Ids were reserved just now, so none of them is there already, unless the
+What they write is the same as what `enqueue` writes. Ids were reserved just now, so none of them is there already, unless the
 server has forgotten that it gave them away (a fail-over). Then the INSERT fails as a whole, and is told as a conflict that passes
 by itself: made again, by the function for rows of all kinds, it says which ids are somebody else's.
 """
@@ -15,33 +14,22 @@ by itself: made again, by the function for rows of all kinds, it says which ids 
 import asyncio
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import asyncpg
+import msgspec
 
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.store.database import Link, Record
 
-T = TypeVar("T")
-
-_ONE: Final = attrgetter(
-    "type", "queue", "lane", "version", "payload", "priority", "max_attempts", "timeout_seconds", "correlation_id",
-    "parent_job_id", "created_by", "on_dead", "trace_context", "run_at", "delay_seconds",
-)  # fmt: skip
-
+#: What rows are told apart by: all that is said of a job, but its payload.
+_OTHERS: Final = {"payload", "notify", "dedup_for_seconds", "on_duplicate"}
+_NAMES: Final = [name for name in NewRow.__struct_fields__ if name not in _OTHERS]
+_LIKE: Final = attrgetter(*_NAMES)
 #: What a row that asks for nothing special has there, by the defaults of types and of the table.
-_RARE: Final = attrgetter(
-    "lane", "version", "priority", "max_attempts", "timeout_seconds", "correlation_id", "parent_job_id", "created_by", "on_dead",
-    "trace_context", "run_at", "delay_seconds",
-)  # fmt: skip
-_USUAL: Final = (None, 1, 100, 3, None, None, None, None, "advance", None, None, None)
-
-#: What rows that are alike have in common, in the order of `enqueue_alike`; the keys, which they have not, at the end.
-_LIKE: Final = attrgetter(
-    "type", "queue", "lane", "version", "priority", "max_attempts", "timeout_seconds", "correlation_id", "parent_job_id",
-    "created_by", "on_dead", "trace_context", "run_at", "delay_seconds", "dedup_key", "serialization_key",
-)  # fmt: skip
-_KEYS: Final = 2
+_RARE: Final = attrgetter(*(name for name in _NAMES if name not in {"type", "queue"}))
+_USUAL: Final = _RARE(NewRow(type="", queue="", payload=""))
+_keys: Final = attrgetter("dedup_key", "serialization_key")
 
 #: What a list of payloads is cut at, since the server has all of one list in memory, in up to some thirty times of its size.
 _LIST: Final = 1_000
@@ -50,23 +38,20 @@ _LIST_CHARACTERS: Final = 1 << 20
 #: So many rows at a time: others want the event loop, too.
 MANY: Final = 2_000
 
-#: In this order after types and queues, and their places among the columns of `jobs.enqueue`.
-_MANY: Final = (0, 1, 2, 3, 4, 5, 8, 9, 10, 15, 16, 6, 7)
-
 
 async def enqueue_one(link: Link, row: NewRow, job_id: int, token: int, *, timeout: float | None) -> tuple[int, bool]:
     """Write the row; an id for the next one, and whether this one's time has come."""
     if _RARE(row) == _USUAL:
         rows = await _write(link, "enqueue_usual", job_id, token, row.type, row.queue, row.payload, timeout=timeout)
         return rows[0][0], True
-    rows = await _write(link, "enqueue_one", job_id, token, *_ONE(row), timeout=timeout)
-    return rows[0]["reserved"], rows[0]["is_due"]
+    reserved, later = await enqueue_plain(link, [row], [job_id], [token], reserve=1, timeout=timeout)
+    return reserved[0], not later
 
 
 async def are_alike(rows: Sequence[NewRow], tokens: Sequence[int]) -> bool:
     """Whether `enqueue_alike` will do."""
     like = _LIKE(rows[0])
-    if like[-_KEYS:] != (None, None) or _LIKE(rows[-1]) != like or tokens.count(tokens[0]) < len(tokens):
+    if _keys(rows[0]) != (None, None) or _LIKE(rows[-1]) != like or tokens.count(tokens[0]) < len(tokens):
         return False
     for start in range(0, len(rows), MANY):
         if start:
@@ -81,33 +66,26 @@ async def enqueue_alike(
     link: Link, rows: Sequence[NewRow], ids: Sequence[int], token: int, *, reserve: int, timeout: float | None
 ) -> tuple[list[int], bool]:
     """Write rows that are alike; ids for the next ones, and whether the time of these has come."""
-    like = _LIKE(rows[0])[:-_KEYS]
+    like = msgspec.json.encode(msgspec.structs.replace(rows[0], payload="")).decode()
     payloads = [row.payload for row in rows]
     size = min(max(_LIST_CHARACTERS // max(map(len, payloads)), 1), _LIST)
     lists = ["[" + ",".join(payloads[start : start + size]) + "]" for start in range(0, len(payloads), size)]
-    (row,) = await _write(
-        link, "enqueue_alike", _first(ids), len(rows), token, *like[:2], size, lists, *like[2:], reserve, timeout=timeout
-    )
+    (row,) = await _write(link, "enqueue_alike", _first(ids), len(rows), token, like, size, lists, reserve, timeout=timeout)
     return row["reserved"], row["is_due"]
 
 
-async def enqueue_many(
-    link: Link,
-    rows: Sequence[NewRow],
-    ids: Sequence[int],
-    tokens: Sequence[int],
-    columns: Sequence[list[Any] | None],
-    *,
-    reserve: int,
-    timeout: float | None,
-) -> tuple[list[int], list[int] | None]:
-    """Write the rows, of which these are the other columns; ids for the next ones, and the ordinals (from 1) of those that are to
-    run later.
-    """
-    alike = [_alike(tokens), _alike([row.type for row in rows]), _alike([row.queue for row in rows])]
-    others = [columns[at] for at in _MANY]
-    (row,) = await _write(link, "enqueue_plain", _first(ids), *alike, *others, reserve, timeout=timeout)
-    return row["reserved"], row["later"]
+async def enqueue_plain(
+    link: Link, rows: Sequence[NewRow], ids: Sequence[int], tokens: Sequence[int], *, reserve: int, timeout: float | None
+) -> tuple[list[int], list[int]]:
+    """Write the rows; ids for the next ones, and the ordinals (from 1) of those whose time has not come."""
+    document = msgspec.json.encode(rows).decode()
+    (row,) = await _write(link, "enqueue_plain", ids, tokens, document, reserve, timeout=timeout)
+    return row["reserved"], [at for at, is_later in enumerate(row["later"], 1) if is_later]
+
+
+def fit_in_one_list(rows: Sequence[NewRow]) -> bool:
+    """Whether the server can have all of these in one list: it has that in memory, in up to some thirty times of its size."""
+    return len(rows) <= _LIST and sum(len(row.payload) for row in rows) <= _LIST_CHARACTERS
 
 
 async def _write(link: Link, name: str, *args: Any, timeout: float | None) -> list[Record]:
@@ -120,7 +98,3 @@ async def _write(link: Link, name: str, *args: Any, timeout: float | None) -> li
 def _first(ids: Sequence[int]) -> Sequence[int]:
     """The first id, if the others are those that follow, as they nearly always do: numbers are dear in an array."""
     return ids[:1] if list(ids) == list(range(ids[0], ids[0] + len(ids))) else ids
-
-
-def _alike(values: Sequence[T]) -> Sequence[T]:
-    return values[:1] if values.count(values[0]) == len(values) else values

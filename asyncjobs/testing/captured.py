@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -76,13 +76,11 @@ def job_of(row: NewRow, *, job_id: int | None = None) -> Job:
     """The job that this row would make if it were written now."""
     now = datetime.now(UTC)
     due = row.run_at or now + timedelta(seconds=row.delay_seconds or 0)
+    same: dict[str, Any] = {name: getattr(row, name) for name in Job.__struct_fields__ if name in NewRow.__struct_fields__}
+    same |= {"payload": msgspec.json.decode(row.payload), "run_at": due}
     return Job(
-        id=next(_ids) if job_id is None else job_id, type=row.type, status="scheduled" if due > now else "pending",
-        queue=row.queue, lane=row.lane, version=row.version, payload=msgspec.json.decode(row.payload), priority=row.priority,
-        max_attempts=row.max_attempts, timeout=None if row.timeout_seconds is None else timedelta(seconds=row.timeout_seconds),
-        scheduled_at=due, run_at=due, correlation_id=row.correlation_id, parent_job_id=row.parent_job_id,
-        created_by=row.created_by, dedup_key=row.dedup_key, serialization_key=row.serialization_key,
-        trace_context=row.trace_context, created_at=now, updated_at=now,
+        **same, id=next(_ids) if job_id is None else job_id, status="scheduled" if due > now else "pending", scheduled_at=due,
+        timeout=None if row.timeout_seconds is None else timedelta(seconds=row.timeout_seconds), created_at=now, updated_at=now,
     )  # fmt: skip
 
 

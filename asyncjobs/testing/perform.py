@@ -21,6 +21,7 @@ from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.in_memory import keeper
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.duration import duration_seconds
+from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Cancel, Dead, Retry, Snooze, Verdict, verdict_in
 from asyncjobs.rows import admit
@@ -151,14 +152,12 @@ class _Performance:
 def _claimed(row: NewRow, number: int) -> Claimed:
     job = job_of(row)
     timeout = None if job.timeout is None else job.timeout.total_seconds()
+    same: dict[str, Any] = {name: getattr(job, name) for name in Claimed.__struct_fields__ if name in Job.__struct_fields__}
+    same |= {"payload": row.payload, "progress": None}
     return Claimed(
-        scan=0, queue=job.queue, id=job.id, token=job.id, lane=job.lane, type=job.type, version=job.version, payload=row.payload,
-        priority=job.priority, place=job.id, attempt=number, max_attempts=job.max_attempts, timeout_seconds=timeout,
-        snoozes=0, rescues=0, scheduled_epoch=job.scheduled_at.timestamp(), run_epoch=job.run_at.timestamp(),
-        started_epoch=time.time(), correlation_id=job.correlation_id,
-        parent_job_id=job.parent_job_id, created_by=job.created_by, dedup_key=job.dedup_key,
-        serialization_key=job.serialization_key, requeued_from=None, trace_context=job.trace_context, progress=None,
-        last_error=None, created_epoch=job.created_at.timestamp(),
+        **same, scan=0, token=job.id, place=job.id, attempt=number, timeout_seconds=timeout,
+        scheduled_epoch=job.scheduled_at.timestamp(), run_epoch=job.run_at.timestamp(), started_epoch=time.time(),
+        created_epoch=job.created_at.timestamp(),
     )  # fmt: skip
 
 

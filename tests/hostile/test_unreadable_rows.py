@@ -107,7 +107,7 @@ async def test_download_of_what_cannot_be_read_says_so(dsn: str, connection: Con
 
 #: Records of letters that no job can be made of: by a stranger's hand.
 RECORDS = {
-    "an instant that is none": 'original_job || \'{"created_at": "never"}\'',
+    "a duration that is none": 'original_job || \'{"timeout": "never"}\'',
     "attempts beyond all": "original_job || '{\"max_attempts\": 99999999999}'",
     "no type": "original_job - 'type'",
     "a priority that no job may have": "original_job || '{\"priority\": 2000000}'",

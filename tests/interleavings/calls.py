@@ -5,6 +5,7 @@ and `q` without a key), their claims' tokens (`t_h`), and what the world knows o
 no such call. A call in brackets is a part of another, and not played by itself.
 """
 
+import json
 import re
 from typing import Any, Final, NamedTuple
 
@@ -48,15 +49,15 @@ def own(
     dedup_for: float | None = None,
 ) -> str:
     """An enqueue on a connection of the library's own."""
-    count = len(payloads)
-    keyed = f"ARRAY{list(keys)}::text[]" if keys else "NULL"
-    texts = [f'"{payload}"' for payload in payloads]
+    fields = {"dedup_key": dedup, "on_duplicate": on, "delay_seconds": delay, "dedup_for_seconds": dedup_for}
+    rows = [
+        {"type": "work", "queue": "default", "payload": f'"{payload}"', "serialization_key": key, **fields}
+        for payload, key in zip(payloads, keys or [None] * len(payloads), strict=True)
+    ]
+    document = json.dumps(rows).replace("{", "{{").replace("}", "}}")  # calls are filled in
     return (
-        f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue(NULL, array_fill(1::bigint, ARRAY[{count}]),"
-        f" array_fill('work'::text, ARRAY[{count}]), array_fill('default'::text, ARRAY[{count}]), NULL, NULL,"
-        f" ARRAY{texts}, NULL, NULL, NULL, NULL, {_array(delay, 'float8')}, NULL, NULL, NULL,"
-        f" {_array(dedup, 'text')}, {_array(dedup_for, 'float8')}, {_array(on, 'text')}, {keyed},"
-        " NULL, NULL, true, false, 0, '2s') AS e"
+        f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue(NULL, array_fill(1::bigint, ARRAY[{len(payloads)}]),"
+        f" ARRAY['{document}'], true, false, 0, '2s') AS e"
     )
 
 

@@ -24,6 +24,29 @@ CREATE TYPE asyncjobs.answer AS (
     rest jsonb
 );
 
+CREATE TYPE asyncjobs.new_job AS (
+    type text,
+    queue text,
+    lane text,
+    version integer,
+    payload text,
+    priority integer,
+    max_attempts integer,
+    timeout_seconds double precision,
+    run_at timestamp with time zone,
+    delay_seconds double precision,
+    correlation_id text,
+    parent_job_id bigint,
+    created_by text,
+    dedup_key text,
+    dedup_for_seconds double precision,
+    on_duplicate text,
+    serialization_key text,
+    on_dead text,
+    requeued_from bigint,
+    trace_context text
+);
+
 CREATE TABLE asyncjobs.background_job_leases (
     job_name text NOT NULL,
     held_by_worker_id text DEFAULT 'none'::text NOT NULL,
@@ -509,7 +532,7 @@ CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _now timest
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0a74d72bcf18958e
+-- body: 49718bec89c561b5
 
 CREATE FUNCTION asyncjobs.answer_kind(_on_dead text)
     RETURNS text
@@ -589,7 +612,7 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 137d6806b2e99f3c
+-- body: c598e0b6890e497f
 
 CREATE FUNCTION asyncjobs.claims_under_way()
     RETURNS text[]
@@ -680,7 +703,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e2417e998e392647
 
-CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _types text[], _dedup_keys text[], _existing integer[])
+CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -688,9 +711,9 @@ CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _to
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 37507b64601bb8a2
+-- body: 054a7bf586ace244
 
-CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_keys text[])
+CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _rows asyncjobs.new_job[])
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -698,7 +721,7 @@ CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _types text[], _dedup_k
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 49821e43892d4932
+-- body: be6a3b6d00980ef4
 
 CREATE FUNCTION asyncjobs.end_dedup(_ids bigint[])
     RETURNS void
@@ -741,7 +764,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: d6e0ebe3226c29b9
 
-CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[], _queues text[], _lanes text[], _versions integer[], _payloads text[], _priorities integer[], _max_attempts integer[], _timeouts double precision[], _run_ats timestamp with time zone[], _delays double precision[], _correlation_ids text[], _parent_job_ids bigint[], _creators text[], _dedup_keys text[], _dedup_fors double precision[], _on_duplicates text[], _serialization_keys text[], _on_deads text[], _trace_contexts text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text, _is_try boolean DEFAULT false, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
+CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _documents text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text DEFAULT NULL::text, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -749,21 +772,21 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _types text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: efbbbd1e116f278a
+-- body: 631d284eee0295bd
 
 CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0625b639e4053b5e
+-- body: 5256ea5f3e47a059
 
 CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 22d5b4a319597694
+-- body: 05907bb5648ee28a
 
 CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer)
     RETURNS bigint[]
@@ -831,7 +854,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f9140177838e159e
+-- body: 939b13d975f8e65a
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -843,7 +866,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: dbc3da38c8a388bf
+-- body: ec124b26aaaf575e
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -1137,6 +1160,12 @@ CREATE FUNCTION asyncjobs.may_notify()
     STABLE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.meet_duplicates(_ids bigint[], _new bigint[], _rows asyncjobs.new_job[], _own boolean, _keys text[], _now timestamp with time zone, OUT ids bigint[], OUT new bigint[], OUT rows asyncjobs.new_job[], OUT existing integer[], OUT refused integer[], OUT statuses text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 3276517e73ec38e4
+
 CREATE FUNCTION asyncjobs.moment()
     RETURNS timestamp with time zone
     LANGUAGE sql
@@ -1307,6 +1336,12 @@ CREATE FUNCTION asyncjobs.read_number(_text text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 48ea11e3a8d3cda6
 
+CREATE FUNCTION asyncjobs.read_rows(_documents text[])
+    RETURNS asyncjobs.new_job[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6c253ba553553fcc
+
 CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void
     LANGUAGE plpgsql
@@ -1389,13 +1424,13 @@ CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _ver
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4ed4c7a6b40025db
 
-CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _types text[], _dedup_keys text[], _payloads text[], _versions integer[], _run_ats timestamp with time zone[], _delays double precision[], _serialization_keys text[], _which integer[], _own boolean, _keys text[], _now timestamp with time zone)
+CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[], _which integer[], _own boolean, _keys text[], _now timestamp with time zone)
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7dc1a499ffc638f9
+-- body: 1012ef1260bdecaf
 
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void
@@ -1421,7 +1456,7 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 978db81373af9dab
+-- body: 0c6ea8f0aad49935
 
 CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
     RETURNS bigint[]
@@ -1442,7 +1477,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 81b43fb080a990f7
 
-CREATE FUNCTION asyncjobs.rest(_lane text, _timeout interval, _snoozes bigint, _rescues integer, _losses smallint, _suspicion smallint, _correlation_id text, _parent_job_id bigint, _created_by text, _dedup_key text, _requeued_from bigint, _trace_context text, _progress jsonb, _last_error text)
+CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
     LANGUAGE sql
     STABLE PARALLEL SAFE
@@ -1563,6 +1598,14 @@ CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _exp
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: a9a20e856fa05dbd
 
+CREATE FUNCTION asyncjobs.take_dedup_keys(INOUT ids bigint[], INOUT new bigint[], INOUT rows asyncjobs.new_job[], _now timestamp with time zone, OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT replacing integer[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 843e96dd165a1ff7
+
 CREATE FUNCTION asyncjobs.take_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb)
     RETURNS record
     LANGUAGE plpgsql
@@ -1630,5 +1673,33 @@ CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, 
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5ab33bb80cc341b0
+
+CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _now timestamp with time zone)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 14954585cc475bda
+
+CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[], _own boolean, _draws boolean, _now timestamp with time zone)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: bc00a3a8fbecf8e9
+
+CREATE FUNCTION asyncjobs.written_before(_ids bigint[], _tokens bigint[], OUT new bigint[], OUT taken integer[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 89a80a7893c43a95
 
 CREATE AGGREGATE asyncjobs.sum_histograms(bigint[]) (SFUNC = asyncjobs.add_histograms, STYPE = bigint[], INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);

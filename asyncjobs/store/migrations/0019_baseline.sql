@@ -144,6 +144,12 @@ CREATE INDEX jobs_parent ON asyncjobs.jobs (parent_job_id) WHERE parent_job_id I
 -- acked in batches of 10, 67 and 69 us in batches of 50. With it 500,000 jobs are pruned in 17 s, in statements of 43 ms at most.
 CREATE INDEX jobs_ended ON asyncjobs.jobs (type, completed_at) WHERE status IN ('completed', 'cancelled');
 
+-- What an enqueue says of a job: the names are those of `model/new_row.py`. What is null is as it usually is.
+CREATE TYPE asyncjobs.new_job AS (
+    type text, queue text, lane text, version integer, payload text, priority integer, max_attempts integer, timeout_seconds float8,
+    run_at timestamptz, delay_seconds float8, correlation_id text, parent_job_id bigint, created_by text, dedup_key text,
+    dedup_for_seconds float8, on_duplicate text, serialization_key text, on_dead text, requeued_from bigint, trace_context text);
+
 -- Lines of keys
 -- =============
 

@@ -2,28 +2,25 @@
 -- line that stayed locked until then would hold up the ack of whoever is before it. What else is to be replaced is locked here, with
 -- `_keys`. Error AJ001 if one of these jobs has ended since its dedup key was looked at: then nothing stands in the way of a new job.
 CREATE FUNCTION asyncjobs.replace_jobs(
-    _ids bigint[], _types text[], _dedup_keys text[], _payloads text[], _versions integer[], _run_ats timestamptz[], _delays float8[],
-    _serialization_keys text[], _which integer[], _own boolean, _keys text[], _now timestamptz) RETURNS void LANGUAGE plpgsql
+    _ids bigint[], _rows asyncjobs.new_job[], _which integer[], _own boolean, _keys text[], _now timestamptz) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _here integer[] := ARRAY(
-        SELECT w.at FROM unnest(_which) AS w(at) WHERE _own OR _serialization_keys IS NULL OR _serialization_keys[w.at] IS NULL);
+    _here integer[] := ARRAY(SELECT w.at FROM unnest(_which) AS w(at) WHERE _own OR (_rows[w.at]).serialization_key IS NULL);
     _row record;
 BEGIN
     PERFORM asyncjobs.lock_replaced(ARRAY(SELECT _ids[w.at] FROM unnest(_here) AS w(at)), _keys);
     IF EXISTS (
         SELECT FROM unnest(_here) AS w(at) WHERE NOT EXISTS (
             SELECT FROM asyncjobs.dedup_keys AS d
-            WHERE d.type = ANY (ARRAY[_types[w.at]]) AND d.dedup_key = ANY (ARRAY[_dedup_keys[w.at]]) AND d.job_id = _ids[w.at]
+            WHERE d.type = ANY (ARRAY[(_rows[w.at]).type]) AND d.dedup_key = ANY (ARRAY[(_rows[w.at]).dedup_key]) AND d.job_id = _ids[w.at]
               AND (d.live OR d.expires_at > _now))) THEN
         RAISE EXCEPTION 'a job that was to be replaced has ended' USING ERRCODE = 'AJ001';
     END IF;
     FOR _row IN
-        SELECT r.id, r.payload, coalesce(r.version, 1) AS version, r.key,
-            coalesce(r.run_at, _now + make_interval(secs => r.delay), _now) AS due_at
-        FROM unnest(_ids, _payloads, _versions, _run_ats, _delays, _serialization_keys)
-            WITH ORDINALITY AS r(id, payload, version, run_at, delay, key, ordinal)
-        WHERE r.ordinal = ANY (_which) ORDER BY r.key COLLATE "C", r.id, r.ordinal
+        SELECT r.id, r.payload, coalesce(r.version, 1) AS version, r.serialization_key AS key,
+            coalesce(r.run_at, _now + make_interval(secs => r.delay_seconds), _now) AS due_at
+        FROM ROWS FROM (unnest(_ids), unnest(_rows), generate_series(1, cardinality(_ids))) AS r(id)
+        WHERE r.generate_series = ANY (_which) ORDER BY r.serialization_key COLLATE "C", r.id, r.generate_series
     LOOP
         IF _own OR _row.key IS NULL THEN
             PERFORM asyncjobs.replace_job(_row.id, _row.key, _row.payload, _row.version, _row.due_at);

@@ -19,25 +19,9 @@ BEGIN
         RAISE EXCEPTION 'these ids were not given by give_ids' USING ERRCODE = 'insufficient_privilege';
     END IF;
     SELECT e.ids, e.existing, e.refused, e.statuses, e.taken, e.later INTO ids, existing, refused, statuses, taken, later
-    FROM (SELECT array_agg(r.enqueue_token ORDER BY o) AS tokens, array_agg(r.type ORDER BY o) AS types,
-            array_agg(r.queue ORDER BY o) AS queues, array_agg(r.lane ORDER BY o) AS lanes, array_agg(r.version ORDER BY o) AS versions,
-            array_agg(r.payload ORDER BY o) AS payloads, array_agg(r.priority ORDER BY o) AS priorities,
-            array_agg(r.max_attempts ORDER BY o) AS max_attempts, array_agg(r.timeout_seconds ORDER BY o) AS timeouts,
-            array_agg(r.run_at ORDER BY o) AS run_ats, array_agg(r.delay_seconds ORDER BY o) AS delays,
-            array_agg(r.correlation_id ORDER BY o) AS correlation_ids, array_agg(r.parent_job_id ORDER BY o) AS parent_job_ids,
-            array_agg(r.created_by ORDER BY o) AS creators, array_agg(r.dedup_key ORDER BY o) AS dedup_keys,
-            array_agg(r.dedup_for_seconds ORDER BY o) AS dedup_fors, array_agg(r.on_duplicate ORDER BY o) AS on_duplicates,
-            array_agg(r.serialization_key ORDER BY o) AS keys, array_agg(r.on_dead ORDER BY o) AS on_deads,
-            array_agg(r.trace_context ORDER BY o) AS trace_contexts, count(r.dedup_key) > 0 AS dedup, count(r.serialization_key) > 0 AS keyed
-          FROM jsonb_array_elements(_rows::jsonb) WITH ORDINALITY AS x(item, o)
-          CROSS JOIN LATERAL jsonb_to_record(x.item) AS r(enqueue_token bigint, type text, queue text, lane text, version integer,
-            payload text, priority integer, max_attempts integer, timeout_seconds float8, run_at timestamptz, delay_seconds float8,
-            correlation_id text, parent_job_id bigint, created_by text, dedup_key text, dedup_for_seconds float8, on_duplicate text,
-            serialization_key text, on_dead text, trace_context text)) AS a
-    CROSS JOIN LATERAL asyncjobs.enqueue(_ids, a.tokens, a.types, a.queues, a.lanes, a.versions, a.payloads, a.priorities,
-        a.max_attempts, a.timeouts, a.run_ats, a.delays, a.correlation_ids, a.parent_job_ids, a.creators,
-        CASE WHEN a.dedup THEN a.dedup_keys END, a.dedup_fors, a.on_duplicates, CASE WHEN a.keyed THEN a.keys END, a.on_deads,
-        a.trace_contexts, _own, _again, 0, _lock_timeout, false, _now) AS e;
+    FROM asyncjobs.enqueue(_ids, ARRAY(
+            SELECT (x.item ->> 'enqueue_token')::bigint FROM jsonb_array_elements(_rows::jsonb) WITH ORDINALITY AS x(item, o) ORDER BY x.o),
+        ARRAY[_rows], _own, _again, 0, _lock_timeout, _now) AS e;
     IF NOT _own AND _rows::jsonb @> '[{"notify": false}]' THEN
         PERFORM set_config('asyncjobs_notify.is_off', 'on', true);
     END IF;

@@ -78,8 +78,7 @@ BEGIN
                 WHERE j.ctid = p.ctid
                 RETURNING asyncjobs.answer_kind(j.on_dead), 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
                     j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
-                    j.serialization_key, asyncjobs.rest(j.lane, j.timeout, j.snoozes, j.rescues, j.losses, j.suspicion, j.correlation_id, j.parent_job_id, j.created_by,
-                        j.dedup_key, j.requeued_from, j.trace_context, j.progress, j.last_error);
+                    j.serialization_key, asyncjobs.rest(j);
             END IF;
         END IF;
     END IF;

@@ -15,7 +15,6 @@ DECLARE
     _letters bigint[];
     _new bigint[];
     _keys text[];
-    _token bigint := asyncjobs.fresh_token();
     _takers jsonb;
     _met jsonb;
 BEGIN
@@ -39,18 +38,12 @@ BEGIN
         SELECT coalesce((_takers ->> u.letter::text)::bigint, nextval('asyncjobs.jobs_id_seq'))
         FROM unnest(_letters) WITH ORDINALITY AS u(letter, number) ORDER BY u.number);
 
-    INSERT INTO asyncjobs.jobs (id, queue, lane, type, version, payload, priority, max_attempts, timeout, correlation_id, parent_job_id,
-        created_by, dedup_key, serialization_key, on_dead, requeued_from, trace_context, enqueue_token, status)
-    SELECT l.id, o.queue, o.lane, o.type, o.version, o.payload, o.priority, o.max_attempts, o.timeout, o.correlation_id, o.parent_job_id,
-        _by, o.dedup_key, o.serialization_key, coalesce(o.on_dead, 'advance'), l.job_id, o.trace_context, _token,
-        CASE WHEN o.serialization_key IS NOT NULL THEN 'waiting' WHEN asyncjobs.is_paused(o.type, NULL) THEN 'paused' ELSE 'pending' END
-    FROM (SELECT u.id, d.job_id, d.original_job
-          FROM unnest(_letters, _new) WITH ORDINALITY AS u(letter, id, number)
-          JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.letter]) ORDER BY u.number) AS l
-    CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.jobs, l.original_job) AS o;
-    PERFORM asyncjobs.join_line(ARRAY(
-        SELECT u.id FROM unnest(_new) WITH ORDINALITY AS u(id, number) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[u.id])
-        WHERE j.status = 'waiting' ORDER BY u.number), _keys);
+    PERFORM asyncjobs.check_places(_keys);
+    PERFORM asyncjobs.write_jobs(_new, array_fill(asyncjobs.fresh_token(), ARRAY[cardinality(_new)]), ARRAY(
+        SELECT jsonb_populate_record(NULL::asyncjobs.new_job, (d.original_job - 'run_at') || jsonb_build_object('payload', (d.original_job -> 'payload')::text,
+            'timeout_seconds', extract(epoch FROM (d.original_job ->> 'timeout')::interval), 'created_by', _by, 'requeued_from', d.job_id))
+        FROM unnest(_letters) WITH ORDINALITY AS u(letter, number)
+        JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.letter]) ORDER BY u.number), true, _now);
     PERFORM asyncjobs.dispatch_keys(_keys);
 
     UPDATE asyncjobs.dead_letter_jobs AS d

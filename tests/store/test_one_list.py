@@ -1,0 +1,80 @@
+"""A job has one list of columns for its row, one for its INSERT and one for an answer; functions are no longer than a page."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Final
+
+import asyncjobs
+
+ROOT: Final = Path(asyncjobs.__file__).parent
+MOST_PLACES: Final = 10
+MOST_LINES: Final = 60
+MOST_ARRAYS: Final = 12
+
+#: Longer than that as of now, each with its length: none grows, and none is added.
+LONGER: Final = {
+    "converge_pauses": 105, "happen_to_breaker": 95, "finish": 93, "finish_completed": 91, "finish_one": 82,
+    "beat_with_leases": 82, "rescue": 79, "declare_schedules": 76, "ack": 65, "retry_job": 63,
+}  # fmt: skip
+#: The calls of a runner take outcomes and scans column by column.
+ARRAYS: Final = {"ack": 13, "finish": 22, "finish_alone": 13}
+
+
+def _lists(text: str) -> int:
+    """Tables, types, views, functions and INSERTs that name the column beside another."""
+    parts = re.split(r"\b(?=CREATE |INSERT INTO )", re.sub("--.*", "", text))
+    return sum(_names_both(set(re.findall(r"\w+", part))) for part in parts)
+
+
+def _structs(text: str) -> int:
+    """Classes, calls and displays that name the column beside another."""
+    found = 0
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            names = {one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)}
+        elif isinstance(node, ast.Call):
+            strings = {one.value for one in node.args if isinstance(one, ast.Constant)}
+            names = {one.arg or "" for one in node.keywords} | {str(one) for one in strings}
+        elif isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            names = {str(one.value) for one in node.elts if isinstance(one, ast.Constant)}
+        elif isinstance(node, ast.Dict):
+            names = {str(one.value) for one in node.keys if isinstance(one, ast.Constant)}
+        else:
+            continue
+        found += _names_both(names)
+    return found
+
+
+def _names_both(names: set[str]) -> bool:
+    return {"trace_context", "created_by"} <= names
+
+
+def test_a_column_of_a_job_stands_in_ten_places() -> None:
+    """A place is a list of a job's columns that a new one has to be added to: a table, a type, a view, a function's list, or an
+    INSERT's, a struct, a call or a display with their names. It is told by two columns of every such list, `trace_context` and
+    `created_by`. What uses one column alone (tracing, an event) is no list.
+    """
+    sql = {file: _lists(file.read_text(encoding="utf-8")) for file in ROOT.rglob("*.sql")}
+    python = {file: _structs(file.read_text(encoding="utf-8")) for file in ROOT.rglob("*.py")}
+    places = {str(file.relative_to(ROOT)): count for file, count in (sql | python).items() if count}
+    assert sum(places.values()) <= MOST_PLACES, places
+
+
+def _functions() -> dict[str, str]:
+    files = [file for file in (ROOT / "store" / "routines").rglob("*.sql") if not file.name.startswith("_")]
+    return {
+        file.stem: text[text.index("CREATE ") :] for file in files if "FUNCTION" in (text := file.read_text(encoding="utf-8"))
+    }
+
+
+def test_no_function_is_longer_than_a_page() -> None:
+    lengths = {name: len(text.rstrip().splitlines()) for name, text in _functions().items()}
+    assert {name: count for name, count in lengths.items() if count > LONGER.get(name, MOST_LINES)} == {}
+    assert set(LONGER) <= {name for name, count in lengths.items() if count > MOST_LINES}, "it is shorter now"
+
+
+def test_no_function_takes_more_than_a_dozen_arrays() -> None:
+    heads = {name: text.partition("$$")[0] for name, text in _functions().items()}
+    counts = {name: len(re.findall(r"\b_\w+ [\w.]+\[\]", head)) for name, head in heads.items()}
+    assert {name: count for name, count in counts.items() if count > ARRAYS.get(name, MOST_ARRAYS)} == {}
