@@ -116,14 +116,6 @@ def test_completions_are_not_asked_for_where_their_line_is_not_written(caplog: p
         assert not events.wants(e.AttemptEnded)
 
 
-def test_lines_below_the_level_are_not_written() -> None:
-    events, logger = e.Events(), CapturingLogger()
-    log_events(events, logger=logger, level="warning")
-    events.emit(ended("completed"))
-    events.emit(ended("dead"))
-    assert [call.args for call in logger.calls] == [("asyncjobs.job.died",)]
-
-
 def test_app_that_configured_no_logging_gets_lines_through_the_standard_library(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
