@@ -17,8 +17,8 @@ import yaml
 from asyncjobs import AsyncJobs, Settings
 from asyncjobs.running import GRACE_SECONDS_IN_RUN
 from tests.support.eventually import eventually
-from tests.support.exporting import Exporting, Scrape
 from tests.support.manifests import Budget, Compose, Deployment, Job, Rules
+from tests.support.metrics_app import Exporting, Scrape
 from tests.support.program import Program
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -114,7 +114,7 @@ def test_a_misspelled_field_would_be_refused() -> None:
         msgspec.convert(wrong, Deployment)
 
 
-PAIRS = ("()", "{}", "[]")
+PAIRS = (("(", ")"), ("{", "}"), ("[", "]"))
 
 
 def test_expressions_are_balanced_and_call_functions_that_there_are() -> None:

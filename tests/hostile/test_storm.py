@@ -10,10 +10,10 @@ import pytest
 from asyncjobs.handles import JobHandle
 from asyncjobs.store.database import Connection
 from asyncjobs.testing import Proxy
-from tests.programs import ran as program
+from tests.programs import storm_worker as program
 from tests.support.eventually import eventually
+from tests.support.executions import Ran
 from tests.support.program import Program
-from tests.support.ran import Ran
 
 pytestmark = pytest.mark.usefixtures("auditor")
 
@@ -35,7 +35,7 @@ class Storm:
 
     async def start(self) -> None:
         """One more runner."""
-        runner = await self._stack.enter_async_context(Program.python("-m", "tests.programs.ran", env=self._env))
+        runner = await self._stack.enter_async_context(Program.python("-m", "tests.programs.storm_worker", env=self._env))
         await runner.line("registered")
         self._runners.append(runner)
 

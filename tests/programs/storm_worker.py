@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from asyncjobs import AsyncJobs, Backoff, JobContext, Queue, resource
 from asyncjobs.telemetry.events import RunnerRegistered
-from tests.support.ran import Ran
+from tests.support.executions import Ran
 
 jobs = AsyncJobs(
     queues=[Queue(concurrency=8)],
