@@ -18,7 +18,7 @@ LONGEST: Final = (
     "test_packaging", "store/test_serialization_races", "store/test_serialization_callers",
     "e2e/test_embedding_stop", "e2e/test_figures", "dashboard/test_cost", "dashboard/test_browser",
     "cli/test_program", "cli/test_demo", "e2e/test_idle_cost", "hostile/test_server_ends", "hostile/test_failover",
-    "runtime/test_scheduler", "e2e/test_enqueue", "property/test_transitions", "e2e/test_breaker_processes",
+    "runtime/test_scheduler", "e2e/test_enqueue", "property/test_transitions",
     "e2e/test_schedules", "e2e/test_between_terms", "e2e/test_wakeups", "store/test_backlog",
 )  # fmt: skip
 
