@@ -50,7 +50,7 @@ async def what_began_after_a_freeze(frozen: Program, handles: list[Any], app: An
 async def test_what_was_claimed_ahead_does_not_start_after_a_freeze(app: Any, dsn: str, type: Any) -> None:
     async with a_worker(dsn, CONCURRENCY="1", PREFETCH="10") as frozen:
         await frozen.line("registered")
-        handles = [await type.enqueue(seconds=0.4) for _ in range(6)]
+        handles = [await type.enqueue(seconds=0.2) for _ in range(6)]
         await frozen.line(f"began job {handles[1].id} ")
         assert await what_began_after_a_freeze(frozen, handles, app, dsn) == []
 
