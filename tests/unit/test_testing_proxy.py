@@ -11,12 +11,6 @@ from tests.support.eventually import eventually
 
 
 @pytest.fixture
-async def proxy(dsn: str) -> AsyncGenerator[Proxy]:
-    async with Proxy(dsn) as made:
-        yield made
-
-
-@pytest.fixture
 async def through(proxy: Proxy) -> AsyncGenerator[Connection]:
     connection = await Database(proxy.dsn, command_timeout=5).connect("finish")
     yield connection
