@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from asyncjobs.runtime import breakers
 from asyncjobs.store.database import Connection
 from tests.programs import worker
 
@@ -29,3 +30,9 @@ async def worker_app(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerato
     monkeypatch.setenv("ASYNCJOBS_DSN", dsn)
     async with worker.jobs as jobs:
         yield jobs
+
+
+@pytest.fixture
+def patient_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stands still is no silent database: what fails while there is none would be forgotten with the next look."""
+    monkeypatch.setattr(breakers, "_ANSWER_SECONDS", 60.0)

@@ -17,7 +17,6 @@ from asyncjobs import (
     ConfigurationError,
     Queue,
 )
-from asyncjobs.runtime import breakers
 from asyncjobs.store.database import Connection
 from asyncjobs.telemetry.events import BreakerMoved
 from asyncjobs.telemetry.logs import line
@@ -25,11 +24,7 @@ from asyncjobs.testing import Recorder
 from tests.support.breaker_app import App, DownError, enter
 from tests.support.eventually import eventually
 
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that stands still is no silent database: what fails while there is none would be forgotten with the next look."""
-    monkeypatch.setattr(breakers, "_ANSWER_SECONDS", 60.0)
+pytestmark = pytest.mark.usefixtures("patient_breakers")
 
 
 @pytest.fixture

@@ -196,6 +196,7 @@ DECLARATIONS = [
     scheduled('overlap=None: give "allow", "skip" or "queue".', every=5, overlap=None),
     scheduled("5 is no job: give job_type.new(...).", job=5, every=5),
     Case(lambda: JobRouter().duty("d", every=0), ConfigurationError, 'duty "d": every=0 must be more than 0 seconds.'),
+    Case(lambda: JobRouter().duty("d", every=-1), ConfigurationError, 'duty "d": every=-1 must be more than 0 seconds.'),
     broken("probes=0 must be a whole number of at least 1.", probes=0),
     broken("probes=101 is out of range: give 1 to 100.", probes=101),
     broken("failure_threshold=True must be a whole number of at least 1.", failure_threshold=True),

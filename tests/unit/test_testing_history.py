@@ -15,7 +15,7 @@ _tokens = count(1)
 
 def ran(job_id: int, start: float, end: float | None, outcome: str | None = "completed", **fields: Any) -> Attempt:
     defaults: dict[str, Any] = {"type": "t", "queue": "q", "number": 1, "runner_id": 1, "serialization_key": "k"}
-    token = {"token": next(_tokens)}
+    token: dict[str, Any] = {"token": next(_tokens)}
     return Attempt(job_id=job_id, started_at=start, ended_at=end, outcome=outcome, **(defaults | token | fields))
 
 
