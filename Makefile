@@ -92,7 +92,7 @@ bench-smoke: $(DEV)  ## run each benchmark for a moment, so that none rots
 # Those tests that meet every library there is a lower bound for.
 LOWEST_TESTS = tests/unit tests/store/test_connection_kinds.py tests/store/test_enqueue_callers.py tests/e2e/test_facade.py \
     tests/e2e/test_embedding_requests.py tests/e2e/test_aiohttp.py tests/e2e/test_prometheus.py tests/e2e/test_tracing.py \
-    tests/e2e/test_sentry.py tests/dashboard tests/cli/test_words.py tests/cli/test_help.py
+    tests/e2e/test_sentry.py tests/dashboard tests/cli/test_input.py tests/cli/test_help.py
 
 .PHONY: test-lowest
 test-lowest: $(LOWEST)  ## run tests with the lowest versions of the libraries that are allowed

@@ -21,7 +21,7 @@ import uvloop
 from asyncjobs.runtime import stopping
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Event, Events
-from asyncjobs.testing import Auditor, Databases, Recorder, databases
+from asyncjobs.testing import Auditor, Databases, Proxy, Recorder, databases
 from tests.support.eventually import patience
 from tests.support.oddities import ODDITIES, SEQUENCES, make_odd
 from tests.support.pooled import pooled
@@ -164,6 +164,13 @@ async def connection(dsn: str) -> AsyncGenerator[Connection]:
     yield made
     if not made.is_closed():
         await made.close(timeout=5)
+
+
+@pytest.fixture
+async def proxy(dsn: str) -> AsyncGenerator[Proxy]:
+    """A way to the test's database that can be cut, delayed and silenced."""
+    async with Proxy(dsn) as made:
+        yield made
 
 
 class PatientRecorder(Recorder):

@@ -5,10 +5,10 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 
 from tests.support.longest import LONGEST, TESTS
@@ -73,6 +73,17 @@ SQL = re.compile(
 )
 
 
+@cache
+def parsed(file: Path) -> ast.Module:
+    """What a file says. Once for all tests: there are 700 files."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes_of(file: Path) -> list[ast.AST]:
+    return list(ast.walk(parsed(file)))
+
+
 def module_name(file: Path) -> str:
     """`runtime.service` for asyncjobs/runtime/service.py; "" for the package itself."""
     return ".".join(file.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
@@ -90,7 +101,7 @@ def layer_of(name: str) -> int:
 
 def imports_of(file: Path, *, for_types: bool = False) -> Iterator[tuple[str, int]]:
     """The modules a file imports when it runs, with their lines; with `for_types` also those that only type checkers see."""
-    pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+    pending: list[ast.AST] = [parsed(file)]
     while pending:
         node = pending.pop()
         if not for_types and isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
@@ -105,6 +116,7 @@ def imports_of(file: Path, *, for_types: bool = False) -> Iterator[tuple[str, in
             yield from ((name, node.lineno) for name in found)
 
 
+@cache
 def is_module(name: str) -> bool:
     path = ROOT.joinpath(*name.split("."))
     return name.startswith("asyncjobs") and (path.with_suffix(".py").exists() or (path / "__init__.py").exists())
@@ -149,7 +161,7 @@ def test_each_library_of_the_core_is_imported() -> None:
 
 def test_the_model_neither_awaits_nor_reads_a_clock() -> None:
     for file in (PACKAGE / "model").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in nodes_of(file):
             assert not isinstance(node, ast.Await | ast.AsyncFunctionDef), f"{file.name}:{node.lineno} awaits"
         assert {"asyncio", "time"}.isdisjoint(name for name, _ in imports_of(file)), file.name
 
@@ -164,10 +176,10 @@ def test_each_optional_library_is_imported_in_one_file() -> None:
     assert {library: files for library, files in importers.items() if len(files) > 1} == {}
 
 
-def texts_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def texts_of(file: Path) -> Iterator[tuple[str, int]]:
     """String literals that are no docstrings, f-strings as far as they are literal."""
-    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
-    for node in ast.walk(tree):
+    docs = {id(node.value) for node in nodes_of(file) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
+    for node in nodes_of(file):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
             yield node.value, node.lineno
 
@@ -176,8 +188,7 @@ def test_sql_text_is_in_the_store_only() -> None:
     found: list[str] = []
     for file in MODULES:
         if "store" not in file.relative_to(PACKAGE).parts and str(file.relative_to(ROOT)) not in SQL_ELSEWHERE:
-            tree = ast.parse(file.read_text(encoding="utf-8"))
-            found += [f"{file.relative_to(ROOT)}:{line}" for text, line in texts_of(tree) if SQL.match(text)]
+            found += [f"{file.relative_to(ROOT)}:{line}" for text, line in texts_of(file) if SQL.match(text)]
     assert found == []
 
 
@@ -190,7 +201,7 @@ def test_files_are_short() -> None:
 def test_functions_are_short() -> None:
     found: list[str] = []
     for file in EVERY_FILE:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in nodes_of(file):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > 60:
@@ -202,7 +213,7 @@ def test_every_instant_is_aware() -> None:
     found = [
         f"{file.relative_to(ROOT)}:{node.lineno} {ast.unparse(node)}"
         for file in EVERY_FILE
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in nodes_of(file)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_naive(node, node.func)
     ]
     assert found == []
@@ -217,15 +228,16 @@ def is_naive(call: ast.Call, function: ast.Attribute) -> bool:
     )
 
 
-@pytest.mark.parametrize("file", SQL_FILES, ids=lambda file: file.name)
-def test_sql_says_what_it_is_for_and_names_schema_and_columns(file: Path) -> None:
-    text = file.read_text(encoding="utf-8")
-    assert re.match(r"-- \S.{8,}", text), "its first line is a comment: what and why"
-    code = re.sub(r"--.*|'[^']*'", "", text)
-    if "asyncjobs.readable_jobs" in code:  # which names them: the one list of them
-        code = code.replace("SELECT j.*", "SELECT")
-    assert not re.search(r"\bSELECT\s+(\w+\.)?\*", code, re.IGNORECASE), "columns are named"
-    assert unqualified(code) == []
+def test_sql_says_what_it_is_for_and_names_schema_and_columns() -> None:
+    texts = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in SQL_FILES}
+    assert len(texts) > 100
+    assert [name for name, text in texts.items() if not re.match(r"-- \S.{8,}", text)] == [], "the first line says what and why"
+    codes = {name: re.sub(r"--.*|'[^']*'", "", text) for name, text in texts.items()}
+    #: The view `readable_jobs` is the one list of the columns of an answer.
+    listed = {name: code.replace("SELECT j.*", "SELECT") for name, code in codes.items() if "asyncjobs.readable_jobs" in code}
+    codes |= listed
+    assert [name for name, code in codes.items() if re.search(r"\bSELECT\s+(\w+\.)?\*", code, re.IGNORECASE)] == []
+    assert {name: tables for name, code in codes.items() if (tables := unqualified(code))} == {}
 
 
 def unqualified(code: str) -> list[str]:
@@ -247,7 +259,7 @@ def test_every_task_is_held_by_somebody() -> None:
     """The loop keeps weak references only: a task that nobody holds may be collected while it runs."""
     found: list[str] = []
     for file in MODULES:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in nodes_of(file):
             call = node.value if isinstance(node, ast.Expr) else None
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _MAKE_TASKS:
                 owner = ast.unparse(call.func.value)

@@ -1,5 +1,6 @@
-"""What is published: it builds, holds what it needs and nothing else, and works without any extra."""
+"""What is published: it builds, holds what it needs and nothing else, works without any extra, and as a new user takes it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,9 +11,12 @@ import venv
 import zipfile
 from pathlib import Path
 
+import asyncpg
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support.eventually import eventually
+from tests.support.program import ROOT, Program
+
 CORE = {"anyio", "asyncpg", "cronsim", "msgspec", "structlog"}
 
 IMPORT_ALL = """
@@ -52,6 +56,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"wheel": next(target.glob("*.whl")), "sdist": next(target.glob("*.tar.gz"))}
 
 
+@pytest.fixture(scope="module")
+def installed(built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which the wheel was unpacked, as pip would."""
+    folder = tmp_path_factory.mktemp("installed")
+    zipfile.ZipFile(built["wheel"]).extractall(folder)
+    return folder
+
+
 def run(*command: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
@@ -75,12 +87,8 @@ def test_the_wheel_has_code_types_sql_and_licence_and_nothing_else(built: dict[s
     } <= inside
 
 
-def test_pytest_finds_the_plugin_of_the_wheel(built: dict[str, Path], tmp_path: Path) -> None:
-    run(
-        *(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--no-index"),
-        *("--target", str(tmp_path / "installed"), str(built["wheel"])),
-    )
-    env = {"PYTHONPATH": str(tmp_path / "installed"), "PATH": os.environ["PATH"]}
+def test_pytest_finds_the_plugin_of_the_wheel(installed: Path, tmp_path: Path) -> None:
+    env = {"PYTHONPATH": str(installed), "PATH": os.environ["PATH"]}
     said = run(sys.executable, "-m", "pytest", "--fixtures", "-q", "-c", os.devnull, cwd=tmp_path, env=env)
     assert "asyncjobs_dsn" in said
 
@@ -91,17 +99,13 @@ def test_the_sdist_has_tests_and_examples_too(built: dict[str, Path]) -> None:
     assert {"pyproject.toml", "LICENSE", "README.md", "Makefile", "asyncjobs/py.typed", "tests/conftest.py"} <= inside
 
 
-def test_it_works_installed_without_any_extra(built: dict[str, Path], tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv", with_pip=False)
-    python = str(tmp_path / "venv" / "bin" / "python")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", str(built["wheel"]))
+def test_it_works_installed_without_any_extra(installed: Path, tmp_path: Path) -> None:
     absent = libraries_of_extras()
     script = IMPORT_ALL.format(absent=sorted(absent), optional=sorted(FOR_OPTIONAL_LIBRARIES))
     # The core's dependencies come from here; whatever an extra would bring is taken for absent.
-    env = {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.environ["PATH"], "PYTHONWARNINGS": "error"}
-    said = run(python, "-c", script, cwd=tmp_path, env=env)
-    assert said.startswith(str(tmp_path)), "the installed package is what was imported"
+    env = {"PYTHONPATH": str(installed), "PATH": os.environ["PATH"], "PYTHONWARNINGS": "error"}
+    said = run(sys.executable, "-c", script, cwd=tmp_path, env=env)
+    assert said.startswith(str(installed)), "the installed package is what was imported"
 
 
 def libraries_of_extras() -> set[str]:
@@ -119,3 +123,84 @@ def test_the_core_needs_four_libraries() -> None:
     every = {name for name in project["optional-dependencies"] if name != "all"}
     (all_of_them,) = project["optional-dependencies"]["all"]
     assert set(all_of_them.removeprefix("asyncjobs[").removesuffix("]").split(",")) == every
+
+
+SHOP = """
+import asyncio, os, pathlib
+from asyncjobs import AsyncJobs
+
+jobs = AsyncJobs(heartbeat=0.2, runner_timeout=1.5, rescue_interval=0.2)
+
+@jobs.job("charge", max_attempts=1)
+async def charge(card: str) -> str:
+    if not pathlib.Path("repaired").exists():
+        print("charging", card, flush=True)
+        await asyncio.sleep(3600)
+    return f"charged {card}"
+"""
+
+
+class User:
+    """Somebody at a shell in a folder, with a virtual environment of their own; what asyncjobs stands on is there."""
+
+    def __init__(self, folder: Path, dsn: str) -> None:
+        self.folder = folder
+        self.dsn = dsn
+        self.bin = folder / "venv" / "bin"
+        self.env = {"PYTHONPATH": sysconfig.get_path("purelib"), "PYTHONUNBUFFERED": "1", "COLUMNS": "100"}
+
+    def installs(self, wheel: Path) -> None:
+        """By pip, into the environment."""
+        venv.create(self.folder / "venv", with_pip=False)
+        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(self.bin / "python"))
+        run(*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel), cwd=self.folder)
+
+    def types(self, *words: object) -> Program:
+        """`asyncjobs` on these words."""
+        env = {**self.env, "ASYNCJOBS_DSN": self.dsn, "ASYNCJOBS_APP": "shop:jobs"}
+        return Program(str(self.bin / "asyncjobs"), *map(str, words), env=env, cwd=self.folder)
+
+    async def reads(self, *words: object) -> str:
+        """What it says to them."""
+        async with self.types(*words) as program:
+            await program.succeeds(timeout=60)
+        return program.said
+
+    async def is_(self, job_id: int, status: str) -> bool:
+        """Whether the job is in this status; asked of the database, where a look costs little."""
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            return bool(await connection.fetchval("SELECT status = $2 FROM asyncjobs.jobs WHERE id = $1", job_id, status))
+        finally:
+            await connection.close()
+
+
+async def test_a_new_user_installs_runs_kills_inspects_and_retries(
+    built: dict[str, Path], tmp_path: Path, empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    user = User(tmp_path, empty_dsn)
+    user.installs(built["wheel"])
+    (tmp_path / "shop.py").write_text(SHOP, encoding="utf-8")
+    assert (await user.reads("--version")).startswith("asyncjobs ")
+    assert "applied 0019_baseline.sql" in await user.reads("migrate", "shop:jobs")
+    job_id = json.loads(await user.reads("jobs", "enqueue", "charge", '{"card": "visa"}', "--json"))["id"]
+    async with user.types("run", "shop:jobs", "--queues", "default=2") as first:
+        await first.line("charging visa", timeout=60)
+        assert "it runs, on runner" in await user.reads("jobs", "explain", job_id)
+        first.kill()
+        await first.wait()
+    async with user.types("run", "shop:jobs") as second:
+        await second.line("runs jobs", timeout=60)
+
+        await eventually(lambda: user.is_(job_id, "dead"), description="the second runner took the job back", timeout=60)
+        assert f" {job_id} " in await user.reads("dead", "list", "--unacknowledged")
+        async with user.types("doctor") as doctor:
+            assert "runners died" in (doctor.said if await doctor.wait() in {5, 6} else "")
+        (tmp_path / "repaired").touch()
+        assert f"job {job_id}: retried (was dead)" in await user.reads("jobs", "retry", job_id)
+
+        await eventually(lambda: user.is_(job_id, "completed"), description="it ended well", timeout=60)
+        second.terminate()
+        await second.succeeds(timeout=60)
+    assert "charged visa" in await user.reads("jobs", "show", job_id)

@@ -18,7 +18,7 @@ from asyncjobs import AsyncJobs
 from asyncjobs.cli.failures import ALARMED
 from asyncjobs.store.database import Connection
 from tests.support.cli import cli
-from tests.support.filled import fill
+from tests.support.full_database import fill
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 CHAPTER = re.search(r"^## Running it\n(.*?)(?=^## )", README, re.MULTILINE | re.DOTALL)

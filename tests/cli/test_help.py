@@ -8,12 +8,12 @@ from asyncjobs.cli.program import program
 from asyncjobs.store.database import Connection
 from tests.support.cli import call, cli
 from tests.support.factories import insert_job
-from tests.support.helps import helps
+from tests.support.help_texts import helps
 
 
 def test_help_is_as_it_was_reviewed() -> None:
     golden = (Path(__file__).parent / "help.txt").read_text(encoding="utf-8")
-    assert helps() == golden, "if the change is meant: python -m tests.support.helps > tests/cli/help.txt"
+    assert helps() == golden, "if the change is meant: python -m tests.support.help_texts > tests/cli/help.txt"
 
 
 def test_every_command_is_under_a_heading() -> None:

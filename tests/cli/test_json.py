@@ -10,7 +10,7 @@ from asyncjobs.cli.program import program
 from asyncjobs.store.database import Connection
 from tests.support.cli import cli
 from tests.support.factories import insert
-from tests.support.filled import fill
+from tests.support.full_database import fill
 from tests.support.shapes import OTHERS, WORDS, shape, verbs
 
 GOLDEN = Path(__file__).parent / "json.txt"

@@ -14,8 +14,8 @@ from asyncjobs.model.letter import FoundLetters, LettersDone
 from asyncjobs.store.migrate import Status
 from asyncjobs.store.overview import LaneUse, Stats
 from asyncjobs.store.serialized import KeyState, Verb
-from tests.support.asked import SOMETHING, noted
 from tests.support.cli import Keyboard, cli
+from tests.support.verb_calls import SOMETHING, noted
 
 FILTER = "--type t --status dead --status failed --queue q --key k --correlation-id c --parent 4 --payload '{\"a\": 1}' --error x"
 JOBS: dict[str, Any] = {

@@ -16,7 +16,7 @@ from asyncjobs import AsyncJobs
 from asyncjobs.dashboard import Dashboard
 from asyncjobs.store.database import Connection
 from asyncjobs.testing import Databases
-from tests.support.browsing import Browser
+from tests.support.browser import Browser
 from tests.support.shop import furnish, shop
 
 

@@ -16,7 +16,7 @@ from asyncjobs.store import sessions
 from asyncjobs.telemetry.events import LoginRefused
 from asyncjobs.telemetry.logs import line
 from tests.dashboard.conftest import Served
-from tests.support.browsing import Browser
+from tests.support.browser import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,7 +8,7 @@ from asyncjobs import AsyncJobs
 from asyncjobs.dashboard import Dashboard
 from asyncjobs.store.database import Connection
 from tests.dashboard.conftest import Served
-from tests.support.browsing import Browser
+from tests.support.browser import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

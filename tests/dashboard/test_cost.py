@@ -11,7 +11,7 @@ import pytest
 
 from asyncjobs.store import overview
 from asyncjobs.store.database import Connection
-from tests.support.browsing import Browser
+from tests.support.browser import Browser
 from tests.support.costs import Cost, Meter
 from tests.support.crowds import crowd
 

@@ -12,7 +12,7 @@ from asyncjobs.dashboard.views import PAGES
 from asyncjobs.store.database import Connection
 from asyncjobs.store.pool import Pool
 from tests.dashboard.conftest import Served
-from tests.support.browsing import Browser
+from tests.support.browser import Browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

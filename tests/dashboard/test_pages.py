@@ -9,7 +9,7 @@ from asyncjobs.dashboard.views import PAGES
 from asyncjobs.store import overview
 from asyncjobs.store.database import Connection
 from tests.dashboard.conftest import Served
-from tests.support.browsing import Browser
+from tests.support.browser import Browser
 from tests.support.shop import IMAGE, KEY, SCRIPT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -11,7 +11,7 @@ from asyncjobs.dashboard.verbs import VERBS
 from asyncjobs.store.database import Connection
 from asyncjobs.telemetry.events import VerbUsed
 from tests.dashboard.conftest import Served
-from tests.support.browsing import Browser, Page
+from tests.support.browser import Browser, Page
 from tests.support.factories import insert_job, insert_place
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -1,11 +1,13 @@
-"""What tests of handlers need that complete their jobs in transactions of their own."""
+"""What tests of whole programs share: tables, connections, and the app of a worker that runs elsewhere."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
+from asyncjobs.runtime import breakers
 from asyncjobs.store.database import Connection
+from tests.programs import worker
 
 
 @pytest.fixture
@@ -20,3 +22,17 @@ async def held() -> AsyncGenerator[list[Any]]:
     yield made
     for connection in made:
         await connection.close()
+
+
+@pytest.fixture
+async def worker_app(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Any]:
+    """The app of `tests.programs.worker` in this process, only to enqueue."""
+    monkeypatch.setenv("ASYNCJOBS_DSN", dsn)
+    async with worker.jobs as jobs:
+        yield jobs
+
+
+@pytest.fixture
+def patient_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stands still is no silent database: what fails while there is none would be forgotten with the next look."""
+    monkeypatch.setattr(breakers, "_ANSWER_SECONDS", 60.0)

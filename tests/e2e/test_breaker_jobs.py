@@ -1,19 +1,22 @@
 """Jobs whose service has a circuit breaker, and what operators do with it."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from asyncjobs import (
     AsyncJobs,
+    Backoff,
     BreakerNotFound,
     ConfigurationError,
+    Queue,
 )
-from asyncjobs.runtime import breakers
 from asyncjobs.store.database import Connection
 from asyncjobs.telemetry.events import BreakerMoved
 from asyncjobs.telemetry.logs import line
@@ -21,11 +24,7 @@ from asyncjobs.testing import Recorder
 from tests.support.breaker_app import App, DownError, enter
 from tests.support.eventually import eventually
 
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that stands still is no silent database: what fails while there is none would be forgotten with the next look."""
-    monkeypatch.setattr(breakers, "_ANSWER_SECONDS", 60.0)
+pytestmark = pytest.mark.usefixtures("patient_breakers")
 
 
 @pytest.fixture
@@ -117,6 +116,57 @@ async def test_one_job_finds_out_whether_the_service_is_back_and_then_all_run(ds
     # A probe that takes longer than the breaker stays open lets another job in, which meets CircuitOpen, and comes back later.
     kept = [number for number in calls if not jobs[number].snoozes]
     assert kept == sorted(kept), "the others keep their places"
+
+
+class Post:
+    """A service, its calls, and runners whose jobs call it: letters wait for its breaker, parcels are claimed and snoozed."""
+
+    def __init__(self, dsn: str, *, runners: int, open_for: float) -> None:
+        self.is_up = False
+        self.calls: dict[bool, list[float]] = {False: [], True: []}
+        options: dict[str, Any] = {"failure_threshold": 3, "open_for": open_for}
+        settings: dict[str, Any] = {"promote_interval": 0.5, "queues": [Queue(concurrency=4)]}
+        self.apps = [App(dsn, settings=settings, **options) for _ in range(runners)]
+        for app in self.apps:
+            app.jobs.job("letter", breaker="mail", max_attempts=50, backoff=Backoff(0.05, maximum=0.05))(self.caller(app))
+            app.jobs.job("parcel", max_attempts=50, backoff=Backoff(0.05, maximum=0.05))(self.caller(app))
+
+    def caller(self, app: App) -> Callable[[int], Coroutine[Any, Any, None]]:
+        async def call(number: int) -> None:
+            async with app.breaker:
+                self.calls[self.is_up].append(time.time())
+                if not self.is_up:
+                    raise DownError
+
+        return call
+
+
+async def test_a_service_that_fails_is_left_alone_by_all_runners_and_asked_by_one(dsn: str, connection: Connection) -> None:
+    post, count, seconds = Post(dsn, runners=3, open_for=1.0), 20, 1.0
+    query = "SELECT extract(epoch FROM opened_at)::float8 FROM asyncjobs.circuit_breakers WHERE state <> 'closed'"
+    async with AsyncExitStack() as stack:
+        for app in post.apps:
+            await stack.enter_async_context(app.jobs.runner())
+        handles = [await post.apps[0].jobs.enqueue(kind, {"number": n}) for n in range(count) for kind in ("letter", "parcel")]
+        opened_at = await eventually(lambda: connection.fetchval(query), description="the breaker is open", timeout=20)
+
+        def probes() -> list[float]:
+            """Those that were under way when it opened, or had not heard of it yet, are none."""
+            return [at for at in post.calls[False] if at > opened_at + seconds / 2]
+
+        await eventually(lambda: len(probes()) >= 2, description="two probes", timeout=30)
+        assert all(later - earlier >= seconds for earlier, later in pairwise(probes())), probes()
+        waiting = await connection.fetch("SELECT type, status, attempts, snoozes FROM asyncjobs.jobs")
+        letters = [row for row in waiting if row["type"] == "letter" and row["attempts"] == 0]
+        assert {row["status"] for row in letters} <= {"pending", "scheduled"}  # never claimed, or met another's probe
+        assert any(row["snoozes"] == 0 for row in letters)
+        assert sum(row["type"] == "parcel" and row["snoozes"] > 0 for row in waiting) >= count / 2
+        post.is_up, back_at = True, time.time()
+        assert {(await handle.wait(timeout=40)).status for handle in handles} == {"completed"}
+        assert post.calls[True][0] - max(post.calls[False][-1], back_at) < seconds + 10, "one window, and a busy machine"
+        # No attempt was spent without a call.
+        assert await connection.fetchval("SELECT sum(attempts) FROM asyncjobs.jobs") == len(post.calls[False]) + 2 * count
+        assert not await connection.fetchval(query)
 
 
 async def test_a_handler_that_never_asks_its_breaker_does_not_shut_the_gate(dsn: str) -> None:

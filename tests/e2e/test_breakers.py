@@ -16,18 +16,13 @@ from asyncjobs import (
     WouldBlock,
     WrongLoop,
 )
-from asyncjobs.runtime import breakers
 from asyncjobs.store.database import Link
 from asyncjobs.telemetry.events import BreakerOpened
 from asyncjobs.testing import Proxy, Recorder, perform
 from tests.support.breaker_app import App, DownError, enter, fail
 from tests.support.eventually import eventually
 
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that stands still is no silent database."""
-    monkeypatch.setattr(breakers, "_ANSWER_SECONDS", 60.0)
+pytestmark = pytest.mark.usefixtures("patient_breakers")
 
 
 @pytest.fixture

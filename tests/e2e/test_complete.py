@@ -13,7 +13,7 @@ from asyncjobs.store import jobs as stored
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptEnded, ClaimWasLost, OutcomeWritten
 from asyncjobs.testing import Recorder
-from tests.support.completing import found, in_asyncpg, in_psycopg, in_session, left_open
+from tests.support.completions import found, in_asyncpg, in_psycopg, in_session, left_open
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.usefixtures("effects")

@@ -25,10 +25,9 @@ def run_demo(*arguments: str) -> tuple[Tally, str]:
     return Tally(*map(int, match.groups())), output
 
 
-def test_demo_delivers_every_event_or_keeps_it_among_the_dead_letters() -> None:
-    tally, output = run_demo("--events", "200", "--seed", "1")
-    assert tally.is_perfect(200), output
-    assert tally.dead >= sum(event["destination"] in REFUSING for event in read_events(200)) > 0, output
+def test_demo_delivers_every_event() -> None:
+    tally, output = run_demo("--events", "60", "--seed", "1")
+    assert tally.is_perfect(60), output
 
 
 @pytest.mark.parametrize("seed", [3])
@@ -36,6 +35,7 @@ def test_killing_the_web_process_loses_nothing(seed: int) -> None:
     tally, output = run_demo("--events", "200", "--seed", str(seed), "--kill")
     assert "Killed the web process" in output
     assert tally.is_perfect(200), output
+    assert tally.dead >= sum(event["destination"] in REFUSING for event in read_events(200)) > 0, output
 
 
 @pytest.mark.proof

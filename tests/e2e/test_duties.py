@@ -333,9 +333,3 @@ def test_names_of_built_in_duties_and_names_given_twice_are_refused() -> None:
 
     with pytest.raises(DuplicateName):
         router.duty("report", every=1)(report)
-
-
-@pytest.mark.parametrize("every", [0, -1])
-def test_interval_that_is_no_time_is_refused(every: float) -> None:
-    with pytest.raises(ConfigurationError):
-        JobRouter().duty("report", every=every)

@@ -71,19 +71,17 @@ async def test_first_start_makes_a_database_that_speaks_utf8(fresh: Layout) -> N
     server.close()
 
 
-def test_server_listens_on_loopback_alone(layout: Layout) -> None:
+def test_server_listens_on_loopback_alone_wants_its_password_and_keeps_its_port(layout: Layout) -> None:
     server = start_sync(layout.folder, linger=0, durable=False)
-    assert (
-        fetch(server.dsn, "SELECT string_agg(setting, '|') FROM pg_settings WHERE name ~ '^(listen_ad|unix_socket_d)'")
-        == "127.0.0.1|"
-    )
-    server.close()
-
-
-def test_wrong_password_is_refused(layout: Layout) -> None:
-    server = start_sync(layout.folder, linger=0, durable=False)
+    listens = "SELECT string_agg(setting, '|') FROM pg_settings WHERE name ~ '^(listen_ad|unix_socket_d)'"
+    assert fetch(server.dsn, listens) == "127.0.0.1|"
     assert not answers(server.dsn.replace(layout.password.read_text(), "wrong"))
     server.close()
+    server.close()  # twice is once
+    assert server.wait_stopped()
+    again = start_sync(layout.folder, linger=0, durable=False)
+    assert again.dsn == server.dsn
+    again.close()
 
 
 def test_settings_of_the_first_client_hold_and_others_are_refused(layout: Layout) -> None:
@@ -300,15 +298,6 @@ def test_port_taken_meanwhile_gives_another(layout: Layout) -> None:
         server.close()
 
 
-def test_restart_takes_the_same_port(layout: Layout) -> None:
-    first = start_sync(layout.folder, linger=0, durable=False)
-    first.close()
-    assert first.wait_stopped()
-    second = start_sync(layout.folder, linger=0, durable=False)
-    assert second.dsn == first.dsn
-    second.close()
-
-
 def test_path_too_long_for_a_socket_is_long_enough(layout: Layout, fresh: Layout) -> None:
     folder = fresh.folder / ("long " * 30)
     copy_cluster(layout.folder, folder)
@@ -316,12 +305,6 @@ def test_path_too_long_for_a_socket_is_long_enough(layout: Layout, fresh: Layout
         server = start_sync(folder, linger=0, durable=False)
         assert answers(server.dsn)
         server.close()
-
-
-def test_close_twice_is_fine(layout: Layout) -> None:
-    server = start_sync(layout.folder, linger=0, durable=False)
-    server.close()
-    server.close()
 
 
 async def test_cancelled_start_is_no_client(layout: Layout) -> None:

@@ -41,7 +41,6 @@ WAYS = {
     "aiohttp": Way(["-m", "tests.programs.embedding", "aiohttp"], signal.SIGTERM),
     "uvicorn": Way(UVICORN, signal.SIGINT),
     "two workers": Way([*UVICORN, "--workers", "2"], signal.SIGTERM, 2),
-    "four workers": Way([*UVICORN, "--workers", "4"], signal.SIGTERM, 4),
 }
 
 
@@ -201,18 +200,18 @@ async def test_signal_ends_a_program_that_waits_for_its_database(way: Way, schem
             await program.wait(timeout=30)
 
 
-@ways("four workers")
+@ways("two workers")
 async def test_workers_have_a_runner_each_and_as_many_slots_each(way: Way, dsn: str, schema: str, observer: Observer) -> None:
     async with started(way, dsn, schema) as program:
         pids = await observer.runners_are(way.runners)
-        handles = await observer.enqueue(count=20)
+        handles = await observer.enqueue(count=10)
         assert {await handle.result(timeout=30) for handle in handles} <= pids
-        await observer.enqueue(3600, count=20)  # five slots each
-        await said(program, "working", 40)
+        await observer.enqueue(3600, count=10)  # five slots each
+        await said(program, "working", 20)
         assert await observer.running() == dict.fromkeys(pids, 5)
         assert await end(program, way) < GRACE_SECONDS + 1
     assert await observer.pids() == set()
-    assert await observer.rest() == [("completed", 1)] * 20 + [("pending", 0)] * 20
+    assert await observer.rest() == [("completed", 1)] * 10 + [("pending", 0)] * 10
 
 
 async def test_reload_leaves_one_runner_and_its_jobs_go_on(dsn: str, schema: str, observer: Observer, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from asyncjobs.model.outcome import Outcome
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptEnded, CompletionUndone, OutcomeWritten
 from asyncjobs.testing import Proxy, Recorder
-from tests.support.completing import found, in_asyncpg, left_open
+from tests.support.completions import found, in_asyncpg, left_open
 from tests.support.eventually import eventually
 
 Complete: TypeAlias = Callable[[Any], Awaitable[None]]

@@ -17,14 +17,6 @@ MANY = 100
 PACE_SECONDS = 15.0
 
 
-@pytest.fixture
-async def app(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Any]:
-    """The worker's app in this process, only to enqueue."""
-    monkeypatch.setenv("ASYNCJOBS_DSN", dsn)
-    async with worker.jobs as jobs:
-        yield jobs
-
-
 def a_worker(dsn: str, slots: int) -> Program:
     return Program.python("-m", "tests.programs.worker", env={"ASYNCJOBS_DSN": dsn, "CONCURRENCY": str(slots)})
 
@@ -48,23 +40,23 @@ async def a_fleet(dsn: str, *slots: int) -> AsyncGenerator[list[int]]:
         await asyncio.wait(tasks)
 
 
-async def ended(app: Any, handles: list[Any], seconds: float) -> list[Job]:
+async def ended(worker_app: Any, handles: list[Any], seconds: float) -> list[Job]:
     async with asyncio.timeout(seconds):
         return [await handle.wait(timeout=seconds) for handle in handles]
 
 
 @pytest.mark.proof
 async def test_what_a_killed_runner_had_is_done_within_15_seconds_of_its_rescue(
-    app: Any, dsn: str, connection: Connection
+    worker_app: Any, dsn: str, connection: Connection
 ) -> None:
-    handles = await app.enqueue_many([worker.nap.new(seconds=1.0) for _ in range(MANY)])
+    handles = await worker_app.enqueue_many([worker.nap.new(seconds=1.0) for _ in range(MANY)])
     async with a_worker(dsn, 200) as first:
         await eventually(lambda: first.said.count("attempt 1") == MANY, description="all run")
         first.kill()
     async with a_fleet(dsn, 100, 100):
         await eventually(lambda: rescued(connection), description="they are taken back", timeout=20)
         watch = Stopwatch()
-        jobs = await ended(app, handles, 60)
+        jobs = await ended(worker_app, handles, 60)
     assert watch.stop() < PACE_SECONDS
     assert {(job.status, job.attempts, job.rescues) for job in jobs} == {("completed", 2, 1)}
 
@@ -74,14 +66,14 @@ async def rescued(connection: Connection) -> bool:
 
 
 @pytest.mark.proof
-async def test_job_that_kills_its_process_kills_three_and_its_neighbours_lose_one_attempt(app: Any, dsn: str) -> None:
+async def test_job_that_kills_its_process_kills_three_and_its_neighbours_lose_one_attempt(worker_app: Any, dsn: str) -> None:
     calls = [worker.nap.new(seconds=1.0) for _ in range(MANY)]
-    *handles, poison = await app.enqueue_many([*calls, worker.die.new()])
+    *handles, poison = await worker_app.enqueue_many([*calls, worker.die.new()])
     async with a_worker(dsn, 200) as first:
         assert await first.wait() == 1
     async with a_fleet(dsn, 100, 100) as ends:
-        [killer] = await ended(app, [poison], 300)
-        jobs = await ended(app, handles, 60)
+        [killer] = await ended(worker_app, [poison], 300)
+        jobs = await ended(worker_app, handles, 60)
         assert ends == [1, 1]
     assert (killer.status, killer.attempts, killer.error_message) == ("dead", 3, killer.last_error)
     assert {job.status for job in jobs} == {"completed"}

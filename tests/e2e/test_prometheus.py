@@ -12,7 +12,7 @@ from asyncjobs.integrations import prometheus
 from asyncjobs.store.database import Database, Link
 from asyncjobs.telemetry.events import LeaseEnded
 from tests.support.eventually import eventually
-from tests.support.exporting import Exporting, Scrape
+from tests.support.metrics_app import Exporting, Scrape
 
 
 async def test_what_happens_is_counted_and_what_is_there_is_sampled(dsn: str, schema: str) -> None:

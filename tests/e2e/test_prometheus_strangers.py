@@ -6,8 +6,8 @@ from asyncjobs import AsyncJobs
 from asyncjobs.integrations import prometheus
 from asyncjobs.store.database import Connection, Database
 from tests.support.eventually import eventually
-from tests.support.exporting import Exporting
 from tests.support.factories import insert_job, insert_runner
+from tests.support.metrics_app import Exporting
 
 
 async def test_notifications_of_a_stranger_make_no_label_of_their_own(database: Database, connection: Connection) -> None:

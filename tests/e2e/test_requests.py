@@ -164,26 +164,18 @@ async def test_job_that_completed_in_its_own_transaction_is_completed(
         assert (verb.outcome, verb.was) == ("final", "completed")
 
 
-@pytest.fixture
-async def app(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[AsyncJobs]:
-    """The worker's app in this process, without a runner."""
-    monkeypatch.setenv("ASYNCJOBS_DSN", dsn)
-    async with worker.jobs as jobs:
-        yield jobs
-
-
 def a_worker(dsn: str, poll_seconds: float) -> Program:
     """A runner in a process of its own, which does not notice for five minutes that its listener is cut off."""
     env = {"ASYNCJOBS_DSN": dsn, "POLL_INTERVAL": str(poll_seconds), "LISTENER_KEEPALIVE": "300"}
     return Program.python("-m", "tests.programs.worker", env=env)
 
 
-async def test_job_that_runs_in_another_process_is_cancelled_at_once(app: AsyncJobs, dsn: str) -> None:
+async def test_job_that_runs_in_another_process_is_cancelled_at_once(worker_app: AsyncJobs, dsn: str) -> None:
     async with a_worker(dsn, 300) as program:
         await program.line("registered")
         handle = await worker.sleep.enqueue(600.0)
         await program.line(f"started job {handle.id}")
-        assert (await app.admin.cancel(handle.id, "by me")).outcome == "requested"
+        assert (await worker_app.admin.cancel(handle.id, "by me")).outcome == "requested"
         await program.line(f"ended job {handle.id} cancel")
         assert (await handle.wait(timeout=20)).error_message == "by me"
         program.terminate()
@@ -192,7 +184,7 @@ async def test_job_that_runs_in_another_process_is_cancelled_at_once(app: AsyncJ
 
 @pytest.mark.direct("is about LISTEN", only="poll")
 async def test_job_of_a_process_whose_listener_is_cut_off_stops_within_the_poll_interval(
-    app: AsyncJobs, dsn: str, record_property: Any
+    worker_app: AsyncJobs, dsn: str, record_property: Any
 ) -> None:
     async with Proxy(dsn) as proxy, a_worker(proxy.dsn, POLL_SECONDS) as program:
         await program.line("registered")
@@ -201,7 +193,7 @@ async def test_job_of_a_process_whose_listener_is_cut_off_stops_within_the_poll_
         await eventually(lambda: proxy.having("listener"), description="it listens")
         proxy.black_hole("listener")
         watch = Stopwatch()
-        await app.admin.cancel(handle.id, "by me")
+        await worker_app.admin.cancel(handle.id, "by me")
         await program.line(f"ended job {handle.id} cancel")
         # Nothing else than a look within the interval could have told it; the rest is what a busy machine takes.
         seconds = watch.stop()

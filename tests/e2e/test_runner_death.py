@@ -1,11 +1,8 @@
 """Runners that die, freeze and block, as processes: what they ran is run elsewhere, once, and what lives is left alone."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from asyncjobs.model.job import Job
 from asyncjobs.store.database import Connection
@@ -22,16 +19,8 @@ def a_worker(dsn: str, **env: str) -> Program:
     return Program.python("-m", "tests.programs.worker", env={"ASYNCJOBS_DSN": dsn, **env})
 
 
-@pytest.fixture
-async def app(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Any]:
-    """The worker's app in this process, only to enqueue."""
-    monkeypatch.setenv("ASYNCJOBS_DSN", dsn)
-    async with worker.jobs as jobs:
-        yield jobs
-
-
-async def ended(app: Any, job_id: int) -> Job:
-    job: Job = await app.handle(job_id).wait(timeout=10)
+async def ended(worker_app: Any, job_id: int) -> Job:
+    job: Job = await worker_app.handle(job_id).wait(timeout=10)
     return job
 
 
@@ -39,7 +28,7 @@ async def runner_ids(connection: Connection) -> list[int]:
     return [row["id"] for row in await connection.fetch("SELECT id FROM asyncjobs.runners ORDER BY started_at")]
 
 
-async def test_jobs_of_a_killed_runner_run_elsewhere(app: Any, dsn: str, connection: Connection) -> None:
+async def test_jobs_of_a_killed_runner_run_elsewhere(worker_app: Any, dsn: str, connection: Connection) -> None:
     async with a_worker(dsn) as first:
         handles = [await worker.sleep.enqueue(seconds=60.0) for _ in range(3)]
         for handle in handles:
@@ -51,7 +40,7 @@ async def test_jobs_of_a_killed_runner_run_elsewhere(app: Any, dsn: str, connect
             for handle in handles:
                 await second.line(f"started job {handle.id} attempt 2")
             assert watch.stop() < RESCUED_SECONDS + 1.0
-            jobs = [await ended(app, handle.id) for handle in handles]
+            jobs = [await ended(worker_app, handle.id) for handle in handles]
             second.terminate()
             await second.wait()
     assert [(job.status, job.attempts, job.rescues, job.result) for job in jobs] == [("completed", 2, 1, second.pid)] * 3
@@ -60,7 +49,7 @@ async def test_jobs_of_a_killed_runner_run_elsewhere(app: Any, dsn: str, connect
 
 
 async def test_job_that_kills_its_process_is_dead_after_its_attempts_and_neighbours_are_spared(
-    app: Any, dsn: str, connection: Connection
+    worker_app: Any, dsn: str, connection: Connection
 ) -> None:
     async with a_worker(dsn) as first:
         await first.line("registered")
@@ -74,18 +63,18 @@ async def test_job_that_kills_its_process_is_dead_after_its_attempts_and_neighbo
             await following.line(f"started job {poison.id}", timeout=30)
             assert await following.wait() == 1
     async with a_worker(dsn) as last:
-        job = await ended(app, poison.id)
+        job = await ended(worker_app, poison.id)
         assert (job.status, job.attempts, job.rescues) == ("dead", 3, 3)
         letters = await connection.fetch("SELECT job_id FROM asyncjobs.dead_letter_jobs")
         assert [letter["job_id"] for letter in letters] == [poison.id]
-        spared = [await ended(app, neighbour.id) for neighbour in neighbours]
+        spared = [await ended(worker_app, neighbour.id) for neighbour in neighbours]
         assert [(job.status, job.attempts) for job in spared] == [("completed", 2)] * 3
         last.terminate()
         await last.wait()
 
 
 async def test_frozen_runner_finds_itself_gone_and_comes_back_under_another_id(
-    app: Any, dsn: str, connection: Connection
+    worker_app: Any, dsn: str, connection: Connection
 ) -> None:
     async with a_worker(dsn) as frozen:
         handle = await worker.sleep.enqueue(seconds=60.0)
@@ -98,7 +87,7 @@ async def test_frozen_runner_finds_itself_gone_and_comes_back_under_another_id(
             frozen.unpause()
             await frozen.line("lost itself")
             await eventually(lambda: two_others(connection, former), description="it registers anew")
-            job = await ended(app, handle.id)
+            job = await ended(worker_app, handle.id)
             assert (job.status, job.attempts, job.result) == ("completed", 2, other.pid)
             for program in (other, frozen):
                 program.terminate()
@@ -111,12 +100,12 @@ async def two_others(connection: Connection, former: int) -> bool:
     return len(found) == 2 and former not in found
 
 
-async def test_handler_that_blocks_the_loop_is_not_run_a_second_time(app: Any, dsn: str, connection: Connection) -> None:
+async def test_handler_that_blocks_the_loop_is_not_run_a_second_time(worker_app: Any, dsn: str, connection: Connection) -> None:
     async with a_worker(dsn) as blocked, a_worker(dsn) as other:
         for program in (blocked, other):
             await program.line("registered")
         handle = await worker.block.enqueue(seconds=3.0)  # two and a half times runner_timeout
-        job = await ended(app, handle.id)
+        job = await ended(worker_app, handle.id)
         said = blocked.output + other.output
         for program in (blocked, other):
             program.terminate()
@@ -125,7 +114,7 @@ async def test_handler_that_blocks_the_loop_is_not_run_a_second_time(app: Any, d
     assert any(line.startswith("stalled in") and str(handle.id) in line for line in said), said
 
 
-async def test_loop_that_is_blocked_beyond_the_limit_loses_its_jobs_to_others(app: Any, dsn: str, tmp_path: Path) -> None:
+async def test_loop_that_is_blocked_beyond_the_limit_loses_its_jobs_to_others(worker_app: Any, dsn: str, tmp_path: Path) -> None:
     async with a_worker(dsn, STALL_LIMIT="1") as blocked:
         await blocked.line("registered")
         handle = await worker.block_until.enqueue(there=str(tmp_path / "enough"))
@@ -134,7 +123,7 @@ async def test_loop_that_is_blocked_beyond_the_limit_loses_its_jobs_to_others(ap
             await other.line(f"started job {handle.id} attempt 2")
             (tmp_path / "enough").touch()
             await blocked.line("lost itself: the event loop has not turned")
-            job = await ended(app, handle.id)
+            job = await ended(worker_app, handle.id)
             assert (job.status, job.attempts, job.result) == ("completed", 2, other.pid)
             for program in (other, blocked):
                 program.terminate()
@@ -142,7 +131,7 @@ async def test_loop_that_is_blocked_beyond_the_limit_loses_its_jobs_to_others(ap
 
 
 async def test_idle_runner_of_which_the_server_is_stopped_and_started_keeps_its_name(
-    app: Any, dsn: str, connection: Connection
+    worker_app: Any, dsn: str, connection: Connection
 ) -> None:
     """A short outage declares nobody dead."""
     async with a_worker(dsn) as runner:
@@ -155,14 +144,14 @@ async def test_idle_runner_of_which_the_server_is_stopped_and_started_keeps_its_
             )
             await asyncio.sleep(0.3)
         handle = await worker.quick.enqueue()
-        assert (await ended(app, handle.id)).status == "completed"
+        assert (await ended(worker_app, handle.id)).status == "completed"
         assert await runner_ids(connection) == before
         runner.terminate()
         assert await runner.wait() == 0
 
 
 async def test_runner_that_was_cut_off_stops_its_attempts_and_gives_back_what_is_still_its_own(
-    app: Any, dsn: str, connection: Connection
+    worker_app: Any, dsn: str, connection: Connection
 ) -> None:
     async with Proxy(dsn) as proxy, a_worker(proxy.dsn) as runner:
         handle = await worker.sleep.enqueue(seconds=60.0)
@@ -176,5 +165,5 @@ async def test_runner_that_was_cut_off_stops_its_attempts_and_gives_back_what_is
         assert await runner_ids(connection) == before  # nobody was there to declare it dead
         runner.terminate()
         assert await runner.wait() == 0
-    job = await app.get(handle.id)
+    job = await worker_app.get(handle.id)
     assert (job.status, job.attempts, job.rescues) == ("pending", 0, 0)

@@ -1,10 +1,7 @@
 """A runner that was declared dead, or may be: it gives up what it runs and comes back (P2, P8)."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
-
-import pytest
 
 from asyncjobs import AsyncJobs, JobContext
 from asyncjobs.store.database import Connection, Database
@@ -20,12 +17,6 @@ from asyncjobs.testing import Proxy, Recorder
 from tests.support.eventually import eventually
 
 SHORT: dict[str, Any] = {"heartbeat": 0.1, "runner_timeout": 0.6, "rescue_interval": 0.1, "promote_interval": 0.2}
-
-
-@pytest.fixture
-async def proxy(database: Database) -> AsyncGenerator[Proxy]:
-    async with Proxy(database.dsn) as made:
-        yield made
 
 
 def an_app(dsn: str, **settings: Any) -> tuple[AsyncJobs, Any]:

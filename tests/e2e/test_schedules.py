@@ -90,9 +90,9 @@ async def test_a_tick_each_second_goes_on_when_a_runner_is_killed(dsn: str, conn
         fleet = Fleet(stack, dsn)
         for _ in range(3):
             await fleet.start()
-        await reached(connection, 3, within=20)
+        await reached(connection, 2, within=20)
         await fleet.kill(fleet.busiest())
-        await reached(connection, 8, within=20)
+        await reached(connection, 7, within=20)
         await fleet.stop()
     await one_job_of_each_tick(connection)
 

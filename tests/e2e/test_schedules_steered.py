@@ -15,8 +15,6 @@ from tests.support.eventually import eventually
 #: By when what comes at once has come, on a busy machine.
 AT_ONCE_SECONDS = 2.5
 
-matrix = pytest.mark.matrix("loop", "notify", "schema")
-
 
 @pytest.fixture
 async def app(dsn: str, schema: str, notify: Any) -> AsyncGenerator[AsyncJobs]:
@@ -35,7 +33,7 @@ async def app(dsn: str, schema: str, notify: Any) -> AsyncGenerator[AsyncJobs]:
         yield jobs
 
 
-@matrix
+@pytest.mark.matrix("loop", "notify", "schema")
 async def test_operators_see_and_steer_schedules(app: AsyncJobs) -> None:
     nightly, often = await app.admin.schedules()
     assert (nightly.name, nightly.cron, nightly.timezone, nightly.misfire) == ("nightly", "30 2 * * *", "America/New_York", "all")
@@ -50,9 +48,14 @@ async def test_operators_see_and_steer_schedules(app: AsyncJobs) -> None:
     assert job is not None
     assert (job.priority, job.created_by) == (7, "schedule nightly")
     assert (await app.admin.schedule("nightly")).last_job_id == made.id
+    for verb in (app.admin.schedule, app.admin.enable_schedule, app.admin.disable_schedule, app.admin.run_schedule):
+        with pytest.raises(
+            ScheduleNotFound, match=r'^there is no schedule "nigthly" \(nightly, often\)\. Did you mean "nightly"'
+        ):
+            await verb("nigthly")
 
 
-@matrix
+@pytest.mark.matrix("notify")
 async def test_a_disabled_schedule_rests_until_it_is_enabled(app: AsyncJobs, recorder: Recorder) -> None:
     assert await app.admin.disable_schedule("often", reason="holidays")
     assert not await app.admin.disable_schedule("often")
@@ -73,19 +76,9 @@ async def test_a_disabled_schedule_rests_until_it_is_enabled(app: AsyncJobs, rec
     await eventually(has_ticked, description="it ticks again")
 
 
-@matrix
-async def test_a_schedule_that_never_was_is_not_found(app: AsyncJobs) -> None:
-    for verb in (app.admin.schedule, app.admin.enable_schedule, app.admin.disable_schedule, app.admin.run_schedule):
-        with pytest.raises(
-            ScheduleNotFound, match=r'^there is no schedule "nigthly" \(nightly, often\)\. Did you mean "nightly"'
-        ):
-            await verb("nigthly")
-
-
 # Who fires.
 
 
-@matrix
 async def test_who_fires_is_shown(app: AsyncJobs) -> None:
     (runner,) = app.runners
 
@@ -129,7 +122,7 @@ class Side:
             self.acquired.append(event.duty)
 
 
-@pytest.mark.matrix("notify", "schema")
+@pytest.mark.matrix("notify")
 async def test_ticks_are_on_time_when_their_lease_is_handed_over(dsn: str, schema: str, notify: Any) -> None:
     first, second = Side(dsn, schema, notify), Side(dsn, schema, notify)
     async with first.jobs.runner() as holder:

@@ -23,12 +23,6 @@ def jobs(database: Database) -> AsyncJobs:
     return AsyncJobs(database.dsn, schema=database.schema, queues=queues, heartbeat=1)
 
 
-@pytest.fixture
-async def proxy(database: Database) -> AsyncGenerator[Proxy]:
-    async with Proxy(database.dsn) as made:
-        yield made
-
-
 @asynccontextmanager
 async def taking_at_most(seconds: float) -> AsyncGenerator[None]:
     watch = Stopwatch()

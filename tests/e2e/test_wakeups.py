@@ -1,7 +1,6 @@
 """A runner in another process hears of work at once, whatever happened to its connection: it polls every five minutes here."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -20,14 +19,6 @@ SILENCE_SECONDS = KEEPALIVE * 1.1 + 2.0 + 1.0
 def a_worker(dsn: str) -> Program:
     env = {"ASYNCJOBS_DSN": dsn, "POLL_INTERVAL": "300", "LISTENER_KEEPALIVE": str(KEEPALIVE)}
     return Program.python("-m", "tests.programs.worker", env=env)
-
-
-@pytest.fixture
-async def app(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Any]:
-    """The worker's app in this process, only to enqueue."""
-    monkeypatch.setenv("ASYNCJOBS_DSN", dsn)
-    async with worker.jobs as jobs:
-        yield jobs
 
 
 async def run(count: int, *, timeout: float = 5.0) -> None:
@@ -54,7 +45,7 @@ async def settled(program: Program) -> None:
 
 
 @pytest.mark.direct("is about LISTEN", only="poll")
-async def test_jobs_of_other_processes_need_no_poll_to_start(app: Any, dsn: str) -> None:
+async def test_jobs_of_other_processes_need_no_poll_to_start(worker_app: Any, dsn: str) -> None:
     async with a_worker(dsn) as program:
         await settled(program)
         await run(100)
@@ -63,7 +54,7 @@ async def test_jobs_of_other_processes_need_no_poll_to_start(app: Any, dsn: str)
 
 
 @pytest.mark.proof
-async def test_thousand_jobs_of_other_processes_start_at_once(app: Any, dsn: str, connection: Connection) -> None:
+async def test_thousand_jobs_of_other_processes_start_at_once(worker_app: Any, dsn: str, connection: Connection) -> None:
     async with a_worker(dsn) as program:
         await settled(program)
         await connection.execute("DELETE FROM asyncjobs.jobs")
@@ -76,7 +67,9 @@ async def test_thousand_jobs_of_other_processes_start_at_once(app: Any, dsn: str
 
 
 @pytest.mark.direct("is about LISTEN", only="poll")
-async def test_jobs_start_at_once_after_the_listeners_backend_was_terminated(app: Any, dsn: str, connection: Connection) -> None:
+async def test_jobs_start_at_once_after_the_listeners_backend_was_terminated(
+    worker_app: Any, dsn: str, connection: Connection
+) -> None:
     async def terminated() -> int:
         count: int = await connection.fetchval(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
@@ -95,7 +88,7 @@ async def test_jobs_start_at_once_after_the_listeners_backend_was_terminated(app
 
 
 @pytest.mark.direct("is about LISTEN", only="poll")
-async def test_jobs_start_within_the_bound_after_the_listeners_socket_fell_silent(app: Any, dsn: str) -> None:
+async def test_jobs_start_within_the_bound_after_the_listeners_socket_fell_silent(worker_app: Any, dsn: str) -> None:
     async with Proxy(dsn) as proxy, a_worker(proxy.dsn) as program:
         await settled(program)
         proxy.black_hole("listener")
@@ -111,7 +104,7 @@ async def test_jobs_start_within_the_bound_after_the_listeners_socket_fell_silen
 
 
 @pytest.mark.proof
-async def test_delayed_jobs_of_other_processes_start_when_they_are_due(app: Any, dsn: str, connection: Connection) -> None:
+async def test_delayed_jobs_of_other_processes_start_when_they_are_due(worker_app: Any, dsn: str, connection: Connection) -> None:
     async with a_worker(dsn) as program:
         await settled(program)
         await connection.execute("DELETE FROM asyncjobs.jobs")

@@ -156,13 +156,17 @@ def test_statement_on_a_callers_connection_names_the_schema_of_each_type_and_use
     assert re.findall(r"(?<!=)[<>+*/%|&~!]|(?<![=>])=(?!>)", text.replace("=>", "")) == []
 
 
-def test_only_these_are_sent_on_a_callers_connection() -> None:
-    sent = {
-        name
-        for file in PACKAGE.rglob("*.py")
-        for name in re.findall(r"call\(\s*connection, (?:self\.)?database\.sql\(\"(\w+)\"\)", file.read_text(encoding="utf-8"))
-    }
-    assert sent == set(THEIRS)
+#: Where a connection is made (the tests' own databases are statements without operators), and where a plain one is used.
+CONNECTS = r"\b(?:asyncpg|psycopg|AsyncConnection)\.(?:connect|create_pool)\("
+PLACES = {CONNECTS: {"store/database.py", "testing/databases.py"}, r"\.plain\(\)": {"store/doctoring.py"}}
+
+
+def test_what_is_sent_where_is_known() -> None:
+    texts = {file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8") for file in PACKAGE.rglob("*.py")}
+    on_callers = re.findall(r"call\(\s*connection, (?:self\.)?database\.sql\(\"(\w+)\"\)", "".join(texts.values()))
+    assert set(on_callers) == set(THEIRS)
+    assert {place: {name for name, text in texts.items() if re.search(place, text)} for place in PLACES} == PLACES
+    assert re.findall(r"await connection|\.fetch_(?:often|behind)\(", texts["store/doctoring.py"]) == []
 
 
 async def test_every_connection_of_asyncjobs_own_has_its_path_pinned(hostile_dsn: str) -> None:
@@ -185,34 +189,6 @@ async def test_path_of_a_plain_connection_is_left_as_it_was(hostile_dsn: str) ->
         assert await connection.fetchval("SHOW search_path") == "pg_catalog, pg_temp"
     assert await connection.fetchval("SHOW search_path") == "public, pg_catalog"
     await connection.close()
-
-
-#: The one place that connects, and the tests' own databases: theirs are statements without operators.
-CONNECTS = {"store/database.py", "testing/databases.py"}
-
-
-def test_nothing_else_connects() -> None:
-    found = {
-        file.relative_to(PACKAGE).as_posix()
-        for file in PACKAGE.rglob("*.py")
-        if re.search(r"\b(asyncpg|psycopg|AsyncConnection)\.(connect|create_pool)\(", file.read_text(encoding="utf-8"))
-    }
-    assert found == CONNECTS
-
-
-def test_plain_connections_are_used_by_their_path_only() -> None:
-    found = {
-        file.relative_to(PACKAGE).as_posix()
-        for file in PACKAGE.rglob("*.py")
-        if re.search(r"\.plain\(\)", file.read_text(encoding="utf-8"))
-    }
-    assert found == {"store/doctoring.py"}
-    assert (
-        re.findall(
-            r"await connection|\.fetch_(?:often|behind)\(", (PACKAGE / "store" / "doctoring.py").read_text(encoding="utf-8")
-        )
-        == []
-    )
 
 
 async def test_app_that_sends_no_settings_does_not_open_under_a_strangers_path(hostile_dsn: str) -> None:

@@ -1,7 +1,6 @@
 """A stop takes its grace and a second at most, however many attempts run, and wherever the database is (P10)."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -16,12 +15,6 @@ pytestmark = pytest.mark.hurried
 
 GRACE_SECONDS = 0.3
 MANY = 1000
-
-
-@pytest.fixture
-async def proxy(dsn: str) -> AsyncGenerator[Proxy]:
-    async with Proxy(dsn) as made:
-        yield made
 
 
 async def stop_with(jobs: AsyncJobs, job: Any, count: int, recorder: Recorder, trouble: Any) -> float:

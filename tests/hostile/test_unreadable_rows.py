@@ -10,10 +10,10 @@ import pytest
 from asyncjobs import AsyncJobs, ResultUnavailable, StateError
 from asyncjobs.dashboard import Dashboard
 from asyncjobs.store.database import Connection
-from tests.support.browsing import Browser
+from tests.support.browser import Browser
 from tests.support.cli import cli
 from tests.support.factories import insert, insert_job
-from tests.support.filled import fill
+from tests.support.full_database import fill
 from tests.support.shapes import WORDS
 
 pytestmark = pytest.mark.unaudited("rows of strangers")

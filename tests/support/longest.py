@@ -15,10 +15,10 @@ LONGEST: Final = (
     "test_examples", "test_readme", "e2e/test_demo", "e2e/test_embedded", "typing/test_typing", "e2e/test_embedding",
     "hostile/test_soak", "hostile/test_simulation", "e2e/test_runner_death", "e2e/test_pytest_plugin",
     "e2e/test_shutdown", "interleavings/test_interleavings", "e2e/test_pauses", "e2e/test_cost", "hostile/test_roles",
-    "test_packaging", "test_new_user", "store/test_serialization_races", "store/test_serialization_callers",
+    "test_packaging", "store/test_serialization_races", "store/test_serialization_callers",
     "e2e/test_embedding_stop", "e2e/test_figures", "dashboard/test_cost", "dashboard/test_browser",
     "cli/test_program", "cli/test_demo", "e2e/test_idle_cost", "hostile/test_server_ends", "hostile/test_failover",
-    "runtime/test_scheduler", "e2e/test_enqueue", "property/test_transitions", "e2e/test_breaker_processes",
+    "runtime/test_scheduler", "e2e/test_enqueue", "property/test_transitions",
     "e2e/test_schedules", "e2e/test_between_terms", "e2e/test_wakeups", "store/test_backlog",
 )  # fmt: skip
 

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pytest
 
@@ -123,6 +123,21 @@ def scheduled(problem: str, **given: Any) -> Case:
     return Case(lambda: router.schedule("n", job, **given), InvalidSchedule, f'schedule "n": {problem}')
 
 
+def broken(problem: str, **options: Any) -> Case:
+    """A circuit breaker that is refused."""
+    return Case(lambda: JobRouter().circuit_breaker("s", **options), ConfigurationError, f'circuit breaker "s": {problem}')
+
+
+def queue(problem: str, **options: Any) -> Case:
+    """A queue that is refused."""
+    return Case(lambda: Queue("a", **options), ConfigurationError, f'queue "a": {problem}')
+
+
+def cron(problem: str, expression: str, **options: Any) -> Case:
+    """A schedule by an expression that is refused."""
+    return Case(lambda: JobRouter().cron("n", expression, **options), InvalidSchedule, f'schedule "n": {problem}')
+
+
 DECLARATIONS = [
     Case(declared(good, name=good), InvalidName, 'the job has no name: write @router.job("good").'),
     Case(declared(good, name=5), InvalidName, "job name 5 is an int, not a str: give it a name in quotes."),
@@ -157,32 +172,20 @@ DECLARATIONS = [
     refused("serialize_by=\"{to\" does not parse: expected '}' before end of string.", serialize_by="{to"),
     Case(lambda: Backoff(-1), ConfigurationError, "Backoff(base)=-1 must be at least 0 seconds."),
     Case(lambda: Backoff(10, maximum=5), ConfigurationError, "Backoff: maximum=5 is below base=10."),
-    Case(lambda: Queue("a", concurrency=0), ConfigurationError, 'queue "a": concurrency=0 is out of range: give 1 to 10,000.'),
-    Case(lambda: Queue("a", prefetch=-1), ConfigurationError, 'queue "a": prefetch=-1 is out of range: give 0 to 10,000.'),
-    Case(lambda: Queue("a", prefetch=10_001), ConfigurationError, 'queue "a": prefetch=10001 is out of range: give 0 to 10,000.'),
-    Case(lambda: Queue("a", prefetch=True), ConfigurationError, 'queue "a": prefetch=True is a bool: give a whole number.'),
-    Case(lambda: Queue("a", prefetch=2.5), ConfigurationError, 'queue "a": prefetch=2.5 is a float: give a whole number.'),  # type: ignore[arg-type]
-    Case(lambda: Queue("a", prefetch="9"), ConfigurationError, "queue \"a\": prefetch='9' is a str: give a whole number."),  # type: ignore[arg-type]
-    Case(
-        lambda: Queue("a", concurrency=4, lanes={"fast": 3, "slow": Lane(2)}),
-        ConfigurationError,
-        'queue "a": its lanes keep 5 slots, but concurrency is 4.',
-    ),
-    Case(
-        lambda: JobRouter().cron("n", "61 3 * *"),
-        InvalidSchedule,
-        'schedule "n": "61 3 * *": 4 fields, not 5 (minute, hour, day of the month, month, day of the week).',
-    ),
-    Case(
-        lambda: JobRouter().cron("n", "0 0 31 2 *"),
-        InvalidSchedule,
-        'schedule "n": "0 0 31 2 *": it never comes: none of its months has a day 31.',
-    ),
-    Case(
-        lambda: JobRouter().cron("n", "0 3 * * *", timezone="Europe/Helsinky"),
-        InvalidSchedule,
-        'schedule "n": timezone="Europe/Helsinky" is unknown here: give a name such as "Europe/Helsinki" (a system without time '
+    queue("concurrency=0 is out of range: give 1 to 10,000.", concurrency=0),
+    queue("prefetch=-1 is out of range: give 0 to 10,000.", prefetch=-1),
+    queue("prefetch=10001 is out of range: give 0 to 10,000.", prefetch=10_001),
+    queue("prefetch=True is a bool: give a whole number.", prefetch=True),
+    queue("prefetch=2.5 is a float: give a whole number.", prefetch=2.5),
+    queue("prefetch='9' is a str: give a whole number.", prefetch="9"),
+    queue("its lanes keep 5 slots, but concurrency is 4.", concurrency=4, lanes={"fast": 3, "slow": Lane(2)}),
+    cron('"61 3 * *": 4 fields, not 5 (minute, hour, day of the month, month, day of the week).', "61 3 * *"),
+    cron('"0 0 31 2 *": it never comes: none of its months has a day 31.', "0 0 31 2 *"),
+    cron(
+        'timezone="Europe/Helsinky" is unknown here: give a name such as "Europe/Helsinki" (a system without time '
         "zones gets them by `pip install tzdata`).",
+        "0 3 * * *",
+        timezone="Europe/Helsinky",
     ),
     scheduled("every=0 must be more than 0 seconds.", every=0),
     scheduled("every=-5 must be more than 0 seconds.", every=-5),
@@ -193,46 +196,15 @@ DECLARATIONS = [
     scheduled('overlap=None: give "allow", "skip" or "queue".', every=5, overlap=None),
     scheduled("5 is no job: give job_type.new(...).", job=5, every=5),
     Case(lambda: JobRouter().duty("d", every=0), ConfigurationError, 'duty "d": every=0 must be more than 0 seconds.'),
-    Case(
-        lambda: JobRouter().circuit_breaker("s", probes=0),
-        ConfigurationError,
-        'circuit breaker "s": probes=0 must be a whole number of at least 1.',
-    ),
-    Case(
-        lambda: JobRouter().circuit_breaker("s", probes=101),
-        ConfigurationError,
-        'circuit breaker "s": probes=101 is out of range: give 1 to 100.',
-    ),
-    Case(
-        lambda: JobRouter().circuit_breaker("s", failure_threshold=True),
-        ConfigurationError,
-        'circuit breaker "s": failure_threshold=True must be a whole number of at least 1.',
-    ),
-    Case(
-        lambda: JobRouter().circuit_breaker("s", success_threshold=-1),
-        ConfigurationError,
-        'circuit breaker "s": success_threshold=-1 must be a whole number of at least 1.',
-    ),
-    Case(
-        lambda: JobRouter().circuit_breaker("s", open_for=0),
-        ConfigurationError,
-        'circuit breaker "s": open_for=0 must be more than 0 seconds.',
-    ),
-    Case(
-        lambda: JobRouter().circuit_breaker("s", counts=cast("Any", OSError)),
-        ConfigurationError,
-        'circuit breaker "s": counts=OSError is one class: write counts=(OSError,).',
-    ),
-    Case(
-        lambda: JobRouter().circuit_breaker("s", counts=()),
-        ConfigurationError,
-        'circuit breaker "s": counts=() is no tuple of exceptions: write counts=(OSError, TimeoutError).',
-    ),
-    Case(
-        lambda: JobRouter().circuit_breaker("s", counts=cast("Any", ("OSError",))),
-        ConfigurationError,
-        'circuit breaker "s": counts= has "OSError", which is no class of exceptions.',
-    ),
+    Case(lambda: JobRouter().duty("d", every=-1), ConfigurationError, 'duty "d": every=-1 must be more than 0 seconds.'),
+    broken("probes=0 must be a whole number of at least 1.", probes=0),
+    broken("probes=101 is out of range: give 1 to 100.", probes=101),
+    broken("failure_threshold=True must be a whole number of at least 1.", failure_threshold=True),
+    broken("success_threshold=-1 must be a whole number of at least 1.", success_threshold=-1),
+    broken("open_for=0 must be more than 0 seconds.", open_for=0),
+    broken("counts=OSError is one class: write counts=(OSError,).", counts=OSError),
+    broken("counts=() is no tuple of exceptions: write counts=(OSError, TimeoutError).", counts=()),
+    broken('counts= has "OSError", which is no class of exceptions.', counts=("OSError",)),
     Case(lambda: JobRouter().circuit_breaker(""), InvalidName, 'circuit breaker name "" is empty: give it a name.'),
     Case(lambda: AsyncJobs(schema="pg_jobs"), InvalidName, 'schema name "pg_jobs" is reserved by PostgreSQL: choose another.'),
     Case(lambda: AsyncJobs(queues=[]), ConfigurationError, "queues= is empty: an app has at least one Queue."),

@@ -85,15 +85,21 @@ def test_file_in_its_place_is_refused(tmp_path: Path) -> None:
         prepare_folder(tmp_path / "file" / "below", ME)
 
 
-def test_default_is_the_state_folder_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert default_folder(ME) == tmp_path / "state" / "asyncjobs"
-
-
-def test_default_is_below_home_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "not/absolute")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert default_folder(ME) == tmp_path / ".local" / "state" / "asyncjobs"
+@pytest.mark.parametrize(
+    ("state", "home", "expected"),
+    [
+        ("{}/state", "{}", "state/asyncjobs"),
+        ("not/absolute", "{}", ".local/state/asyncjobs"),
+        ("", "{}/file", f"asyncjobs-{os.geteuid()}"),
+    ],
+    ids=["the environment's folder for states", "below home", "temporary where there is no home"],
+)
+def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, home: str, expected: str) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", state.format(tmp_path))
+    monkeypatch.setenv("HOME", home.format(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert default_folder(ME) == tmp_path / expected
 
 
 def test_default_of_root_is_where_the_servers_user_can_go(open_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,14 +108,6 @@ def test_default_of_root_is_where_the_servers_user_can_go(open_path: Path, monke
     monkeypatch.setenv("HOME", str(open_path / "home"))
     monkeypatch.setattr(folder, "SYSTEM_STATE", open_path / "var")
     assert default_folder(OTHER) == open_path / "var"
-
-
-def test_default_is_temporary_when_there_is_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "file"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert default_folder(ME) == tmp_path / f"asyncjobs-{os.geteuid()}"
 
 
 def test_temporary_folder_that_others_may_write_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """A soak says that memory and connections are flat only where they are."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -23,35 +24,28 @@ def mib(done: int, bytes_a_job: float) -> float:
     return done * bytes_a_job / (1 << 20)
 
 
-def test_what_allocators_do_is_flat() -> None:
-    assert growth(looks(lambda done: {"runner": 45.0 + mib(done, 20), "client": 60.0 + mib(done, 30)})) == []
+CASES: dict[str, tuple[Callable[[int], dict[str, float]], list[str]]] = {
+    "what allocators do": (lambda done: {"runner": 45.0 + mib(done, 20), "client": 60.0 + mib(done, 30)}, []),
+    "at the start, and gone at the end": (
+        lambda done: {"connections": 9 if done < 20_000 else 25 if done < 150_000 else 16}, [],
+    ),
+    "40 bytes a job": (lambda done: {"runner": 45.0 + mib(done, 40)}, ["the runner grew from .*: 40 bytes a job"]),
+    "40 bytes an enqueue": (lambda done: {"client": 45.0 + mib(done, 40)}, ["the client grew from .*: 40 bytes a job"]),
+    "a connection every 50,000 jobs": (lambda done: {"sockets": 9 + done // 50_000}, []),
+    "a connection every 25,000 jobs": (
+        lambda done: {"sockets": 9 + done // 25_000},
+        ["connections of the runner grew from 12 to 16", "connections of the client grew from 23 to 31"],
+    ),
+    "more than all may have": (lambda _: {"connections": 32}, ["32 connections are more than 31"]),
+    "sessions": (lambda done: {"session": 4.0 + mib(done, 20)}, ["a session of the server grew from 5.4 to 7.3 MiB"]),
+}  # fmt: skip
 
 
-def test_what_came_at_the_start_or_goes_at_the_end_is_flat() -> None:
-    assert growth(looks(lambda done: {"connections": 9 if done < 20_000 else 25 if done < 150_000 else 16})) == []
-
-
-@pytest.mark.parametrize("name", ["runner", "client"])
-def test_forty_bytes_that_are_kept_of_each_job_are_found(name: str) -> None:
-    (found,) = growth(looks(lambda done: {name: 45.0 + mib(done, 40)}))
-    assert found.startswith(f"the {name} grew from")
-    assert found.endswith(": 40 bytes a job")
-
-
-def test_connection_that_is_left_behind_every_twenty_five_thousand_jobs_is_found() -> None:
-    assert growth(looks(lambda done: {"sockets": 9 + done // 50_000})) == []
-    assert growth(looks(lambda done: {"sockets": 9 + done // 25_000})) == [
-        "connections of the runner grew from 12 to 16",
-        "connections of the client grew from 23 to 31",
-    ]
-
-
-def test_more_connections_than_all_may_have_are_found_even_if_they_are_flat() -> None:
-    assert growth(looks(lambda _: {"connections": 32})) == ["32 connections are more than 31"]
-
-
-def test_sessions_that_grow_are_found() -> None:
-    assert growth(looks(lambda done: {"session": 4.0 + mib(done, 20)})) == ["a session of the server grew from 5.4 to 7.3 MiB"]
+@pytest.mark.parametrize(("change", "expected"), CASES.values(), ids=CASES)
+def test_growth_is_told_from_what_comes_and_goes(change: Callable[[int], dict[str, float]], expected: list[str]) -> None:
+    found = growth(looks(change))
+    assert len(found) == len(expected)
+    assert all(re.fullmatch(pattern, one) for pattern, one in zip(expected, found, strict=True)), found
 
 
 def test_a_few_looks_do_not_show_that_it_is_flat() -> None:

@@ -53,20 +53,22 @@ def test_jobs_one_after_the_other_are_clean(tmp_path: Path) -> None:
     assert (found.jobs, found.attempts) == (2, 2)
 
 
-def test_jobs_of_a_key_that_overlap_are_found(tmp_path: Path) -> None:
-    found = verdict(tmp_path, [started(1, 11), started(2, 12), *ended(1, 11), *ended(2, 12)])
-    assert "ran beside job 1 on key 7" in found.overlapped[0]
+TWICE = [started(1, 11), started(1, 13, attempt=2), *ended(1, 11), *ended(1, 13, attempt=2)]
+
+
+@pytest.mark.parametrize(
+    ("happened", "where", "words"),
+    [
+        ([started(1, 11), started(2, 12), *ended(1, 11), *ended(2, 12)], "overlapped", "ran beside job 1 on key 7"),
+        ([started(2, 12), *ended(2, 12), started(1, 11), *ended(1, 11)], "out_of_order", "started before job 1"),
+        (TWICE, "overlapped", "started attempt 2 while attempt 1 ran"),
+    ],
+    ids=["of a key", "before its turn", "of a job"],
+)
+def test_overlaps_and_disorder_are_told_apart(tmp_path: Path, happened: list[Event], where: str, words: str) -> None:
+    found = verdict(tmp_path, happened)
+    assert any(words in one for one in getattr(found, where))
     assert not found.is_clean
-
-
-def test_job_that_runs_before_another_in_front_of_it_is_out_of_order(tmp_path: Path) -> None:
-    found = verdict(tmp_path, [started(2, 12), *ended(2, 12), started(1, 11), *ended(1, 11)])
-    assert "started before job 1" in found.out_of_order[0]
-
-
-def test_attempts_of_one_job_that_overlap_are_found(tmp_path: Path) -> None:
-    found = verdict(tmp_path, [started(1, 11), started(1, 13, attempt=2), *ended(1, 11), *ended(1, 13, attempt=2)])
-    assert any("started attempt 2 while attempt 1 ran" in one for one in found.overlapped)
 
 
 def test_job_that_completed_twice_is_doubled(tmp_path: Path) -> None:

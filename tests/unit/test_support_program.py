@@ -1,39 +1,11 @@
+"""No program of a test outlives it."""
+
 import os
 import signal
 from pathlib import Path
 
-import pytest
-
 from tests.support.eventually import eventually
 from tests.support.program import Program
-
-SPEAK_AND_WAIT = "import os, signal\nprint('ready', os.environ.get('WORD'))\nsignal.pause()"
-
-
-async def test_a_line_is_awaited_and_a_kill_is_its_exit_code() -> None:
-    async with Program.python("-c", SPEAK_AND_WAIT, env={"WORD": "ä"}) as program:
-        assert await program.line("ready") == "ready ä"
-        program.kill()
-        assert await program.wait() == -signal.SIGKILL
-
-
-async def test_a_paused_program_says_nothing_until_it_goes_on() -> None:
-    async with Program.python("-c", "import sys, time\nwhile True: print('tick'); time.sleep(0.01)") as program:
-        await program.line("tick")
-        program.pause()
-        state = Path(f"/proc/{program.pid}/stat")
-        await eventually(lambda: state.read_text().split()[2] == "T", description="it stands still")
-        said = len(program.output)
-        program.unpause()
-        await eventually(lambda: len(program.output) > said + 3, description="it goes on")
-        program.terminate()
-        assert await program.wait() == -signal.SIGTERM
-
-
-async def test_a_program_that_ends_without_the_line_shows_what_it_said() -> None:
-    async with Program.python("-c", "print('something else')") as program:
-        with pytest.raises(AssertionError, match="something else"):
-            await program.line("ready")
 
 
 async def test_leaving_the_context_kills_what_the_program_started() -> None:

@@ -37,14 +37,66 @@ def promises(found: list[Any]) -> list[tuple[str, int | None]]:
     return [(violation.promise, violation.job_id) for violation in found]
 
 
-def test_attempts_one_after_the_other_are_fine() -> None:
-    attempts = history(started(1, 10), ended(1, 10, "retry"), started(1, 11, 2), started(2, 12), ended(1, 11), ended(2, 12))
-    assert overlapping(attempts) == uncounted(attempts, {1: 2, 2: 1}) == unended(attempts) == []
+RESCUED = JobsRescued(job_ids=[1], reason="dead")
+FIRST, BOTH = [started(1, 10), ended(1, 10, "retry")], [started(1, 10), started(1, 11, 2, runner_id=2)]
+SECOND, AGAIN = [started(1, 11, 2), ended(1, 11)], [started(1, 11), ended(1, 11)]
+LAST = [started(1, 12, 2), ended(1, 12)]
+OF_K = [started(1, 10, key="k"), started(2, 11, key="k"), started(3, 12, key="other")]
+
+#: What happened, and what is wrong with attempts that ran at the same time.
+AT_ONCE: dict[str, tuple[list[Event], list[tuple[str, int]]]] = {
+    "one after the other": ([*FIRST, *SECOND], []),
+    "two of one job": ([started(1, 10), started(1, 11, 2), ended(1, 10, "retry"), ended(1, 11)], [("P2", 1)]),
+    "two with one token": ([started(1, 10), ended(1, 10), started(2, 10), ended(2, 10)], [("P2", 2)]),
+    "beside one whose claim was lost": ([BOTH[0], ClaimWasLost(job_id=1, token=10, runner_id=1, during="ack"), BOTH[1]], []),
+    "beside one that was rescued": ([BOTH[0], RESCUED, BOTH[1]], []),
+    "beside one of a dead runner": ([BOTH[0], RunnerDied(runner_id=1, unchanged_seconds=30), BOTH[1]], []),
+    "two of one key": ([*OF_K, ended(1, 10), ended(2, 11), ended(3, 12)], [("P3", 2)]),
+}
 
 
-def test_two_attempts_of_one_job_at_a_time_are_found() -> None:
-    attempts = history(started(1, 10), started(1, 11, 2), ended(1, 10, "retry"), ended(1, 11))
-    assert promises(overlapping(attempts)) == [("P2", 1)]
+@pytest.mark.parametrize(("happened", "violations"), AT_ONCE.values(), ids=AT_ONCE)
+def test_attempts_that_run_at_the_same_time(happened: list[Event], violations: list[tuple[str, int]]) -> None:
+    assert promises(overlapping(history(*happened))) == violations
+
+
+#: What happened to job 1, how many attempts the table counts, and whether that is wrong.
+COUNTS: dict[str, tuple[list[Event], int, bool]] = {
+    "one after the other": ([*FIRST, *SECOND], 2, False),
+    "none after a failure": ([*FIRST, *AGAIN], 1, True),
+    "none after a crash": ([started(1, 10), RESCUED, *AGAIN], 1, True),
+    "none after a second crash": ([started(1, 10), RESCUED, started(1, 11, 2), RESCUED, *LAST], 2, False),  # it may pay nothing
+    "none after a failure and a crash": ([*FIRST, started(1, 11, 2), RESCUED, *LAST], 2, True),
+    "after a snooze": ([started(1, 10), ended(1, 10, "snooze"), *AGAIN], 1, False),
+    "after a stop": ([started(1, 10), ended(1, 10, "interrupted"), *AGAIN], 1, False),
+    "after a giving back": ([started(1, 10), JobsGivenBack(runner_id=1, job_ids=[1], reason="lost answer"), *AGAIN], 1, False),
+    "the first is none": ([started(1, 10, 0), ended(1, 10)], 1, True),
+    "less in the table": ([*FIRST, started(1, 11, 2), ended(1, 11, "retry")], 1, True),
+}
+
+
+@pytest.mark.parametrize(("happened", "count", "is_wrong"), COUNTS.values(), ids=COUNTS)
+def test_attempts_are_counted(happened: list[Event], count: int, *, is_wrong: bool) -> None:
+    assert promises(uncounted(history(*happened), {1: count})) == [("P7", 1)] * is_wrong
+
+
+LINE = [Place("k", 1, 100), Place("k", 2, 101)]
+OVERTOOK = [started(2, 10), ended(2, 10), started(1, 11), ended(1, 11)]
+BETWEEN = [*FIRST, started(2, 11), ended(2, 11), started(1, 12, 2), ended(1, 12)]
+
+
+@pytest.mark.parametrize(
+    ("happened", "line", "is_wrong"),
+    [
+        (OVERTOOK, LINE, True),
+        (OVERTOOK, [LINE[0], Place("other", 2, 101)], False),
+        (BETWEEN, LINE, True),
+        (OVERTOOK, [Place("k", 1, 100, times=2), LINE[1]], False),
+    ],
+    ids=["before the one in front", "in another line", "between two attempts of the one in front", "one that joined again"],
+)
+def test_starts_are_in_the_order_of_the_line(happened: list[Event], line: list[Place], *, is_wrong: bool) -> None:
+    assert promises(out_of_order(history(*happened), line)) == [("P3", 2)] * is_wrong
 
 
 def test_an_attempt_whose_outcome_was_accepted_had_its_claim() -> None:
@@ -52,24 +104,6 @@ def test_an_attempt_whose_outcome_was_accepted_had_its_claim() -> None:
     written = OutcomeWritten(job_id=1, token=11, runner_id=2, status="completed")
     first, second = history(started(1, 10), started(1, 11, 2, runner_id=2), rescued, ended(1, 11), written)
     assert (first.claim_lost, second.claim_lost) == (True, False)
-
-
-def test_a_token_that_two_claims_got_is_found() -> None:
-    attempts = history(started(1, 10), ended(1, 10), started(2, 10), ended(2, 10))
-    assert promises(overlapping(attempts)) == [("P2", 2)]
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [
-        ClaimWasLost(job_id=1, token=10, runner_id=1, during="ack"),
-        JobsRescued(job_ids=[1], reason="dead"),
-        RunnerDied(runner_id=1, unchanged_seconds=30),
-    ],
-)
-def test_an_attempt_whose_claim_was_lost_may_overlap_with_the_next(loss: Event) -> None:
-    attempts = history(started(1, 10), loss, started(1, 11, 2, runner_id=2), ended(1, 10), ended(1, 11))
-    assert overlapping(attempts) == []
 
 
 def test_an_attempt_that_started_when_its_runner_was_dead_is_found_and_one_that_went_on_is_not() -> None:
@@ -86,69 +120,6 @@ def test_an_attempt_starts_when_it_was_seen_that_it_may_not_when_that_was_told()
     assert (attempts[0].started_at, attempts[0].claim_lost) == (0.5, True)
 
 
-def test_two_jobs_of_one_key_at_a_time_are_found() -> None:
-    attempts = history(
-        started(1, 10, key="k"), started(2, 11, key="k"), started(3, 12, key="other"),
-        ended(1, 10), ended(2, 11), ended(3, 12),
-    )  # fmt: skip
-    assert promises(overlapping(attempts)) == [("P3", 2)]
-
-
-def test_a_start_before_the_one_in_front_is_found() -> None:
-    attempts = history(started(2, 10), ended(2, 10), started(1, 11), ended(1, 11))
-    assert promises(out_of_order(attempts, [Place("k", 1, 100), Place("k", 2, 101)])) == [("P3", 2)]
-    assert out_of_order(attempts, [Place("k", 1, 100), Place("other", 2, 101)]) == []
-
-
-def test_a_start_between_two_attempts_of_the_one_in_front_is_found() -> None:
-    attempts = history(started(1, 10), ended(1, 10, "retry"), started(2, 11), ended(2, 11), started(1, 12, 2), ended(1, 12))
-    line = [Place("k", 1, 100), Place("k", 2, 101)]
-    assert promises(out_of_order(attempts, line)) == [("P3", 2)]
-
-
-def test_who_joined_the_line_again_stands_at_its_end() -> None:
-    attempts = history(started(2, 10), ended(2, 10), started(1, 11), ended(1, 11))
-    assert out_of_order(attempts, [Place("k", 1, 100, times=2), Place("k", 2, 101)]) == []
-
-
-def test_an_ordinal_that_did_not_grow_after_a_failure_is_found() -> None:
-    attempts = history(started(1, 10), ended(1, 10, "retry"), started(1, 11), ended(1, 11))
-    assert promises(uncounted(attempts, {1: 1})) == [("P7", 1)]
-
-
-def test_an_ordinal_that_did_not_grow_after_a_crash_is_found() -> None:
-    attempts = history(started(1, 10), JobsRescued(job_ids=[1], reason="dead"), started(1, 11), ended(1, 11))
-    assert promises(uncounted(attempts, {1: 1})) == [("P7", 1)]
-
-
-def test_an_attempt_that_was_lost_after_another_that_was_lost_may_pay_nothing() -> None:
-    lost = JobsRescued(job_ids=[1], reason="dead")
-    again = [started(1, 10), lost, started(1, 11, 2), lost, started(1, 12, 2), ended(1, 12)]
-    assert uncounted(history(*again), {1: 2}) == []
-    failed = [started(1, 10), ended(1, 10, "retry"), started(1, 11, 2), lost, started(1, 12, 2), ended(1, 12)]
-    assert promises(uncounted(history(*failed), {1: 2})) == [("P7", 1)]
-
-
-@pytest.mark.parametrize("outcome", ["snooze", "interrupted"])
-def test_an_attempt_that_was_given_back_does_not_count(outcome: str) -> None:
-    attempts = history(started(1, 10), ended(1, 10, outcome), started(1, 11), ended(1, 11))
-    assert uncounted(attempts, {1: 1}) == []
-
-
-def test_a_claim_that_was_given_back_does_not_count() -> None:
-    given_back = JobsGivenBack(runner_id=1, job_ids=[1], reason="lost answer")
-    assert uncounted(history(started(1, 10), given_back, started(1, 11), ended(1, 11)), {1: 1}) == []
-
-
-def test_a_first_attempt_without_a_count_is_found() -> None:
-    assert promises(uncounted(history(started(1, 10, 0), ended(1, 10)), {1: 1})) == [("P7", 1)]
-
-
-def test_a_count_in_the_table_below_what_ran_is_found() -> None:
-    attempts = history(started(1, 10), ended(1, 10, "retry"), started(1, 11, 2), ended(1, 11, "retry"))
-    assert promises(uncounted(attempts, {1: 1})) == [("P7", 1)]
-
-
 def test_an_attempt_without_an_end_is_found_unless_its_claim_was_lost() -> None:
     assert promises(unended(history(started(1, 10), started(2, 11), ended(2, 11)))) == [("P13", 1)]
-    assert unended(history(started(1, 10), JobsRescued(job_ids=[1], reason="dead"))) == []
+    assert unended(history(started(1, 10), RESCUED)) == []

@@ -9,14 +9,6 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.testing import Proxy
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.matrix("loop")
-
-
-@pytest.fixture
-async def proxy(dsn: str) -> AsyncGenerator[Proxy]:
-    async with Proxy(dsn) as made:
-        yield made
-
 
 @pytest.fixture
 async def through(proxy: Proxy) -> AsyncGenerator[Connection]:
@@ -31,6 +23,7 @@ async def test_statements_pass_and_roles_are_known(proxy: Proxy, through: Connec
     assert await through.fetchval("SELECT length($1::text)", "ä" * 200_000) == 200_000
 
 
+@pytest.mark.matrix("loop")
 @pytest.mark.parametrize("how", ["reset", "close"])
 async def test_a_broken_connection_is_noticed_at_once_and_a_new_one_works(proxy: Proxy, through: Connection, how: str) -> None:
     getattr(proxy, how)("finish")
@@ -41,6 +34,7 @@ async def test_a_broken_connection_is_noticed_at_once_and_a_new_one_works(proxy:
     await again.close()
 
 
+@pytest.mark.matrix("loop")
 async def test_a_black_hole_swallows_one_role_and_gives_back_what_it_held(proxy: Proxy, through: Connection) -> None:
     other = await Database(proxy.dsn).connect("listener")
     proxy.black_hole("finish")
@@ -75,6 +69,7 @@ async def test_delay_slows_answers_down(proxy: Proxy, through: Connection) -> No
     assert time.monotonic() - began >= 0.15
 
 
+@pytest.mark.matrix("loop")
 async def test_a_dropped_response_leaves_the_effect_and_breaks_the_connection(
     proxy: Proxy, through: Connection, connection: Connection
 ) -> None:

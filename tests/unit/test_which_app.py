@@ -149,17 +149,6 @@ async def test_enqueue_sync_works_from_a_thread_and_not_in_the_loop(jobs: AsyncJ
     )
 
 
-async def test_a_fork_is_told_to_open_for_itself(jobs: AsyncJobs) -> None:
-    with pretending_to_be_open(jobs) as running:
-        running.pid = 1
-        with pytest.raises(NotOpen) as caught:
-            await send_email.enqueue("a")
-    assert str(caught.value) == (
-        f'"email" was enqueued in process {os.getpid()}, a fork of process 1, which had opened AsyncJobs: '
-        "connections do not survive a fork, open it in this process."
-    )
-
-
 def test_a_loop_that_ended_with_the_app_open_is_no_place_to_enqueue(jobs: AsyncJobs) -> None:
     async def opening() -> Pretended:
         with pretending_to_be_open(jobs) as running:

@@ -16,8 +16,8 @@ from asyncjobs.cli.running import log
 from asyncjobs.cli.target import target
 from asyncjobs.model.job import Job
 from asyncjobs.model.tree import Node
-from tests.support.asked import noted
 from tests.support.cli import cli
+from tests.support.verb_calls import noted
 
 NOWHERE = "postgresql://nowhere/x"
 

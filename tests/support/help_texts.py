@@ -1,4 +1,4 @@
-"""What the command line says of itself: `python -m tests.support.helps > tests/cli/help.txt` after a change that is meant."""
+"""What the command line says of itself: `python -m tests.support.help_texts > tests/cli/help.txt` after a change."""
 
 import sys
 from collections.abc import Iterator

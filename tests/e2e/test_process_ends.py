@@ -191,7 +191,7 @@ async def test_coroutine_that_ignores_the_stop_is_given_back_when_its_loop_is_go
     assert await ends.runners() == 0
 
 
-@pytest.mark.parametrize("seconds", [0.1, 1, pytest.param(5, marks=pytest.mark.proof)])
+@pytest.mark.parametrize("seconds", [1, pytest.param(5, marks=pytest.mark.proof)])
 @pytest.mark.parametrize("way", ["run", "lives"])
 async def test_handler_has_its_time_to_clean_up(ends: Ends, way: str, seconds: float) -> None:
     """Within the grace; and where the process lives on, also beyond it."""
