@@ -138,7 +138,7 @@ async def test_job_that_its_settler_still_looks_after_is_not_started_again(datab
         rig.wake()
         await eventually(lambda: rig.of(OutcomeWritten), description="the second claim is given back")
         assert [job.id for job in rig.host.started] == [job_id]
-        rig.line.lost(rig.settled[0])
+        rig.line.lost(rig.settled.pop())
         assert [*rig.line.claims] == []
 
 
