@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from asyncjobs.app import AsyncJobs
 from asyncjobs.circuit_breaker import CircuitBreaker
-from asyncjobs.config import Lane, Queue, Settings
 from asyncjobs.connections import Connection
 from asyncjobs.context import DutyContext, Resource, resource
+from asyncjobs.declare.definition import NewJob
+from asyncjobs.declare.hooks import Hook
+from asyncjobs.declare.options import Options
 from asyncjobs.errors import (
     AlreadyOpen,
     AmbiguousApp,
@@ -69,16 +71,14 @@ from asyncjobs.errors import (
     WouldBlock,
     WrongLoop,
 )
-from asyncjobs.handlers import NewJob
 from asyncjobs.handles import JobHandle
-from asyncjobs.hooks import Hook
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, Retry, Snooze, Verdict
 from asyncjobs.model.status import Status
-from asyncjobs.options import Options
 from asyncjobs.router import JobRouter, JobType
 from asyncjobs.runner import Runner
+from asyncjobs.settings import Lane, Queue, Settings
 
 # Handlers write it without a parameter: to type checkers it is that of an AsyncJobs, while the program runs it is the class.
 if TYPE_CHECKING:

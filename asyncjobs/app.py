@@ -9,38 +9,44 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from asyncjobs.admin import Admin
-from asyncjobs.app_settings import MoreSettings, make_settings
 from asyncjobs.circuit_breaker import CircuitBreaker, breakers_of
-from asyncjobs.config import Queue, check_queues
 from asyncjobs.connections import Connection
 from asyncjobs.context import current
+from asyncjobs.declare.definition import JobDefinition, NewJob
+from asyncjobs.declare.hooks import Hook, check_hooks, enqueue_through
+from asyncjobs.declare.new_job import (
+    admit,
+    admit_all,
+    check_job_id,
+    check_jobs,
+    check_placed,
+    in_slices,
+    named,
+    one_connection,
+    only,
+)
+from asyncjobs.declare.options import Options
+from asyncjobs.declare.schedules import made_schedules
 from asyncjobs.dsn import parse_dsn
-from asyncjobs.enqueueing import check_job_id, check_jobs, in_slices, named, one_connection, only
 from asyncjobs.errors import ConfigurationError
-from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.handles import JobHandle, ended
-from asyncjobs.hooks import Hook, check_hooks, enqueue_through
-from asyncjobs.in_memory import keeper_of, refuse_in_memory
-from asyncjobs.lifecycle import Lifecycle
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
-from asyncjobs.options import Options
-from asyncjobs.owning_app import Breaker
+from asyncjobs.open.current_app import check_loop, keeper_of, not_open, refuse_in_memory, running_loop
+from asyncjobs.open.job_wait import check_wait
+from asyncjobs.open.lifecycle import Lifecycle
+from asyncjobs.open.owning_app import Breaker
+from asyncjobs.open.run import check_guarded, lifespan, run_until_signal, running
 from asyncjobs.router import JobRouter
-from asyncjobs.rows import admit, admit_all, check_placed
 from asyncjobs.runner import Runner
-from asyncjobs.running import lifespan, run_until_signal, running
 from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.runtime.health import Health
-from asyncjobs.runtime.opened import Opened
-from asyncjobs.schedules import made_schedules
-from asyncjobs.served import check_guarded
+from asyncjobs.runtime.open_app import OpenApp
+from asyncjobs.settings import MoreSettings, Queue, check_queues, make_settings
 from asyncjobs.store.migrate import Status as Migrations
 from asyncjobs.telemetry.events import Events
-from asyncjobs.waiting import check_wait
-from asyncjobs.which_app import check_loop, not_open, running_loop
 
 N = TypeVar("N")
 
@@ -85,7 +91,7 @@ class AsyncJobs(JobRouter):
         self.hooks = check_hooks(hooks)
         self.stand_ins: Mapping[object, object] = {}  # for what `ctx.use` is given, in tests
         self.declarations.belong_to(self)
-        self._handlers: dict[str, Handler] | None = None
+        self._handlers: dict[str, JobDefinition] | None = None
         self.schedules: list[Schedule] = []  # since the first open
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
@@ -102,11 +108,11 @@ class AsyncJobs(JobRouter):
     # -- what there is
 
     @property
-    def handlers(self) -> Mapping[str, Handler]:
+    def handlers(self) -> Mapping[str, JobDefinition]:
         """Every job type of the app, by name and by alias."""
         return self._handlers if self._handlers is not None else self.declarations.all_handlers()
 
-    def includes(self, handler: Handler) -> bool:
+    def includes(self, handler: JobDefinition) -> bool:
         """Whether this very declaration is part of the app."""
         return self.handlers.get(handler.name) is handler
 
@@ -211,13 +217,13 @@ class AsyncJobs(JobRouter):
         keeper = keeper_of(self)
         return self._opened(what).loop if keeper is None else keeper.loop
 
-    def _opened(self, what: str) -> Opened:
+    def _opened(self, what: str) -> OpenApp:
         opened = self.lifecycle.opened
         if opened is None or opened.pid != os.getpid() or opened.loop.is_closed():
             raise not_open(what, self)
         return opened
 
-    def _here(self, what: str) -> Opened:
+    def _here(self, what: str) -> OpenApp:
         opened = self._opened(what)
         check_loop(opened.loop, self.lifecycle.thread_name)
         return opened

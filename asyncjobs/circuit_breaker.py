@@ -7,15 +7,14 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Final, final
 
+from asyncjobs.declare.registry import Declarations
 from asyncjobs.errors import CircuitOpen, ConfigurationError
-from asyncjobs.in_memory import keeper
 from asyncjobs.model.breaker import MOST_PROBES, Policy
 from asyncjobs.model.names import check_name, shown
 from asyncjobs.model.outcome import VERDICTS, cause_of
-from asyncjobs.owning_app import OwningApp
-from asyncjobs.registry import Declarations
+from asyncjobs.open.current_app import Router, app_of_breaker, check_may_block, keeper
+from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.runtime.breakers import Breakers, Call, How
-from asyncjobs.which_app import Router, app_of_breaker, check_may_block
 
 
 class _Entered:

@@ -9,7 +9,7 @@ from asyncjobs.errors import InvalidOption, JobCancelled, JobDied, ResultUnavail
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
-from asyncjobs.runtime.opened import not_found
+from asyncjobs.runtime.open_app import not_found
 
 R_co = TypeVar("R_co", covariant=True)
 Decode = Callable[[str | None], Any]

@@ -4,16 +4,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, final
 
-from asyncjobs.config import Settings
-from asyncjobs.enqueueing import check_job_id
-from asyncjobs.handlers import Handler, NewJob
+from asyncjobs.declare.definition import JobDefinition, NewJob
+from asyncjobs.declare.new_job import check_job_id, empty_row, fill_row
+from asyncjobs.declare.options import NONE_GIVEN, Checked, Options, check_options
 from asyncjobs.handles import JobHandle
-from asyncjobs.in_memory import keeper_of
 from asyncjobs.model.new_row import NewRow
-from asyncjobs.options import NONE_GIVEN, Checked, Options, check_options
-from asyncjobs.owning_app import OwningApp
-from asyncjobs.rows import empty_row, fill_row
-from asyncjobs.which_app import Router, app_for, check_may_block
+from asyncjobs.open.current_app import Router, app_for, check_may_block, keeper_of
+from asyncjobs.open.owning_app import OwningApp
+from asyncjobs.settings import Settings
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -37,7 +35,7 @@ class JobType(Generic[P, R_co]):
 
     __slots__ = ("_empty", "_handler", "_options", "_router")
 
-    def __init__(self, handler: Handler, router: LimitingRouter, options: Checked = NONE_GIVEN) -> None:
+    def __init__(self, handler: JobDefinition, router: LimitingRouter, options: Checked = NONE_GIVEN) -> None:
         self._handler = handler
         self._router = router
         self._options = options
@@ -57,7 +55,7 @@ class JobType(Generic[P, R_co]):
         return self._handler.function
 
     @property
-    def declaration(self) -> Handler:
+    def declaration(self) -> JobDefinition:
         """What was declared, with all defaults filled in."""
         return self._handler
 

@@ -5,21 +5,21 @@ from typing import Any, Literal
 from weakref import ref
 
 from asyncjobs.circuit_breaker import CircuitBreaker, check_breaker
-from asyncjobs.config import Settings, Strategy, config_seconds
-from asyncjobs.decorators import CronDecorator, DutyDecorator, JobDecorator
+from asyncjobs.declare.decorators import CronDecorator, DutyDecorator, JobDecorator
+from asyncjobs.declare.definition import Declared, JobDefinition, NewJob, Upgrade
+from asyncjobs.declare.planned import Planned, check_duty, takes_context
+from asyncjobs.declare.registry import Declarations
+from asyncjobs.declare.schedules import Misfire, Overlap, check_job, check_schedule
+from asyncjobs.declare.signature import check_function
+from asyncjobs.declare.source_location import callers_place, local_names_of, place_of, variable_of
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName
-from asyncjobs.handlers import Declared, Handler, NewJob, Upgrade
 from asyncjobs.job_type import JobType
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.breaker import Policy
 from asyncjobs.model.names import check_name, shown
 from asyncjobs.model.outcome import Duration
-from asyncjobs.owning_app import OwningApp
-from asyncjobs.places import callers_place, local_names_of, place_of, variable_of
-from asyncjobs.planned import Planned, check_duty, takes_context
-from asyncjobs.registry import Declarations
-from asyncjobs.schedules import Misfire, Overlap, check_job, check_schedule
-from asyncjobs.signature import check_function
+from asyncjobs.open.owning_app import OwningApp
+from asyncjobs.settings import Settings, Strategy, config_seconds
 
 __all__ = ["JobRouter", "JobType"]
 
@@ -244,7 +244,7 @@ class JobRouter:
                 name, f'{function!r} is a job already: add aliases=("{name}",) to it, or declare another function.'
             )
         checked = check_function(name, function)
-        handler = Handler(name, checked, declared, declared_at=place_of(checked))
+        handler = JobDefinition(name, checked, declared, declared_at=place_of(checked))
         handler.prepare(local_names_of(checked))
         self.declarations.add(handler)
         return JobType(handler, self)
@@ -264,6 +264,8 @@ def _refuse_other(router: object) -> None:
 
 
 def _refuse_required(name: str, function: Callable[..., Any]) -> None:
-    needed = [one.name for one in Handler(name, function, Declared(), declared_at="").signature.parameters if one.is_required]
+    needed = [
+        one.name for one in JobDefinition(name, function, Declared(), declared_at="").signature.parameters if one.is_required
+    ]
     if needed:
         raise InvalidHandler(name, f'parameter "{needed[0]}" has no default: a tick has no arguments to give.')

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, final
 
-from asyncjobs.config import config_seconds
 from asyncjobs.dsn import place_of
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.model.outcome import Duration
@@ -20,10 +19,11 @@ from asyncjobs.runtime.duty_set import Duties
 from asyncjobs.runtime.health import STANDSTILL_SECONDS, RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.listening import Listening
-from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.parts import RECENT_SECONDS, Part
 from asyncjobs.runtime.runner_parts import Declared, make_parts
 from asyncjobs.runtime.stopping import Stopping
+from asyncjobs.settings import config_seconds
 from asyncjobs.telemetry.events import RunnerStarted
 
 _TOLD_SECONDS: Final = 4.0
@@ -33,7 +33,7 @@ _TOLD_SECONDS: Final = 4.0
 class Runner:
     """Runs jobs until it is stopped. Made by `AsyncJobs.runner()`."""
 
-    def __init__(self, opened: Opened, declared: Declared, *, grace: float) -> None:
+    def __init__(self, opened: OpenApp, declared: Declared, *, grace: float) -> None:
         self.started_at: float | None = None
         self.parts = make_parts(opened, declared)
         self._opened, self._events, self._grace = opened, opened.events, grace

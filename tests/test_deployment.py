@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from asyncjobs import AsyncJobs, Settings
-from asyncjobs.running import GRACE_SECONDS_IN_RUN
+from asyncjobs.open.run import GRACE_SECONDS_IN_RUN
 from tests.support.eventually import eventually
 from tests.support.manifests import Budget, Compose, Deployment, Job, Rules
 from tests.support.metrics_app import Exporting, Scrape

@@ -45,7 +45,7 @@ assert Database("postgresql://x").sql("beat").startswith("-- ")
 """
 
 #: Files that are there for one optional library, and are imported when it is.
-FOR_OPTIONAL_LIBRARIES = {"asyncjobs.pydantic_types", "asyncjobs.testing.plugin"}
+FOR_OPTIONAL_LIBRARIES = {"asyncjobs.declare.pydantic_types", "asyncjobs.testing.plugin"}
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,10 @@
 """Verbs on circuit breakers."""
 
 from asyncjobs.admin.desk import Desk
-from asyncjobs.config import config_seconds
 from asyncjobs.errors import BreakerNotFound
 from asyncjobs.model.breaker import Opened, Policy, Reset
 from asyncjobs.model.outcome import Duration
+from asyncjobs.settings import config_seconds
 from asyncjobs.store import breakers
 from asyncjobs.store.breakers import BreakerState
 from asyncjobs.store.database import Link

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from asyncjobs.errors import StateError, UsageError
-from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import is_out_of_range, is_rolled_back, is_unstorable_text
 
@@ -38,7 +38,7 @@ class Desk:
 
     def __init__(
         self,
-        opened: Callable[[str], Opened],
+        opened: Callable[[str], OpenApp],
         breaker_of: Callable[[str], str | None],
         ground: Callable[[], AbstractAsyncContextManager[Ground]],
     ) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from asyncjobs.admin.desk import BATCH, TRIES, Desk
 from asyncjobs.errors import JobNotFound, StateError
 from asyncjobs.model.request import Wanted
-from asyncjobs.runtime.opened import not_found
+from asyncjobs.runtime.open_app import not_found
 from asyncjobs.store import serialized
 from asyncjobs.store.database import Link
 from asyncjobs.store.serialized import Verb

@@ -3,11 +3,11 @@
 from typing import Unpack
 
 from asyncjobs.admin.desk import Desk
-from asyncjobs.config import config_seconds
 from asyncjobs.errors import UsageError
 from asyncjobs.model.finding import JobFilter
 from asyncjobs.model.outcome import Duration
-from asyncjobs.runtime.opened import not_found
+from asyncjobs.runtime.open_app import not_found
+from asyncjobs.settings import config_seconds
 from asyncjobs.store import jobs, listing, series
 from asyncjobs.store.database import Link
 from asyncjobs.store.listing import JobRow, Listed

@@ -3,11 +3,11 @@
 from typing import Final
 
 from asyncjobs.admin.desk import Desk
-from asyncjobs.config import config_seconds
 from asyncjobs.model.explanation import Explanation, explain
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
-from asyncjobs.runtime.opened import not_found
+from asyncjobs.runtime.open_app import not_found
+from asyncjobs.settings import config_seconds
 from asyncjobs.store import explaining, leases, metrics, overview, runners
 from asyncjobs.store.leases import Lease
 from asyncjobs.store.metrics import TypeMetrics

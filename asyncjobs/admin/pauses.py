@@ -5,12 +5,12 @@ import time
 from typing import Final
 
 from asyncjobs.admin.desk import Desk
-from asyncjobs.config import config_seconds
+from asyncjobs.declare.options import check_key
 from asyncjobs.errors import UsageError
 from asyncjobs.model.names import check_name
 from asyncjobs.model.outcome import Duration
-from asyncjobs.options import check_key
 from asyncjobs.runtime.pauser import BATCH, GRACE_SECONDS, WINDOW
+from asyncjobs.settings import config_seconds
 from asyncjobs.store import pauses, serialized
 from asyncjobs.store.pauses import Kind, Pause, Paused
 

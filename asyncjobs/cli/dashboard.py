@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from asyncjobs.cli.failures import BadInput
 from asyncjobs.cli.kit import Asked, Group, Number, argument, option, verb
-from asyncjobs.signals import handled
+from asyncjobs.open.signals import handled
 
 VARIABLE: Final = "ASYNCJOBS_DASHBOARD_TOKEN"
 _LIBRARIES: Final = ("jinja2", "starlette", "uvicorn")

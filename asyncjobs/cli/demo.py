@@ -18,9 +18,9 @@ from asyncjobs.app import AsyncJobs
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE
 from asyncjobs.cli.kit import Asked, Group, Number, option, verb
-from asyncjobs.config import Backoff, Queue
-from asyncjobs.handlers import NewJob
+from asyncjobs.declare.definition import NewJob
 from asyncjobs.model.job import Job
+from asyncjobs.settings import Backoff, Queue
 
 _ACCOUNTS = 20
 _FAILS = 0.1

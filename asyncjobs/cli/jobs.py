@@ -14,7 +14,7 @@ from asyncjobs.model.explanation import Explanation
 from asyncjobs.model.finding import JobsDone
 from asyncjobs.model.job import Job
 from asyncjobs.model.tree import Node
-from asyncjobs.runtime.opened import not_found
+from asyncjobs.runtime.open_app import not_found
 from asyncjobs.store.serialized import Verb
 
 _IDS = argument("job_ids", nargs=-1, type=int, metavar="[JOB]...")

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 
 from asyncjobs.cli.failures import BadInput
-from asyncjobs.config import Lane, Queue
 from asyncjobs.errors import UnknownQueue
+from asyncjobs.settings import Lane, Queue
 
 _QUEUE = re.compile(r"(?P<name>[^=/:]+?)(=(?P<slots>\d+)(?P<lanes>(/[^=/:]+:\d+)*))?")
 

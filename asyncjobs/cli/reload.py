@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from asyncjobs.signals import handled
+from asyncjobs.open.signals import handled
 
 _LOOK_SECONDS: Final = 0.5
 _IGNORED: Final = {".git", ".venv", "venv", "node_modules", "__pycache__", "site-packages"}

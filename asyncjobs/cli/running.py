@@ -10,8 +10,8 @@ from asyncjobs.cli.failures import BadInput
 from asyncjobs.cli.kit import Asked, Choice, Group, argument, option, verb
 from asyncjobs.cli.queue_words import queues_of
 from asyncjobs.cli.reload import run_reloading
-from asyncjobs.running import GRACE_SECONDS_IN_RUN
-from asyncjobs.signals import at_once
+from asyncjobs.open.run import GRACE_SECONDS_IN_RUN
+from asyncjobs.open.signals import at_once
 from asyncjobs.telemetry.logs import Level, Style, configure_logs
 
 _LEVELS: Final = get_args(Level)

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from asyncjobs.app import AsyncJobs
-from asyncjobs.app_settings import make_settings
 from asyncjobs.cli.failures import BadInput
 from asyncjobs.dsn import parse_dsn
 from asyncjobs.errors import AsyncJobsError, did_you_mean, listed
+from asyncjobs.settings import make_settings
 
 
 def load(path: str) -> AsyncJobs:

@@ -26,9 +26,9 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 from opentelemetry.util.types import AttributeValue
 
 from asyncjobs.app import AsyncJobs
+from asyncjobs.declare.definition import NewJob
+from asyncjobs.declare.hooks import Hook
 from asyncjobs.errors import UsageError
-from asyncjobs.handlers import NewJob
-from asyncjobs.hooks import Hook
 from asyncjobs.telemetry.events import AcksWritten, AttemptEnded, AttemptStarted
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from asyncjobs.app import AsyncJobs
-from asyncjobs.config import config_seconds
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.model.outcome import Duration
 from asyncjobs.runner import Runner
+from asyncjobs.settings import config_seconds
 from asyncjobs.store.breakers import BreakerState
 from asyncjobs.store.overview import Sample
 from asyncjobs.telemetry import events as e

@@ -36,8 +36,8 @@ from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection
 from asyncjobs.context import Resource
+from asyncjobs.declare.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, NotCommitted, UndecodablePayload
-from asyncjobs.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, verdict_in
@@ -45,7 +45,7 @@ from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
 from asyncjobs.runtime.closing import Context, close
-from asyncjobs.runtime.handler import Handler
+from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.threads import Threads, to_the_end
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
 from asyncjobs.telemetry.log_keys import JOB_ID, JOB_TYPE
@@ -116,7 +116,7 @@ class Attempt:
     _entered: Sequence[Hook] = ()  # hooks to be left, in reverse
     _decided: tuple[object, Outcome] | None = None
 
-    def __init__(self, claimed: Claimed, handler: Handler, lane: str | None, surroundings: Surroundings) -> None:
+    def __init__(self, claimed: Claimed, handler: JobDefinition, lane: str | None, surroundings: Surroundings) -> None:
         self.claimed = claimed
         self.handler = handler
         self.lane = lane  # whose slot it runs in

@@ -37,19 +37,19 @@ from typing import Final, Protocol
 
 import msgspec
 
-from asyncjobs.config import Queue
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Scan
 from asyncjobs.model.scan import ScanStart
 from asyncjobs.runtime.alarm import Alarm
 from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.call_line import CallLine, Found, NoAnswer
+from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.gate import Gate
-from asyncjobs.runtime.handler import Handler
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.slots import Slots, SlotsError
 from asyncjobs.runtime.stock import Stock
+from asyncjobs.settings import Queue
 
 #: How long another claim may hold rows locked that it will not keep.
 SECOND_LOOK_SECONDS: Final = 0.02
@@ -76,7 +76,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
 
     line: CallLine
     attempts: Attempts
-    handlers: Mapping[str, Handler]
+    handlers: Mapping[str, JobDefinition]
     surroundings: Surroundings
     polling: Polling
     gate: Gate

@@ -11,7 +11,6 @@ from contextlib import suppress
 
 import msgspec
 
-from asyncjobs.config import BUILT_IN, Strategy
 from asyncjobs.context import DutyContext
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.model.schedule import Schedule
@@ -19,7 +18,7 @@ from asyncjobs.runtime.duties import Advisory, ByLease, Duty, Everyone, Share
 from asyncjobs.runtime.duties import Strategy as DutyStrategy
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.metrics import Rollup
-from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.parts import Part, Start
 from asyncjobs.runtime.pauser import Pauser
 from asyncjobs.runtime.promoter import Promoter
@@ -28,6 +27,7 @@ from asyncjobs.runtime.rescuer import Rescuer
 from asyncjobs.runtime.scheduler import Scheduler
 from asyncjobs.runtime.serializer import Advances, Serializer
 from asyncjobs.runtime.user_duty import UserDuty
+from asyncjobs.settings import BUILT_IN, Strategy
 from asyncjobs.store import runners
 from asyncjobs.store.database import Database
 from asyncjobs.telemetry.events import Events
@@ -47,7 +47,7 @@ class Duties:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenApp,
         declared: Sequence[DeclaredDuty],
         schedules: Sequence[Schedule],
         *,

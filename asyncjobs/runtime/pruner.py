@@ -7,8 +7,8 @@ nothing to do is that one statement.
 
 from typing import ClassVar
 
-from asyncjobs.config import Settings, config_seconds
 from asyncjobs.runtime.duties import Duty
+from asyncjobs.settings import Settings, config_seconds
 from asyncjobs.store import pruning
 from asyncjobs.store.database import Link
 from asyncjobs.store.pruning import Keep

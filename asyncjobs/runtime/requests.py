@@ -19,7 +19,7 @@ from typing import ClassVar, final
 from asyncjobs.model.claim import Claimed
 from asyncjobs.model.request import Request
 from asyncjobs.runtime.attempts import Attempts
-from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import requests
@@ -33,7 +33,7 @@ class Requests(Service):
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenApp,
         attempts: Attempts,
         queues: Queues,
         *,

@@ -11,22 +11,21 @@ from typing import Final
 
 import msgspec
 
-from asyncjobs.config import Queue
-from asyncjobs.hooks import Hook
+from asyncjobs.declare.hooks import Hook
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.runtime.attempt import OpenContext, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator, Shared
+from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.giving_back import GivingBack
-from asyncjobs.runtime.handler import Handler
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.keys import Keys
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.metrics import Metrics
-from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.progress import Progress
@@ -40,6 +39,7 @@ from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.runtime.stuck_check import StuckCheck
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.runtime.tokens import Tokens
+from asyncjobs.settings import Queue
 from asyncjobs.store.database import Database
 
 #: Outcomes that may wait before claiming stops, by slot: with one more for every slot they are four times the concurrency.
@@ -50,7 +50,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """What is to run: the application's declarations, as one runner serves them."""
 
     queues: Sequence[Queue]
-    handlers: Mapping[str, Handler]
+    handlers: Mapping[str, JobDefinition]
     stubs: Stubs
     schedules: Sequence[Schedule]
     open_context: OpenContext
@@ -96,7 +96,7 @@ class RunnerParts(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def make_parts(opened: Opened, declared: Declared) -> RunnerParts:
+def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
     """Make them. None of them runs yet."""
     settings, events, pool = opened.settings, opened.events, opened.pool
     types = sorted(declared.handlers)
@@ -149,7 +149,7 @@ def make_parts(opened: Opened, declared: Declared) -> RunnerParts:
     return parts
 
 
-def _add_coordinators(opened: Opened, declared: Declared, parts: RunnerParts) -> None:
+def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -> None:
     settings = opened.settings
     surroundings = Surroundings(
         open_context=declared.open_context, events=opened.events, runner_id=parts.registration.runner_id, threads=parts.threads,

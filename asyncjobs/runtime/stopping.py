@@ -33,7 +33,7 @@ from typing import Any, Final
 import anyio
 
 from asyncjobs.runtime.abandoned import hide
-from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.runner_parts import RunnerParts
 from asyncjobs.telemetry.events import DatabaseFailed, RunnerLostItself, RunnerStopped
 
@@ -55,7 +55,7 @@ _LEAVE_WITHIN_GRACE_SECONDS: Final = 5.0
 class Stopping:
     """Stops a runner, once."""
 
-    def __init__(self, opened: Opened, parts: RunnerParts, *, end_tasks: Callable[[], None], let_go: Callable[[], None]) -> None:
+    def __init__(self, opened: OpenApp, parts: RunnerParts, *, end_tasks: Callable[[], None], let_go: Callable[[], None]) -> None:
         self._opened = opened
         self._parts = parts
         self._end_tasks = end_tasks  # cancels them

@@ -16,9 +16,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from asyncjobs.config import Queue
 from asyncjobs.model.claim import Claimed, Finished
 from asyncjobs.model.new_row import ORDINARY_PRIORITY, OnDead
+from asyncjobs.settings import Queue
 from asyncjobs.store import stubs
 from asyncjobs.store.database import Link
 from asyncjobs.store.stubs import Asked

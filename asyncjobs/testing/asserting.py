@@ -7,12 +7,12 @@ from typing import Any, Final, TypeAlias, Unpack
 import msgspec
 
 from asyncjobs.app import AsyncJobs
+from asyncjobs.declare.definition import JobDefinition
+from asyncjobs.declare.options import NONE_GIVEN, Checked, Options, check_options
+from asyncjobs.declare.payload import to_json
 from asyncjobs.errors import InvalidOption, InvalidPayload, UnknownType, did_you_mean
-from asyncjobs.handlers import Handler
 from asyncjobs.job_type import JobType
 from asyncjobs.model.job import Job
-from asyncjobs.options import NONE_GIVEN, Checked, Options, check_options
-from asyncjobs.payload import to_json
 from asyncjobs.store import inspection
 from asyncjobs.testing.captured import Captured
 
@@ -110,7 +110,7 @@ class _Wanted:
         return f"   <- {', '.join(names)}" if names and names != ["type"] else ""
 
 
-def _handler_of(job: JobType[..., Any] | str, handlers: Mapping[str, Handler]) -> Handler:
+def _handler_of(job: JobType[..., Any] | str, handlers: Mapping[str, JobDefinition]) -> JobDefinition:
     name = job if isinstance(job, str) else job.name
     found = handlers.get(name)
     if found is None or (isinstance(job, JobType) and job.declaration is not found):
@@ -118,7 +118,7 @@ def _handler_of(job: JobType[..., Any] | str, handlers: Mapping[str, Handler]) -
     return found
 
 
-def _plain(handler: Handler, name: str, value: object) -> object:
+def _plain(handler: JobDefinition, name: str, value: object) -> object:
     """The value as JSON has it."""
     if name not in handler.payload.fields:
         guess = did_you_mean(name, handler.payload.fields)
@@ -126,7 +126,7 @@ def _plain(handler: Handler, name: str, value: object) -> object:
     return msgspec.json.decode(to_json(value))
 
 
-def _defaults(handler: Handler) -> dict[str, object]:
+def _defaults(handler: JobDefinition) -> dict[str, object]:
     return {one.name: _plain(handler, one.name, one.default) for one in handler.signature.parameters if not one.is_required}
 
 

@@ -19,9 +19,9 @@ import msgspec
 
 from asyncjobs.app import AsyncJobs
 from asyncjobs.errors import DuplicateJob, UsageError
-from asyncjobs.in_memory import keeper
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.open.current_app import keeper
 
 _ids: Final = count(1)
 

@@ -11,9 +11,8 @@ from asyncjobs.errors import UsageError
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
+from asyncjobs.open.run import running, served_handlers, served_queues
 from asyncjobs.runner import Runner
-from asyncjobs.running import running
-from asyncjobs.served import served_handlers, served_queues
 from asyncjobs.store import inspection
 from asyncjobs.store.database import Link
 from asyncjobs.telemetry.events import AttemptStarted, OutcomeWritten

@@ -7,11 +7,11 @@ from typing import Any, Literal, TypeAlias, Unpack
 import msgspec
 
 from asyncjobs.app import AsyncJobs
-from asyncjobs.app_settings import MoreSettings, make_settings
 from asyncjobs.context import JobContext, Resource
 from asyncjobs.dsn import parse_dsn
 from asyncjobs.errors import UsageError
 from asyncjobs.model.outcome import Duration
+from asyncjobs.settings import MoreSettings, make_settings
 
 #: What `ctx.use` takes.
 Provider: TypeAlias = Callable[[JobContext[AsyncJobs]], AbstractAsyncContextManager[Any]] | Resource[Any]

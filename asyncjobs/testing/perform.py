@@ -16,21 +16,20 @@ from typing import Any, Final, TypeVar, cast
 
 from asyncjobs.app import AsyncJobs
 from asyncjobs.context import JobContext, current
+from asyncjobs.declare.definition import JobDefinition, NewJob
+from asyncjobs.declare.new_job import admit
 from asyncjobs.errors import AmbiguousApp, InvalidOption
-from asyncjobs.handlers import Handler, NewJob
-from asyncjobs.in_memory import keeper
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Cancel, Dead, Retry, Snooze, Verdict, verdict_in
-from asyncjobs.rows import admit
+from asyncjobs.open.current_app import keeper, open_apps
 from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, Events
 from asyncjobs.testing.captured import Captured, job_of
-from asyncjobs.which_app import open_apps
 
 N = TypeVar("N")
 
@@ -66,7 +65,7 @@ def _app_of(new: NewJob[Any]) -> AsyncJobs:
 class _Performance:
     """The handler of one attempt, watched, and what surrounds it."""
 
-    def __init__(self, app: AsyncJobs, handler: Handler, kept: Captured) -> None:
+    def __init__(self, app: AsyncJobs, handler: JobDefinition, kept: Captured) -> None:
         self._app = app
         self._kept = kept
         self._handler = handler

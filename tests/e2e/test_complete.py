@@ -216,7 +216,7 @@ async def test_outcome_that_cannot_be_stored_ends_its_job_and_not_the_runner(
     async def other() -> int:
         return 1
 
-    monkeypatch.setattr("asyncjobs.handlers.Handler.encode_result", encode_badly)
+    monkeypatch.setattr("asyncjobs.declare.definition.JobDefinition.encode_result", encode_badly)
     async with jobs.runner():
         job = await (await leave_open.enqueue()).wait(timeout=10)
         assert job.status == "dead"

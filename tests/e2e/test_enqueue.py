@@ -11,8 +11,8 @@ from sqlalchemy import NullPool
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from asyncjobs import AsyncJobs, DuplicateJob, JobRouter, Queue, UnknownType
+from asyncjobs.declare.definition import NewJob
 from asyncjobs.errors import EnqueueError, InvalidOption, NotOpen
-from asyncjobs.handlers import NewJob
 from asyncjobs.store.database import Connection
 from asyncjobs.telemetry.events import AttemptStarted
 from asyncjobs.testing import Recorder

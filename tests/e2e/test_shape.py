@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from asyncjobs import AsyncJobs, JobContext, Queue, Retry, Snooze
-from asyncjobs.config import Lane
+from asyncjobs.settings import Lane
 from asyncjobs.store import jobs as statements
 from asyncjobs.telemetry.events import AttemptEnded, OutcomeWritten, PartRestarted
 from asyncjobs.testing import Recorder

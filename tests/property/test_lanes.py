@@ -10,12 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from asyncjobs.config import Queue
 from asyncjobs.model.claim import Claimed, Scan
 from asyncjobs.runtime import coordinator as module
 from asyncjobs.runtime.call_line import Found, NoAnswer
 from asyncjobs.runtime.coordinator import Coordinator, Shared
 from asyncjobs.runtime.polling import Polling
+from asyncjobs.settings import Queue
 from tests.support.claims import a_claimed
 from tests.support.lines import Line
 

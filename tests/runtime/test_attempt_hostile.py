@@ -15,7 +15,7 @@ from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.matrix("loop")
 
-Handler = Callable[[], Awaitable[None]]
+JobDefinition = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ SCOPES = [a_scope, a_shielded_scope_with_an_end, a_task_group, scopes_in_scopes,
 
 
 @pytest.mark.parametrize("handler", SCOPES, ids=lambda handler: handler.__name__)
-async def test_handlers_with_scopes_of_anyio_end_when_they_are_told(runs: Runs, handler: Handler) -> None:
+async def test_handlers_with_scopes_of_anyio_end_when_they_are_told(runs: Runs, handler: JobDefinition) -> None:
     async def job() -> None:
         await handler()
 

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from asyncjobs.config import Queue
-from asyncjobs.handlers import Declared, Handler
+from asyncjobs.declare.definition import Declared, JobDefinition
 from asyncjobs.model.claim import Ack
 from asyncjobs.model.request import Request
 from asyncjobs.runtime import attempts as attempts_module
@@ -19,6 +18,7 @@ from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.coordinator import Coordinator, Shared
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
+from asyncjobs.settings import Queue
 from asyncjobs.telemetry.events import HandlerStuck
 from tests.support.attempts import Runs
 from tests.support.claims import SUSPECT, a_claimed
@@ -38,7 +38,9 @@ class Rig:
         self.attempts = Attempts(events=self.runs.events)
         self.woken = 0
         self.probation = Probation(cast("Any", None), events=self.runs.events, released=self.wake)
-        handlers = {name: Handler(name, function, Declared(), declared_at="test") for name, function in self.functions.items()}
+        handlers = {
+            name: JobDefinition(name, function, Declared(), declared_at="test") for name, function in self.functions.items()
+        }
         gate: Any = SimpleNamespace(ended=lambda job: self.ended.append(job.id), is_held=lambda _: False)
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers=handlers, surroundings=self.runs.surroundings,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from asyncjobs.config import Queue
 from asyncjobs.model.claim import Ack
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime import points
+from asyncjobs.settings import Queue
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import ClaimWasLost, JobsClaimed, JobsGivenBack, OutcomeWritten
 from tests.support.at_work import at_work

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from asyncjobs.config import Queue
 from asyncjobs.model.claim import FRONT, Ack, Scan
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime import points
 from asyncjobs.runtime.call_line import Found, NoAnswer
+from asyncjobs.settings import Queue
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, JobsClaimed, JobsGivenBack, OutcomeWritten

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from asyncjobs.config import Queue
 from asyncjobs.runtime import points
+from asyncjobs.settings import Queue
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, JobsGivenBack, OutcomeWritten

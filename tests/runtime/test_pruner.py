@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from asyncjobs.config import Settings
 from asyncjobs.runtime.pruner import Pruner, keeping
+from asyncjobs.settings import Settings
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, RowsPruned
 from asyncjobs.testing import Recorder

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from asyncjobs.config import Lane, Queue
+from asyncjobs.settings import Lane, Queue
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import JobsClaimed

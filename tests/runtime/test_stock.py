@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from asyncjobs.config import Queue
-from asyncjobs.handlers import Declared, Handler
+from asyncjobs.declare.definition import Declared, JobDefinition
 from asyncjobs.model.claim import Scan
 from asyncjobs.model.request import Request
 from asyncjobs.runtime import stock
@@ -20,6 +19,7 @@ from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.registration import Registration
 from asyncjobs.runtime.requests import _is_of
+from asyncjobs.settings import Queue
 from asyncjobs.telemetry.events import AttemptStarted
 from tests.support.attempts import Runs
 from tests.support.claims import a_claimed
@@ -37,7 +37,7 @@ class Rig:
         self.go: dict[int, asyncio.Event] = {}
         self.attempts = Attempts(events=self.runs.events)
         self.queues = Queues()
-        handlers = {name: Handler(name, self.wait, Declared(), declared_at="test") for name in ("wait", "guarded")}
+        handlers = {name: JobDefinition(name, self.wait, Declared(), declared_at="test") for name in ("wait", "guarded")}
         nobody: Any = SimpleNamespace(ended=lambda _: None, is_held=lambda job: job.type in self.held, began=lambda _: None)
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers=handlers, surroundings=self.runs.surroundings,

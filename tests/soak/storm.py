@@ -21,8 +21,8 @@ from unittest.mock import patch
 import asyncpg
 import msgspec
 
+from asyncjobs.declare.definition import NewJob
 from asyncjobs.errors import AsyncJobsError
-from asyncjobs.handlers import NewJob
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.testing import Proxy
 from tests.programs import soak as program

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from asyncjobs.config import Queue
 from asyncjobs.model.claim import Claimed
+from asyncjobs.settings import Queue
 from asyncjobs.store.database import Connection, Database
 from tests.support.at_work import AtWork, at_work
 from tests.support.eventually import Stopwatch, eventually

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from asyncjobs import AsyncJobs, EnqueueError, InvalidOption, JobRouter, UnsupportedConnection
 from asyncjobs.connections import check_connection
-from asyncjobs.enqueueing import one_connection
+from asyncjobs.declare.new_job import one_connection
 
 URL = "postgresql+asyncpg://u:secret@127.0.0.1:1/db"
 SYNC_URL = "postgresql+psycopg://u:secret@127.0.0.1:1/db"

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncjobs import InvalidPayload, JobRouter
-from asyncjobs.payload import ResultCodec
+from asyncjobs.declare.payload import ResultCodec
 from asyncjobs.store.database import Connection
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))

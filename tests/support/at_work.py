@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
-from asyncjobs.config import Queue
 from asyncjobs.model.claim import Ack, Claimed, Probe
 from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator, Shared
@@ -17,6 +16,7 @@ from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.runtime.tokens import Tokens
 from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.settings import Queue
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.store.pool import Pool

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from asyncjobs.config import Queue
 from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime import coordinator as module
@@ -16,6 +15,7 @@ from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.call_line import Found, NoAnswer
 from asyncjobs.runtime.coordinator import Coordinator, Shared
 from asyncjobs.runtime.polling import Polling
+from asyncjobs.settings import Queue
 from asyncjobs.telemetry.events import Events
 from tests.support.claims import a_claimed
 from tests.support.lines import Line

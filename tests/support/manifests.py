@@ -64,12 +64,12 @@ class Sleep(Strict):
     seconds: int
 
 
-class Handler(Strict):
+class JobDefinition(Strict):
     sleep: Sleep
 
 
 class Lifecycle(Strict):
-    pre_stop: Handler
+    pre_stop: JobDefinition
 
 
 class Resources(Strict):

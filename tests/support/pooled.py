@@ -21,11 +21,10 @@ import asyncpg
 import msgspec
 
 from asyncjobs import app, testing
-from asyncjobs.app_settings import make_settings
-from asyncjobs.config import Settings
 from asyncjobs.dsn import resolve_dsn
 from asyncjobs.embedded.locks import wait_for
-from asyncjobs.lifecycle import Lifecycle
+from asyncjobs.open.lifecycle import Lifecycle
+from asyncjobs.settings import Settings, make_settings
 from asyncjobs.store.database import Database, Link
 from asyncjobs.testing.attempts import Violation
 

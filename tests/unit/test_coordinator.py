@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from asyncjobs.config import Lane, Queue
 from asyncjobs.model.claim import FRONT
 from asyncjobs.runtime.call_line import Found
 from asyncjobs.runtime.coordinator import QUIET_SECONDS
 from asyncjobs.runtime.slots import SlotsError
+from asyncjobs.settings import Lane, Queue
 from tests.support.claims import a_claimed
 from tests.support.coordinating import asked_for, working
 

@@ -1,7 +1,7 @@
 """What scans may have skipped is looked for: when, how often, and what follows."""
 
-from asyncjobs.config import Queue
 from asyncjobs.runtime.coordinator import LONELY_LOOK_SECONDS, SECOND_LOOK_SECONDS
+from asyncjobs.settings import Queue
 from tests.support.coordinating import asked_for, looked_at, working
 
 

@@ -21,7 +21,7 @@ from asyncjobs import (
     UnknownQueue,
     UnknownType,
 )
-from asyncjobs.rows import admit
+from asyncjobs.declare.new_job import admit
 
 
 async def first(to: str) -> None: ...

@@ -1,11 +1,11 @@
-"""What a second Ctrl-C does while a runner is there: `signals.py`."""
+"""What a second Ctrl-C does while a runner is there: `open/signals.py`."""
 
 import asyncio
 import signal
 
 import pytest
 
-from asyncjobs.signals import interrupted_in_order
+from asyncjobs.open.signals import interrupted_in_order
 
 
 def strike() -> None:

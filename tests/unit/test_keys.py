@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from asyncjobs.config import Queue
 from asyncjobs.model.claim import Ack, Scan
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime.call_line import NoAnswer
 from asyncjobs.runtime.keys import Keys
 from asyncjobs.runtime.queues import Queues
+from asyncjobs.settings import Queue
 from asyncjobs.telemetry.events import Events
 from tests.support.claims import a_claimed
 from tests.support.coordinating import Harness, working

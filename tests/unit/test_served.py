@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from asyncjobs import AsyncJobs, ConfigurationError, Queue, UnknownQueue, UnknownType
-from asyncjobs.served import served_handlers, served_queues
+from asyncjobs.open.run import served_handlers, served_queues
 
 
 async def handler(to: str) -> None: ...

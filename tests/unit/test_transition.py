@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncjobs import AttemptTimeout, Backoff, Cancel, ClaimLost, Dead, Retry, Snooze, UndecodablePayload, UnstorableResult
+from asyncjobs.declare.payload import ResultCodec
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.model.transition import Interrupted, decide
-from asyncjobs.payload import ResultCodec
 
 LIMIT = 1024
 

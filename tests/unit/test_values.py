@@ -27,8 +27,8 @@ from pydantic import (
 )
 
 from asyncjobs import InvalidPayload, JobRouter, UnstorableResult
-from asyncjobs.handlers import Declared, Handler
-from asyncjobs.payload import DEFAULT_DEPTH, ResultCodec
+from asyncjobs.declare.definition import Declared, JobDefinition
+from asyncjobs.declare.payload import DEFAULT_DEPTH, ResultCodec
 
 T = TypeVar("T")
 HELSINKI = ZoneInfo("Europe/Helsinki")
@@ -239,12 +239,12 @@ SHAPES = [
 ]
 
 
-def handler_of(hint: Any) -> Handler:
+def handler_of(hint: Any) -> JobDefinition:
     def function(*, value: Any) -> Any:
         return value
 
     function.__annotations__ = {"value": hint, "return": hint}
-    return Handler("typed", function, Declared(), declared_at="here")
+    return JobDefinition("typed", function, Declared(), declared_at="here")
 
 
 def refused(call: Callable[[], object], error: type[InvalidPayload | UnstorableResult], shape: Shape, path: str) -> None:
@@ -346,8 +346,8 @@ def test_plain_payloads_are_not_looked_at_twice(monkeypatch: pytest.MonkeyPatch)
     def never(*_args: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("asyncjobs.payload.find_changed", never)
-    monkeypatch.setattr("asyncjobs.payload.find_naive", never)
+    monkeypatch.setattr("asyncjobs.declare.payload.find_changed", never)
+    monkeypatch.setattr("asyncjobs.declare.payload.find_naive", never)
     plain: list[tuple[Any, Any]] = [
         (str, "a"),
         (int | None, 5),

@@ -23,10 +23,10 @@ from asyncjobs import (
     NotOpen,
     WouldBlock,
     WrongLoop,
-    which_app,
 )
 from asyncjobs.context import current
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.open import current_app
 
 LIFESPANS = (
     "Use lifespan=jobs.lifespan or `async with jobs:`. Lifespans do not run for mounted sub-apps nor under httpx.ASGITransport."
@@ -57,12 +57,12 @@ def pretending_to_be_open(*apps: AsyncJobs) -> Generator[Pretended]:
         app.settle()
         app.lifecycle.opened = running
         app.lifecycle.thread_name = "MainThread"
-        which_app.opened(app)
+        current_app.opened(app)
     try:
         yield running
     finally:
         for app in apps:
-            which_app.closed(app)
+            current_app.closed(app)
             app.lifecycle.opened = None
 
 
@@ -162,13 +162,13 @@ def test_a_loop_that_ended_with_the_app_open_is_no_place_to_enqueue(jobs: AsyncJ
 
     running: Any = asyncio.run(opening())
     jobs.lifecycle.opened = running
-    which_app.opened(jobs)
+    current_app.opened(jobs)
     try:
         asyncio.run(enqueueing())
         with pytest.raises(NotOpen, match="had ended"):
             send_email.enqueue_sync("a")
     finally:
-        which_app.closed(jobs)
+        current_app.closed(jobs)
 
 
 @pytest.mark.parametrize("blocking", [False, True], ids=["async def", "def"])

@@ -14,7 +14,7 @@ from asyncjobs.dashboard.problems import BadInput
 from asyncjobs.dashboard.visit import Page, Visit
 from asyncjobs.dashboard.web import Response
 from asyncjobs.model.job import Job
-from asyncjobs.runtime.opened import not_found
+from asyncjobs.runtime.open_app import not_found
 
 _MOST_CHILDREN: Final = 50
 

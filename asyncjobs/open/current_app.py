@@ -1,17 +1,21 @@
-"""Which app a job type means: the current attempt's, else the one open app of this process that includes the type."""
+"""Which app a job type means: the current attempt's, else the one open app of this process that includes the type.
+
+In a test without a database something else may stand in an app's place, and keep in memory what is enqueued (`Keeper`).
+"""
 
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from threading import current_thread
 from typing import Protocol
 
 from asyncjobs.context import current
+from asyncjobs.declare.definition import JobDefinition
+from asyncjobs.declare.registry import Declarations
 from asyncjobs.errors import AmbiguousApp, NotIncluded, NotOpen, UsageError, WouldBlock, WrongLoop
-from asyncjobs.handlers import Handler
-from asyncjobs.in_memory import keeper
-from asyncjobs.owning_app import Breaker, OwningApp
-from asyncjobs.registry import Declarations
+from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.open.owning_app import Breaker, OwningApp
 
 
 class Router(Protocol):
@@ -54,7 +58,7 @@ def open_apps() -> Sequence[OwningApp]:
     return [app for app in _open if app.opened_in == os.getpid()]
 
 
-def app_for(handler: Handler, router: Router) -> OwningApp:
+def app_for(handler: JobDefinition, router: Router) -> OwningApp:
     """The app that this job type's enqueue goes to. NotIncluded, NotOpen or AmbiguousApp say what to write."""
     if len(_open) == 1 and current.get() is None and keeper.get() is None:  # as it nearly always is: asked by each enqueue
         [app] = _open
@@ -147,3 +151,37 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+class Keeper(Protocol):
+    """Keeps the jobs that are enqueued in one app."""
+
+    @property
+    def app(self) -> OwningApp:
+        """The app."""
+        ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop in which it keeps them."""
+        ...
+
+    def keep(self, rows: Sequence[NewRow]) -> list[Enqueued]:
+        """Keep them; what became of each. DuplicateJob."""
+        ...
+
+
+#: Who keeps what the current task enqueues, and what tasks and threads that it starts do.
+keeper: ContextVar[Keeper | None] = ContextVar("asyncjobs_keeper", default=None)
+
+
+def keeper_of(app: object) -> Keeper | None:
+    """Who keeps what is enqueued in this app; None: it is written."""
+    kept = keeper.get()
+    return kept if kept is not None and kept.app is app else None
+
+
+def refuse_in_memory(app: object, what: str) -> None:
+    """UsageError, in words that begin with `what`, when there is nothing to ask the database about."""
+    if keeper_of(app) is not None:
+        raise UsageError(f"{what}, but this test keeps jobs in memory, where nothing runs them: use a database for that.")

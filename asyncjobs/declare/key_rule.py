@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 from typing import Any, cast
 
+from asyncjobs.declare.signature import Parameter
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidPayload
 from asyncjobs.model.names import key_problem, kind_of, shown
-from asyncjobs.signature import Parameter
 
 KeyFunction = Callable[..., str | None]
 

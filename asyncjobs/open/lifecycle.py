@@ -16,14 +16,14 @@ from asyncjobs.admin.desk import Ground
 from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.dsn import Dsn, resolve_dsn
 from asyncjobs.errors import NotOpen
-from asyncjobs.owning_app import OwningApp
-from asyncjobs.runtime.opened import Opened
+from asyncjobs.open.current_app import check_loop, closed, opened
+from asyncjobs.open.owning_app import OwningApp
+from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.store import migrate
 from asyncjobs.store.database import Database
 from asyncjobs.store.migrate import Status
 from asyncjobs.telemetry.events import EmbeddedStarted, Events
 from asyncjobs.telemetry.logs import log_events
-from asyncjobs.which_app import check_loop, closed, opened
 
 
 class OpeningApp(OwningApp, Protocol):
@@ -54,7 +54,7 @@ class Lifecycle:
 
     def __init__(self, app: OpeningApp) -> None:
         self._app = app
-        self.opened: Opened | None = None
+        self.opened: OpenApp | None = None
         self.thread_name = ""
         self._entered = 0
         self._turn: asyncio.Lock | None = None
@@ -62,7 +62,7 @@ class Lifecycle:
         self._server: Any = None  # of embedded://
         self._forget_logs: Callable[[], None] = _nothing
 
-    async def enter(self) -> Opened:
+    async def enter(self) -> OpenApp:
         """Open the app, or count one more open of it. WrongLoop when it is open in another loop."""
         self._forget_gone()
         if self.opened is not None:
@@ -100,7 +100,7 @@ class Lifecycle:
                 self._let_go()
             self.opened, self._entered, self._turn, self._server = None, 0, None, None
 
-    async def _open(self) -> Opened:
+    async def _open(self) -> OpenApp:
         self._app.settle()
         dsn = resolve_dsn(self._app.dsn)
         self._forget_logs = log_events(self._app.events)
@@ -108,7 +108,7 @@ class Lifecycle:
             database = self._database(dsn, await self._text_of(dsn))
             migrates = self._app.settings.auto_migrate or dsn.is_embedded
             policies = [breaker.policy for breaker in self._app.breakers.values()]
-            running = await Opened.open(database, self._app.settings, self._app.events, migrates=migrates, breakers=policies)
+            running = await OpenApp.open(database, self._app.settings, self._app.events, migrates=migrates, breakers=policies)
         except BaseException:
             self._let_go()
             raise

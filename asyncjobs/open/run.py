@@ -1,4 +1,7 @@
-"""Running an app's jobs: from entering a block to leaving it, for the life of a web application, or until a signal."""
+"""Running an app's jobs: from entering a block to leaving it, for the life of a web application, or until a signal.
+
+What one runner serves are the queues and types that were asked for, out of those that there are.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
@@ -6,23 +9,23 @@ from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanag
 from functools import partial
 from typing import Any, Final, Protocol, cast
 
-from asyncjobs.config import Queue, Settings, config_seconds
 from asyncjobs.context import Attempting, DutyContext, JobContext, current
-from asyncjobs.handlers import Handler
-from asyncjobs.hooks import Hooks
-from asyncjobs.lifecycle import Lifecycle
+from asyncjobs.declare.definition import JobDefinition
+from asyncjobs.declare.hooks import Hooks
+from asyncjobs.declare.planned import takes_context
+from asyncjobs.declare.registry import Declarations
+from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType, did_you_mean, listed
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
-from asyncjobs.planned import takes_context
-from asyncjobs.registry import Declarations
+from asyncjobs.open.lifecycle import Lifecycle
+from asyncjobs.open.signals import children_apart, handled, heeding_the_server, hurried_by_the_server, interrupted_in_order
 from asyncjobs.runner import Runner
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.duty_set import DeclaredDuty
-from asyncjobs.runtime.opened import Opened, unavailable
+from asyncjobs.runtime.open_app import OpenApp, unavailable
 from asyncjobs.runtime.runner_parts import Declared
 from asyncjobs.runtime.stubs import Stubs
-from asyncjobs.served import admit_to, served_handlers, served_queues
-from asyncjobs.signals import children_apart, handled, heeding_the_server, hurried_by_the_server, interrupted_in_order
+from asyncjobs.settings import Queue, Settings, config_seconds
 from asyncjobs.store.failures import is_passing
 
 #: What handlers get to end by themselves: in a lifespan, and in a process of their own.
@@ -44,7 +47,7 @@ class RunningApp(Attempting, Protocol):
         ...
 
     @property
-    def handlers(self) -> Mapping[str, Handler]:
+    def handlers(self) -> Mapping[str, JobDefinition]:
         """Every job type, by name and by alias."""
         ...
 
@@ -151,7 +154,7 @@ def _with_context(name: str, function: Callable[..., Awaitable[int | None]]) -> 
     return function if takes_context(name, function) else lambda _: function()
 
 
-async def _start(runner: Runner, opened: Opened) -> None:
+async def _start(runner: Runner, opened: OpenApp) -> None:
     try:
         await runner.start()
     except Exception as error:
@@ -210,3 +213,64 @@ async def _first(*waiting: Coroutine[Any, Any, object]) -> None:
     finally:
         for task in tasks:
             task.cancel()
+
+
+def served_queues(known: Mapping[str, Queue], asked: Iterable[str | Queue] | None) -> list[Queue]:
+    """The queues to serve, all when none are asked for; a Queue asked for replaces its namesake, or is one more.
+
+    UnknownQueue for a name that the app does not have.
+    """
+    if asked is None:
+        return list(known.values())
+    if isinstance(asked, str):
+        raise ConfigurationError(f'queues="{asked}" is one text: write queues=["{asked}"].')
+    served: dict[str, Queue] = {}
+    for queue in asked:
+        if isinstance(queue, str):
+            if queue not in known:
+                raise UnknownQueue(queue, known)
+            served[queue] = known[queue]
+        else:
+            served[queue.name] = queue
+    if not served:
+        raise ConfigurationError("queues= is empty: leave it out to serve all queues.")
+    return list(served.values())
+
+
+def admit_to(known: dict[str, Queue], served: Iterable[Queue]) -> None:
+    """From now on jobs are enqueued to these, too: what a runner was given is known to the enqueues of its app."""
+    for queue in served:
+        namesake = known.setdefault(queue.name, queue)
+        if not queue.lanes.keys() <= namesake.admitted.keys():
+            namesake.admitted = {**queue.lanes, **namesake.admitted}
+
+
+def served_handlers(known: Mapping[str, JobDefinition], asked: Iterable[str] | None) -> dict[str, JobDefinition]:
+    """The handlers to run by name and by alias, all when no types are asked for; never a stub's.
+
+    UnknownType for a name that the app does not have, ConfigurationError for a stub's.
+    """
+    runnable = {name: handler for name, handler in known.items() if not handler.is_stub}
+    if asked is None:
+        return runnable
+    if isinstance(asked, str):
+        raise ConfigurationError(f'types="{asked}" is one text: write types=["{asked}"].')
+    served: set[str] = set()
+    for name in asked:
+        if name not in known:
+            raise UnknownType(name, known)
+        if name not in runnable:
+            raise ConfigurationError(f'job "{name}" is a stub: its handler runs in another service.')
+        served.add(known[name].name)
+    return {name: handler for name, handler in runnable.items() if handler.name in served}
+
+
+def check_guarded(handler: JobDefinition, breakers: Iterable[str]) -> None:
+    """ConfigurationError for a type whose circuit breaker is not declared in its app: it would be held up by nothing."""
+    known = list(breakers)
+    if handler.breaker is not None and handler.breaker not in known:
+        raise ConfigurationError(
+            f'job "{handler.name}" ({handler.declared_at}): breaker="{handler.breaker}" is no circuit breaker of this app '
+            f"({listed(known)}).{did_you_mean(handler.breaker, known)} "
+            f'Declare it: router.circuit_breaker("{handler.breaker}").'
+        )

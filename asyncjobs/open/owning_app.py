@@ -6,11 +6,11 @@
 import asyncio
 from typing import Protocol, TypeVar
 
-from asyncjobs.config import Settings
-from asyncjobs.handlers import Handler, NewJob
+from asyncjobs.declare.definition import JobDefinition, NewJob
+from asyncjobs.declare.hooks import Hooks
 from asyncjobs.handles import JobHandle, Waiter
-from asyncjobs.hooks import Hooks
 from asyncjobs.runtime.breakers import Breakers
+from asyncjobs.settings import Settings
 
 N = TypeVar("N")
 
@@ -47,7 +47,7 @@ class OwningApp(Waiter, Protocol):
         """Whether it has ever been open."""
         ...
 
-    def includes(self, handler: Handler) -> bool:
+    def includes(self, handler: JobDefinition) -> bool:
         """Whether this very declaration is part of it."""
         ...
 

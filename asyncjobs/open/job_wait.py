@@ -8,15 +8,15 @@ has ended itself is refused.
 
 from collections.abc import Mapping
 
-from asyncjobs.config import Queue
 from asyncjobs.errors import UsageError
 from asyncjobs.model.claim import Claimed
 from asyncjobs.model.job import Job
-from asyncjobs.runtime.opened import Opened
+from asyncjobs.runtime.open_app import OpenApp
+from asyncjobs.settings import Queue
 from asyncjobs.telemetry.events import HandlerWaitsForItsQueue
 
 
-async def check_wait(opened: Opened, waiter: Claimed, job_id: int, queues: Mapping[str, Queue]) -> None:
+async def check_wait(opened: OpenApp, waiter: Claimed, job_id: int, queues: Mapping[str, Queue]) -> None:
     """Before the handler of `waiter` waits for that job without a time-out: refuse it (UsageError), or tell of it."""
     awaited = await opened.get(job_id)
     if awaited is None or awaited.is_final or awaited.status == "processing":

@@ -6,16 +6,16 @@ from typing import Any, Generic, Protocol, TypeVar, Unpack, cast, final
 
 import msgspec
 
-from asyncjobs.config import config_seconds
+from asyncjobs.declare.key_rule import KeyRule, check_template
+from asyncjobs.declare.options import MAX_ATTEMPTS, MAX_PRIORITY, Options, check_options
+from asyncjobs.declare.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
+from asyncjobs.declare.signature import Signature, check_function, is_async, read_signature, wraps_async
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidOption, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.names import check_name, kind_of
 from asyncjobs.model.new_row import NewRow, OnDead
 from asyncjobs.model.outcome import Duration
-from asyncjobs.options import MAX_ATTEMPTS, MAX_PRIORITY, Options, check_options
-from asyncjobs.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
-from asyncjobs.serialize_by import KeyRule, check_template
-from asyncjobs.signature import Signature, check_function, is_async, read_signature, wraps_async
+from asyncjobs.settings import config_seconds
 
 N_co = TypeVar("N_co", covariant=True)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -42,12 +42,12 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 class Including(Protocol):
     """An app that the type is part of."""
 
-    def includes(self, handler: "Handler") -> bool:
+    def includes(self, handler: "JobDefinition") -> bool:
         """Whether this very declaration is."""
         ...
 
 
-class Handler:
+class JobDefinition:
     """One job type. Its signature is read at the declaration, or at first use when an annotation names what is not there yet."""
 
     def __init__(self, name: str, function: Callable[..., Any], declared: Declared, *, declared_at: str) -> None:
@@ -75,7 +75,7 @@ class Handler:
         self._payload: PayloadCodec | None = None
 
     def __repr__(self) -> str:
-        return f"<Handler {self.name!r} at {self.declared_at}>"
+        return f"<JobDefinition {self.name!r} at {self.declared_at}>"
 
     def prepare(self, local_names: Mapping[str, Any]) -> None:
         """Read the signature now if all of its annotations are there. InvalidHandler for one that cannot be a handler's."""
@@ -205,7 +205,7 @@ class Handler:
 class NewJob(msgspec.Struct, Generic[N_co], eq=False):  # a struct is made in a third of the time
     """A job that is not enqueued yet: its payload and options are checked. Each enqueue of it makes another job."""
 
-    handler: Handler
+    handler: JobDefinition
     row: NewRow
     connection: Any = None
 

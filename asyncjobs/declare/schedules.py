@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 
-from asyncjobs.config import Queue, Settings
+from asyncjobs.declare.definition import JobDefinition, NewJob
+from asyncjobs.declare.new_job import check_size, in_queue, make_row
+from asyncjobs.declare.options import NONE_GIVEN
+from asyncjobs.declare.planned import Planned
 from asyncjobs.errors import EnqueueError, InvalidSchedule
-from asyncjobs.handlers import Handler, NewJob
 from asyncjobs.model.names import check_name
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Misfire, Overlap, Schedule, Timing, check_timing
-from asyncjobs.options import NONE_GIVEN
-from asyncjobs.planned import Planned
-from asyncjobs.rows import check_size, in_queue, make_row
+from asyncjobs.settings import Queue, Settings
 
 __all__ = ["Misfire", "Overlap", "check_job", "check_schedule", "made_schedules"]
 
@@ -48,13 +48,13 @@ def check_job(name: str, job: object) -> NewJob[Any]:
 
 
 def made_schedules(
-    planned: Iterable[Planned], handlers: Mapping[str, Handler], queues: Mapping[str, Queue], settings: Settings
+    planned: Iterable[Planned], handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings
 ) -> list[Schedule]:
     """The app's schedules, with their jobs as the app would enqueue them. InvalidSchedule for one that it could not."""
     return [_made(one, handlers, queues, settings) for one in planned if one.what == "schedule"]
 
 
-def _made(planned: Planned, handlers: Mapping[str, Handler], queues: Mapping[str, Queue], settings: Settings) -> Schedule:
+def _made(planned: Planned, handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings) -> Schedule:
     details = planned.details
     overlap: Overlap = details["overlap"]
     timing: Timing = details["timing"]
@@ -68,7 +68,7 @@ def _made(planned: Planned, handlers: Mapping[str, Handler], queues: Mapping[str
     return Schedule(name=planned.name, timing=timing, misfire=details["misfire"], overlap=overlap, row=row)
 
 
-def _row(planned: Planned, handlers: Mapping[str, Handler], queues: Mapping[str, Queue], settings: Settings) -> NewRow:
+def _row(planned: Planned, handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings) -> NewRow:
     job: NewJob[Any] | None = planned.details.get("job")
     type: str = planned.details["type"] if job is None else job.type
     handler = handlers.get(type)

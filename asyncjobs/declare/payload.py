@@ -9,7 +9,8 @@ from typing import Any, Final, NotRequired, TypedDict
 import msgspec
 from msgspec import UNSET
 
-from asyncjobs import pydantic_types
+from asyncjobs.declare import pydantic_types
+from asyncjobs.declare.signature import Parameter, show_hint
 from asyncjobs.errors import InvalidHandler, InvalidPayload, UndecodablePayload, UnstorableResult, did_you_mean
 from asyncjobs.model.discreet import discreet
 from asyncjobs.model.json_value import (
@@ -24,7 +25,6 @@ from asyncjobs.model.json_value import (
     is_suspicious,
 )
 from asyncjobs.model.names import kind_of, shown
-from asyncjobs.signature import Parameter, show_hint
 
 DEFAULT_DEPTH = 200
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)

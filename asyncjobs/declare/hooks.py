@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from asyncjobs.context import JobContext
+from asyncjobs.declare.definition import NewJob
 from asyncjobs.errors import ConfigurationError, HookFailed, is_meant
-from asyncjobs.handlers import NewJob
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.telemetry.events import Events, HookRaised
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from asyncjobs.model.backoff import Backoff
 
 
-class Handler(Protocol):
+class JobDefinition(Protocol):
     """What an attempt needs of a job type."""
 
     function: Callable[..., Any]

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from asyncjobs.config import BUILT_IN, check_strategy, config_seconds
 from asyncjobs.errors import ConfigurationError, InvalidHandler
 from asyncjobs.model.names import check_name
 from asyncjobs.model.outcome import Duration
+from asyncjobs.settings import BUILT_IN, check_strategy, config_seconds
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):

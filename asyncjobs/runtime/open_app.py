@@ -22,7 +22,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from asyncjobs.config import Settings
 from asyncjobs.connections import Connection
 from asyncjobs.errors import DatabaseUnavailable, JobNotFound, UsageError, WaitTimeout, WrongLoop
 from asyncjobs.model.breaker import Policy
@@ -36,6 +35,7 @@ from asyncjobs.runtime.parts import Parts
 from asyncjobs.runtime.sender import refusal
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.settings import Settings
 from asyncjobs.store import callers, jobs, migrate
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import DATABASE_ERRORS, is_passing, said_plainly
@@ -60,7 +60,7 @@ class Stoppable(Protocol):
         """Stop it if nobody does; return when it has stopped."""
 
 
-class Opened:
+class OpenApp:
     """An open app, in the loop that opened it."""
 
     def __init__(self, database: Database, settings: Settings, events: Events, breakers: Sequence[Policy] = ()) -> None:
@@ -89,7 +89,7 @@ class Opened:
     @classmethod
     async def open(
         cls, database: Database, settings: Settings, events: Events, *, migrates: bool, breakers: Sequence[Policy] = ()
-    ) -> "Opened":
+    ) -> "OpenApp":
         """Connect (with back-off, for at most `connect_timeout`; None: for as long as it takes), check or migrate the schema,
         start the owner task.
 

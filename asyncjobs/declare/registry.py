@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 from weakref import WeakSet, ref
 
+from asyncjobs.declare.definition import JobDefinition
+from asyncjobs.declare.planned import Planned
 from asyncjobs.errors import AlreadyOpen, ConfigurationError, DuplicateName
-from asyncjobs.handlers import Handler
-from asyncjobs.owning_app import OwningApp
-from asyncjobs.planned import Planned
+from asyncjobs.open.owning_app import OwningApp
 
 
 class Declarations:
@@ -18,14 +18,14 @@ class Declarations:
 
     def __init__(self, declared_at: str) -> None:
         self.declared_at = declared_at
-        self.handlers: dict[str, Handler] = {}  # by name and by alias
+        self.handlers: dict[str, JobDefinition] = {}  # by name and by alias
         self.planned: list[Planned] = []
         self.app: ref[OwningApp] | None = None  # of the root
         self.is_closed = False
         self.children: list[Declarations] = []
         self.parents: WeakSet[Declarations] = WeakSet()
 
-    def add(self, handler: Handler) -> None:
+    def add(self, handler: JobDefinition) -> None:
         """Take in a job type. DuplicateName when a tree that this router is in has one of its names; AlreadyOpen."""
         self.refuse_when_open(f'job "{handler.name}"')
         names = (handler.name, *handler.aliases)
@@ -89,7 +89,7 @@ class Declarations:
                 waiting.extend(following(one))
         yield from seen.values()
 
-    def all_handlers(self) -> dict[str, Handler]:
+    def all_handlers(self) -> dict[str, JobDefinition]:
         """Every handler of the tree, by name and by alias."""
         return {name: handler for one in self.tree() for name, handler in one.handlers.items()}
 
@@ -108,7 +108,7 @@ class Declarations:
                 if (other.what, other.name) == (planned.what, planned.name) and other is not planned:
                     raise DuplicateName(planned.what, planned.name, other.declared_at, planned.declared_at)
 
-    def _known_anywhere(self, name: str) -> Handler | None:
+    def _known_anywhere(self, name: str) -> JobDefinition | None:
         found = (one.handlers.get(name) for root in self.ancestors() for one in root.tree())
         return next((handler for handler in found if handler is not None), None)
 
@@ -117,7 +117,7 @@ def _count_change(_gone: object = None) -> None:
     Declarations.changes += 1
 
 
-def _duplicate(name: str, first: Handler, second: Handler) -> DuplicateName:
+def _duplicate(name: str, first: JobDefinition, second: JobDefinition) -> DuplicateName:
     """What is said of a name that two types have, or one twice: as its own, or as a former one."""
     if first is second:
         hint = f" It is among its own aliases, {', '.join(first.aliases)}: an alias is a former name, given once."

@@ -1,25 +1,29 @@
-"""From a call to a row: a checked payload and options, made into what an enqueue sends."""
+"""A new job, from a call to a row: what `enqueue` and `enqueue_many` accept, checked, made into what an enqueue sends."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
-from asyncjobs.config import Queue, Settings
 from asyncjobs.context import JobContext, current
-from asyncjobs.errors import InvalidPayload, PayloadTooLarge, UnknownLane, UnknownQueue
-from asyncjobs.handlers import Handler, NewJob
+from asyncjobs.declare.definition import JobDefinition, NewJob
+from asyncjobs.declare.options import Checked, check_options, check_together
+from asyncjobs.errors import EnqueueError, InvalidOption, InvalidPayload, PayloadTooLarge, UnknownLane, UnknownQueue, UnknownType
 from asyncjobs.model.json_value import is_deeper
+from asyncjobs.model.names import kind_of
 from asyncjobs.model.new_row import NewRow
-from asyncjobs.options import Checked, check_together
+from asyncjobs.settings import Queue, Settings
 
 
-def make_row(handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Checked, settings: Settings) -> NewRow:
+def make_row(
+    handler: JobDefinition, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Checked, settings: Settings
+) -> NewRow:
     """The row of a call. An EnqueueError says what does not fit."""
     return fill_row(empty_row(handler, options), handler, args, kwargs, settings)
 
 
-def fill_row(row: NewRow, handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any], settings: Settings) -> NewRow:
+def fill_row(row: NewRow, handler: JobDefinition, args: tuple[Any, ...], kwargs: Mapping[str, Any], settings: Settings) -> NewRow:
     """The row with what a call gives: its payload and its key. An EnqueueError says what does not fit."""
     encoded = handler.encode(args, kwargs, max_depth=settings.max_depth)
     if len(encoded.text) > settings.max_payload_bytes >> 2:  # a character has four bytes at most
@@ -30,7 +34,7 @@ def fill_row(row: NewRow, handler: Handler, args: tuple[Any, ...], kwargs: Mappi
     return row.with_payload(encoded.text, key)
 
 
-def empty_row(handler: Handler, options: Checked) -> NewRow:
+def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
     """What the rows of all calls with these options have in common. InvalidOption for what is not complete."""
     check_together(options)
     return NewRow(
@@ -63,7 +67,7 @@ def check_size(name: str, text: str, settings: Settings) -> None:
         raise PayloadTooLarge(name, size, settings.max_payload_bytes)
 
 
-def admit(row: NewRow, handler: Handler, queues: Mapping[str, Queue], settings: Settings) -> NewRow:
+def admit(row: NewRow, handler: JobDefinition, queues: Mapping[str, Queue], settings: Settings) -> NewRow:
     """The row as this app takes it: held against its queues and limits, completed from the current attempt.
 
     A stub's queue is another service's: it is taken as it is.
@@ -94,7 +98,7 @@ def admit_all(jobs: Iterable[NewJob[Any]], queues: Mapping[str, Queue], settings
     return rows
 
 
-def in_queue(row: NewRow, handler: Handler, queues: Mapping[str, Queue]) -> NewRow:
+def in_queue(row: NewRow, handler: JobDefinition, queues: Mapping[str, Queue]) -> NewRow:
     """The row with its lane and timeout, or UnknownQueue, UnknownLane. A lane of the type's own queue is left behind with it."""
     queue = queues.get(row.queue)
     if queue is None:
@@ -111,7 +115,7 @@ def in_queue(row: NewRow, handler: Handler, queues: Mapping[str, Queue]) -> NewR
     raise UnknownLane(row.lane, row.queue, queue.admitted, of=f"{row.type}: ")
 
 
-def check_placed(handler: Handler, queues: Mapping[str, Queue]) -> None:
+def check_placed(handler: JobDefinition, queues: Mapping[str, Queue]) -> None:
     """UnknownQueue or UnknownLane when the app lacks what the type is declared for. A stub's are another service's."""
     if handler.is_stub:
         return
@@ -131,3 +135,78 @@ def _of_attempt(row: NewRow, context: JobContext[Any]) -> NewRow:
         correlation_id=context.correlation_id if row.correlation_id is None else row.correlation_id,
         parent_job_id=context.job.id if row.parent_job_id is None else row.parent_job_id,
     )
+
+
+N = TypeVar("N")
+T = TypeVar("T")
+
+
+def named(
+    name: str, payload: object, options: Mapping[str, Any], handlers: Mapping[str, JobDefinition], settings: Settings
+) -> NewJob[Any]:
+    """The job of a type that is known by its name. UnknownType, InvalidPayload, InvalidOption."""
+    handler = handlers.get(name)
+    if handler is None:
+        raise UnknownType(name, handlers)
+    if not isinstance(payload, Mapping):
+        raise InvalidPayload(name, f'the payload is {kind_of(payload)}: give its fields by name, as in {{"field": value}}')
+    checked = check_options(options)
+    return NewJob(handler, make_row(handler, (), payload, checked, settings), checked.connection)
+
+
+def only(job: NewJob[N], payload: object, options: Mapping[str, Any]) -> NewJob[N]:
+    """The job itself; InvalidOption when more was given than belongs to it."""
+    if payload is None and not options:
+        return job
+    others = sorted(options.keys() - {"connection"})
+    if payload is not None or others:
+        what = f"{others[0]}=" if others else "a payload"
+        raise InvalidOption(f"{what} was given with a job that is made already: write job_type.using(...).new(...).")
+    return job
+
+
+def check_jobs(jobs: object, handlers: Mapping[str, JobDefinition]) -> list[NewJob[Any]]:
+    """The jobs as a list. EnqueueError for anything that is none; UnknownType for a type that the app does not include."""
+    if not isinstance(jobs, Iterable):
+        raise EnqueueError(f"{jobs!r} is not a list of jobs: write enqueue_many([job_type.new(...), ...]).")
+    news = list(jobs)
+    for new in news:
+        if not isinstance(new, NewJob):
+            raise EnqueueError(f"{new!r} is no job: write {getattr(new, 'name', 'job_type')}.new(...).")
+        if new.row.type not in handlers:
+            raise UnknownType(new.row.type, handlers)
+    return news
+
+
+def one_connection(jobs: Sequence[NewJob[Any]], connection: Any) -> Any:
+    """The connection that all of them are enqueued on, None for asyncjobs' own. InvalidOption when they differ."""
+    if connection is not None:
+        check_options({"connection": connection})
+    of_jobs = [job.connection for job in jobs if job.connection is not None]
+    given = of_jobs if connection is None else [connection, *of_jobs]
+    if not given:
+        return None
+    used = given[0]
+    if any(one is not used for one in given):
+        raise InvalidOption("two connections were given: jobs that are enqueued together share one.", option="connection")
+    if connection is None and len(of_jobs) < len(jobs):
+        raise InvalidOption(
+            "some of the jobs have a connection and some have none: give it to enqueue_many(..., connection=...).",
+            option="connection",
+        )
+    return used
+
+
+async def in_slices(items: Sequence[T], *, size: int = 1_000) -> AsyncGenerator[Sequence[T]]:
+    """So many items at a time, with a turn of the event loop for others between: 100,000 would stop it for a second."""
+    for start in range(0, len(items), size):
+        if start:
+            await asyncio.sleep(0)
+        yield items[start : start + size]
+
+
+def check_job_id(job_id: object) -> int:
+    """The id; InvalidOption when it cannot be one."""
+    if isinstance(job_id, bool) or not isinstance(job_id, int) or not 0 < job_id < 2**63:
+        raise InvalidOption(f"job_id={job_id!r} is no job's id: give the `id` of a handle.", option="job_id")
+    return job_id
