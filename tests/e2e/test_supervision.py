@@ -291,7 +291,7 @@ async def test_owner_that_is_cancelled_before_its_first_step_ends_the_opening(ds
 
     def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> "asyncio.Task[Any]":
         task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
-        if coroutine.__qualname__ == "Opened._own":
+        if coroutine.__qualname__ == "OpenApp._own":
             task.cancel()
         return task
 

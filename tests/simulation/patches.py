@@ -16,24 +16,10 @@ import asyncpg
 
 from asyncjobs.model.chance import CHANCE
 from asyncjobs.runtime import registration
-from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.heartbeat import BeatThread, Heartbeat
 from tests.simulation.loop import SimLoop
 from tests.simulation.process import Process
 from tests.simulation.world import World
-
-
-@contextmanager
-def _boottime(world: World) -> Generator[None]:
-    """The world's clock in place of what `boottime` calls. That is no function of ours, but one of the interpreter's with its
-    argument: it cannot be patched where it is looked up, since everybody has it already.
-    """
-    before = boottime.__reduce__()[2]
-    boottime.__setstate__((lambda _clock: world.now, *before[1:]))  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        boottime.__setstate__(before)  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -62,7 +48,7 @@ def simulated(world: World) -> Generator[None]:
 
     with (
         patch.object(time, "monotonic", world.clock),
-        _boottime(world),
+        patch.object(time, "clock_gettime", lambda _clock: world.now),
         patch.object(secrets, "randbits", chance.getrandbits),
         patch.object(secrets, "randbelow", chance.randrange),
         patch.object(secrets, "token_hex", lambda length=16: f"{chance.getrandbits(8 * length):x}"),
