@@ -185,7 +185,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a dead head does not halt its key", (Change("release_keys", "j.on_dead = 'halt'", "false"),), needs=_has("halt")),
     Mutant("a schedule ticks from any tick", (Change("tick_schedule", "s.last_tick = _previous AND ", ""),), needs=_ticks),
     Mutant("a commit tells nobody of what it enqueued", (
-        Change("announce", "AND r.notify AND", "AND false AND"),
+        Change("announce", "AND coalesce(r.notify, true) AND", "AND false AND"),
     ), needs=_calm_here),
     Mutant("a taken lease is not compared again", (
         Change("beat_with_leases", "AND l.token = t.token AND l.renewals = t.renewals\n", "\n"),
