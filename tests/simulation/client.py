@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from random import Random
 from typing import Any, Final
@@ -27,6 +28,7 @@ class Told:
         self.held: list[Held] = []  # pauses that were answered
         self._is_lossy = is_lossy
         self._resumes: dict[tuple[str, str], float] = {}  # until when one may be under way
+        self._resuming: Counter[tuple[str, str]] = Counter()  # how many are
         self.number = 0  # the latest that was given to a job
         self.accepted: dict[int, list[int]] = {}  # number -> ids that the enqueue said
         self.due: dict[int, float] = {}  # id -> when it was accepted and due
@@ -41,6 +43,7 @@ class Told:
     def resumes(self, kind: Any, name: str, now: float) -> None:
         """A resume is sent: from now on what is paused may start."""
         self._resumes[kind, name] = now + _LOST_SECONDS if self._is_lossy else float("inf")
+        self._resuming[kind, name] += 1
         self.held = [
             one._replace(resumed_at=min(one.resumed_at, now)) if (one.kind, one.name) == (kind, name) else one
             for one in self.held
@@ -48,7 +51,8 @@ class Told:
 
     def resumed(self, kind: Any, name: str, now: float) -> None:
         """It was answered."""
-        if not self._is_lossy:
+        self._resuming[kind, name] -= 1
+        if not self._is_lossy and not self._resuming[kind, name]:
             self._resumes[kind, name] = now
 
 

@@ -158,7 +158,10 @@ class World:
         return connection
 
     def send(self, connection: Connection, name: str, work: Work, answer: "asyncio.Future[Any]") -> Call:
-        """A statement leaves its process."""
+        """A statement leaves its process. What is on its way in the same session comes before it, or was cancelled there."""
+        before = connection.outstanding
+        if before is not None and before.task is None:
+            before.is_dropped = True
         call = connection.outstanding = Call(self.number(), connection, name, work, answer)
         if self.faulty and self.random.random() < self.course.break_odds:
             self._plan_break(connection)

@@ -177,6 +177,20 @@ async def test_who_had_still_seen_a_pause_when_it_ended_leaves_nothing_paused(
     assert await converge(link) == (0, 1, ["default"], False)
 
 
+@pytest.mark.parametrize("kind", ["type", "key"])
+async def test_what_a_pause_held_goes_on_when_the_clock_was_set_back_meanwhile(
+    link: Link, connection: Connection, kind: str
+) -> None:
+    head = await insert_job(connection, serialization_key="k")
+    await insert_place(connection, "k", head, is_head=True)
+    await (pause_key(link, "k") if kind == "key" else pauses.pause(link, "type", "email", None, None))
+    await converge(link)
+    await connection.execute("UPDATE asyncjobs.jobs SET updated_at = updated_at + interval '1 hour'")  # by the clock of before
+    await by_hand(connection, "DELETE FROM pauses")
+    assert (await converge(link))[1] == 1
+    assert dict(await statuses(connection)) == {"email": "pending"}
+
+
 async def test_a_pause_is_forgotten_ten_minutes_after_its_end(link: Link, connection: Connection) -> None:
     await insert_job(connection, type="fax", status="paused")
     await pauses.pause(link, "type", "email", None, None)

@@ -1,9 +1,10 @@
 -- Make the rows say what `pauses` and the runners say, a batch of them: pending jobs of a paused type become paused, paused ones whose
 -- type and key are not any more become pending, at the end of the line. Of the latter only those that asyncjobs had made so (`holds`): a
 -- row that was written to since the pause was seen to have ended was paused by hand. Ten minutes later the hold is forgotten: nobody who
--- had still seen the pause is about to write. Whoever comes too late for one of several callers finds the
--- row done. Rows that somebody holds are left for the next call. Without bitmaps and sorts, and without the status where the row is
--- locked already: plans made for empty tables would collect all pending jobs, or all paused ones, to find one.
+-- had still seen the pause is about to write. What is dated later than now was written before the clock was set back: perhaps because of
+-- the pause, so it is let go. Whoever comes too late for one of several callers finds the row done. Rows that somebody holds are left
+-- for the next call. Without bitmaps and sorts, and without the status where the row is locked already: plans made for empty tables
+-- would collect all pending jobs, or all paused ones, to find one.
 --
 -- What no runner can run, since it serves no such type or only older versions of it, is treated like jobs of a paused type where it is in
 -- the way: among the first `_window` jobs of a scan of a queue that is served. It comes back when a runner registers that can. What
@@ -83,7 +84,7 @@ BEGIN
     free AS (
         (SELECT j.id, j.serialization_key FROM open AS o CROSS JOIN LATERAL (
             SELECT j.id, j.serialization_key FROM asyncjobs.jobs AS j
-            WHERE j.status = 'paused' AND j.type = o.type AND j.version = o.version AND j.updated_at < o.until
+            WHERE j.status = 'paused' AND j.type = o.type AND j.version = o.version AND (j.updated_at < o.until OR j.updated_at > _now)
               AND NOT asyncjobs.is_paused(j.type, j.serialization_key)
             ORDER BY j.place LIMIT _batch FOR UPDATE SKIP LOCKED) AS j
         LIMIT _batch)
@@ -92,7 +93,7 @@ BEGIN
             SELECT j.id, j.serialization_key FROM asyncjobs.jobs AS j
             WHERE j.id = ANY (ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
                                     WHERE s.serialization_key = h.name AND s.dispatched_at IS NOT NULL))
-              AND j.status = 'paused' AND j.updated_at < h.ended_at AND j.type = ANY (_served)
+              AND j.status = 'paused' AND (j.updated_at < h.ended_at OR j.updated_at > _now) AND j.type = ANY (_served)
               AND asyncjobs.can_run(_versions, j.type, j.version) AND NOT asyncjobs.is_paused(j.type, j.serialization_key)
             FOR UPDATE SKIP LOCKED) AS j
         WHERE h.kind = 'key' AND h.ended_at IS NOT NULL LIMIT _batch))
