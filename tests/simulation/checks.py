@@ -24,7 +24,7 @@ def violations(server: Server, recorder: Recorder, told: Told, passes: list[Pass
     return [
         *_tables(server), *_events(server, recorder, told), *_lost(server, told), *_twice(server), *_passes(passes),
         *_beside(recorder, home), *_fenced(recorder, told), *moves(server, told),
-        *_halted(server, told), *_whole(server), *_pauses(recorder, told),
+        *_halted(server, told), *_whole(server), *_pauses(recorder, told), *_places(server, told),
     ]  # fmt: skip
 
 
@@ -49,6 +49,13 @@ def _events(server: Server, recorder: Recorder, told: Told) -> list[str]:
         if "had been taken away" not in one.problem or one.job_id not in told.retried
     ]  # fmt: skip
     return list(dict.fromkeys(map(str, [*found, *judged])))
+
+
+def _places(server: Server, told: Told) -> list[str]:
+    """Jobs that left their key's line without having ended. (One that is replaced may leave it until it is due.)"""
+    line = {row["job_id"] for row in server.fetch(Database(server.dsn).sql("audit_line")) if row["times"] > 1}
+    alone = {row["id"] for row in server.fetch("SELECT id FROM asyncjobs.jobs WHERE dedup_key IS NULL")}
+    return [f"P3: job {job_id} lost its place in its key's line" for job_id in sorted((line & alone) - told.retried)]
 
 
 def _beside(recorder: Recorder, home: Mapping[int, Process]) -> list[str]:
