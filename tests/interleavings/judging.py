@@ -56,7 +56,10 @@ async def judge(lab: Lab, names: Sequence[str], held: Held, seen: Seen) -> list[
         same = reference.settled == seen.settled
         is_state = is_state or same
         is_serial = is_serial or (
-            same and all(reference.answers[name] == seen.answers[name] for name in order if name in seen.answers)
+            same
+            and all(
+                reference.answers[name] == seen.answers[name] for name in order if name in seen.answers and order.count(name) == 1
+            )
         )
     found += [f"INVARIANT {one}" for one in broken(seen) if one not in excused]
     found += _revived(kept, failed, seen)
