@@ -34,8 +34,9 @@ class Alarm:
             self.is_asleep = False
 
     def wake(self) -> None:
-        """End the sleep, if there is one."""
+        """End the sleep, if there is one. Who calls this for each of many may look first whether it is `is_asleep`."""
         if self.is_asleep and self._sleeper is not None and not self._sleeper.done():
+            self.is_asleep = False
             self._sleeper.set_result(None)
 
     def _ring(self) -> None:

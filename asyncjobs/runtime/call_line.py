@@ -297,7 +297,8 @@ class CallLine:
 
     def _open_or_close(self) -> None:
         if self._may_claim():
-            self._open.set()
+            if not self._open.is_set():
+                self._open.set()
         else:
             self._close()
 

@@ -281,7 +281,7 @@ class Coordinator:
             self.start(waited, attempt.lane)
         else:
             self.lanes[attempt.lane].slots.give_back()
-        if self._has_reason and (waited is None or self.stock.room):
+        if self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
             self._alarm.wake()
         shared.gate.ended(job)
         if job.serialization_key is not None:

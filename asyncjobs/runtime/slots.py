@@ -45,7 +45,7 @@ class Slots(asyncio.Semaphore):
 
     def give_back(self, count: int = 1) -> None:
         """So many are not needed any more."""
-        if not 0 <= count <= self.taken:
+        if not 0 <= count <= self.size - self._value:
             raise SlotsError(f"{count} slots are given back, and {self.taken} are taken of {self.size}")
         if count:
             self._value += count - 1

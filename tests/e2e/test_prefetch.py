@@ -74,6 +74,7 @@ async def press(dsn: str) -> AsyncGenerator[Press]:
 async def test_claims_so_many_ahead_and_no_more(press: Press, connection: Connection) -> None:
     await press.app.enqueue_many([press.page.new(number) for number in range(8)])
     await until(connection, "page", [CLAIMED] * 5 + [PENDING] * 3)
+    await eventually(lambda: press.app.health().runners[0].waiting == 5, description="the answer of the claim is there")
     [health] = press.app.health().runners
     assert (health.running, health.waiting, health.free_slots) == (1, 5, 0)
     press.go.set()
