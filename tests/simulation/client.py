@@ -50,7 +50,7 @@ class Told:
         ]
 
     def resumed(self, kind: Any, name: str, now: float) -> None:
-        """It was answered."""
+        """It was answered, or has failed: where no answer is lost that is the end of it."""
         self._resuming[kind, name] -= 1
         if not self._is_lossy and not self._resuming[kind, name]:
             self._resumes[kind, name] = now
@@ -107,8 +107,10 @@ class Client:
 
     async def _resume(self, kind: Any, name: str) -> None:
         self.told.resumes(kind, name, self.process.world.now)
-        await self.jobs.admin.resume(**{kind: name})
-        self.told.resumed(kind, name, self.process.world.now)
+        try:
+            await self.jobs.admin.resume(**{kind: name})
+        finally:
+            self.told.resumed(kind, name, self.process.world.now)
 
     def _new(self, *, seconds: float | None = None, **options: Any) -> Any:
         self.told.number += 1
