@@ -28,7 +28,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import structlog
@@ -79,6 +79,14 @@ _current: ContextVar["Attempt | None"] = ContextVar("asyncjobs_running_attempt",
 OpenContext: TypeAlias = Callable[["Attempt"], Context]
 
 
+class WasCommitted(Protocol):
+    """Tells what became of the transaction in which an attempt completed its job."""
+
+    def __call__(self, attempt: "Attempt", /, *, is_patient: bool) -> Awaitable[bool | None]:
+        """Whether it was committed; None: not known yet. `is_patient`: wait a moment for its end."""
+        ...
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What all attempts of a runner share."""
 
@@ -90,7 +98,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     max_error_bytes: int
     report_progress: Callable[["Attempt"], None]
     complete: Callable[["Attempt", Any, str | None, str | None], Any]
-    was_committed: Callable[["Attempt", bool], Awaitable[bool | None]]  # what it completed; the second: wait a moment for that
+    was_committed: WasCommitted
     share: Callable[[Resource[Any]], Awaitable[Any]]
     may_begin: Callable[[], bool] = lambda: True  # from any thread: whether nobody can have taken what was claimed
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
@@ -226,7 +234,7 @@ class Attempt:
         if lost is None and self._outcome_of(ending).kind != "completed":
             return ending
         try:
-            was_committed = await self._surroundings.was_committed(self, not self._entered)
+            was_committed = await self._surroundings.was_committed(self, is_patient=not self._entered)
         except asyncio.CancelledError:  # too late: it has ended, and what became of the transaction is found out later
             return ending
         if was_committed is not False:

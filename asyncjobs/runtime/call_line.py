@@ -560,17 +560,17 @@ def _refuse(waiting: "Sequence[_Order | _Look]") -> None:
             one.answer.exception()  # whoever waited may be gone: that it was never looked at is no news
 
 
+def _joined(one: Scan, other: Scan) -> Scan:
+    limit, start = one.limit + other.limit, min(one.start, other.start)
+    return Scan(one.queue, one.lane, limit, start, has_slot=one.has_slot or other.has_slot)
+
+
 def _merged(orders: Sequence[_Order]) -> list[Scan]:
     """One scan for each queue and lane, from the foremost start."""
     merged: dict[tuple[str, str | None], Scan] = {}
     for scan in (scan for order in orders for scan in order.scans):
         known = merged.get((scan.queue, scan.lane))
-        if known is not None:
-            scan = Scan(  # noqa: PLW2901 - both are one now
-                scan.queue, scan.lane, known.limit + scan.limit, min(known.start, scan.start),
-                has_slot=known.has_slot or scan.has_slot,
-            )  # fmt: skip
-        merged[scan.queue, scan.lane] = scan
+        merged[scan.queue, scan.lane] = scan if known is None else _joined(known, scan)
     return list(merged.values())
 
 

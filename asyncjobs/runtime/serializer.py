@@ -12,11 +12,11 @@ what the protocol must not leave behind; each event below says why it does not, 
 
 **Locks.** The key's lock is a transaction-scoped advisory lock on one of 4,096 slots, taken in ascending order. Lock order
 everywhere: dedup rows, rows of `jobs` that do not wait, key locks, rows of `serialized_jobs`, rows of jobs that wait. The ack
-alone has its rows of `serialized_jobs`
-before a key lock, and therefore waits for one only shortly. Nothing that strangers share waits for a lock that a caller's open
-transaction may hold: batches of enqueues give up after 50 ms and go on one by one, acks leave the key to a serializer, and
-serializers only try. Everything is a VOLATILE function under READ COMMITTED: each statement in it has a fresh snapshot, so what
-is looked up after a lock is as it is under the lock.
+alone has its rows of `serialized_jobs` before a key lock, and therefore waits for one only shortly. So who has a key's lock
+locks the place of a job that waits before its row, and begins anew if it was dispatched meanwhile (`keys/lock_in_order.sql`).
+Nothing that strangers share waits for a lock that a caller's open transaction may hold: batches of enqueues give up after 50
+ms and go on one by one, acks leave the key to a serializer, and serializers only try. Everything is a VOLATILE function under
+READ COMMITTED: each statement in it has a fresh snapshot, so what is looked up after a lock is as it is under the lock.
 
 **What can happen to a key:**
 

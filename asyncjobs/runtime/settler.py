@@ -96,7 +96,7 @@ class Settler:
         ):  # fmt: skip
             raise ClaimLost(f"job {claimed.id} is not this attempt's any more: let its transaction roll back.")
 
-    async def was_committed(self, attempt: Attempt, is_patient: bool) -> bool | None:  # noqa: FBT001 - as attempts ask
+    async def was_committed(self, attempt: Attempt, /, *, is_patient: bool) -> bool | None:
         """Whether the transaction in which this attempt's job was completed was committed; None: nobody knows yet."""
         claimed, patience = attempt.claimed, _PATIENCE_SECONDS if is_patient else _AT_ONCE_SECONDS
         try:

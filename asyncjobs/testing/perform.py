@@ -164,7 +164,7 @@ def _nothing(_: Attempt, __: Ack) -> None:
     pass
 
 
-async def _yes(_: Attempt, __: bool) -> bool:  # noqa: FBT001 - as attempts ask
+async def _yes(_: Attempt, /, *, is_patient: bool) -> bool:  # noqa: ARG001 - as attempts ask
     return True
 
 

@@ -193,7 +193,7 @@ async def test_completion_with_a_result_that_is_too_large_drops_it(runs: Runs) -
 
 @pytest.mark.parametrize(("answer", "kind"), [(True, "completed"), (None, "completed"), (False, "retry")])
 async def test_answer_of_a_handler_counts_unless_its_completion_was_rolled_back(*, answer: bool | None, kind: str) -> None:
-    async def was_committed(_attempt: Attempt, is_patient: bool) -> bool | None:  # noqa: FBT001 - as attempts ask
+    async def was_committed(_attempt: Attempt, /, *, is_patient: bool) -> bool | None:
         assert is_patient
         return answer
 
@@ -209,7 +209,7 @@ async def test_answer_of_a_handler_counts_unless_its_completion_was_rolled_back(
 async def test_attempt_that_is_to_end_while_its_transaction_is_looked_at_has_ended_as_it_said() -> None:
     looking = asyncio.Event()
 
-    async def was_committed(_attempt: Attempt, _is_patient: bool) -> bool | None:  # noqa: FBT001 - as attempts ask
+    async def was_committed(_attempt: Attempt, /, *, is_patient: bool) -> bool | None:
         looking.set()
         await asyncio.Event().wait()
         return None

@@ -53,9 +53,9 @@ def _events(server: Server, recorder: Recorder, told: Told) -> list[str]:
 
 def _places(server: Server, told: Told) -> list[str]:
     """Jobs that left their key's line without having ended. (One that is replaced may leave it until it is due.)"""
-    line = {row["job_id"] for row in server.fetch(Database(server.dsn).sql("audit_line")) if row["times"] > 1}
-    alone = {row["id"] for row in server.fetch("SELECT id FROM asyncjobs.jobs WHERE dedup_key IS NULL")}
-    return [f"P3: job {job_id} lost its place in its key's line" for job_id in sorted((line & alone) - told.retried)]
+    again = {row["job_id"] for row in server.fetch(Database(server.dsn).sql("audit_line")) if row["times"] > 1}
+    kept = {row["id"] for row in server.fetch("SELECT id FROM asyncjobs.jobs WHERE dedup_key IS NULL")}
+    return [f"P3: job {job_id} lost its place in its key's line" for job_id in sorted((again & kept) - told.retried)]
 
 
 def _beside(recorder: Recorder, home: Mapping[int, Process]) -> list[str]:

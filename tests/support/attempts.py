@@ -51,7 +51,7 @@ class Runs:
     async def _complete(self, _attempt: Attempt, connection: Any, result: str | None, dropped: str | None) -> None:
         self.completions.append((connection, result, dropped))
 
-    async def _was_committed(self, _attempt: Attempt, _is_patient: bool) -> bool | None:  # noqa: FBT001 - as attempts ask
+    async def _was_committed(self, _attempt: Attempt, /, *, is_patient: bool) -> bool | None:
         return True
 
     def make(self, function: Callable[..., Any], /, *, timeout: float | None = None, **fields: Any) -> Attempt:
