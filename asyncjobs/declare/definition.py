@@ -148,14 +148,6 @@ class JobDefinition:
         codec = self._payload or self.payload
         return codec.encode(args, kwargs, max_depth=max_depth)
 
-    def encode_payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """The payload of a call as JSON text; InvalidPayload."""
-        return self.encode(args, kwargs).text
-
-    def check_mapping(self, payload: Mapping[str, Any]) -> str:
-        """The payload given by name as JSON text; InvalidPayload."""
-        return self.encode((), payload).text
-
     def key_for(self, arguments: Mapping[str, Any]) -> str | None:
         """The serialization key of a job with these arguments (as they will arrive), None when it is not serialized."""
         return self._key_rule.key_for(arguments) if self._key_rule.is_given else None
