@@ -95,7 +95,7 @@ class AsyncJobs(JobRouter):
         self.schedules: list[Schedule] = []  # since the first open
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
-        self.admin = Admin(self._here, self._breaker_of, self.lifecycle.ground)
+        self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground)
         self.runners: list[Runner] = []  # that run now, in this process
         if isinstance(routers, JobRouter):
             raise ConfigurationError("routers= is one router: write routers=[router].")
@@ -125,7 +125,7 @@ class AsyncJobs(JobRouter):
         handler = self.handlers.get(type)
         return None if handler is None else handler.breaker
 
-    def settle(self) -> None:
+    def close_declarations(self) -> None:
         """Hold the declarations together, once, at the first open; after it there are no more.
 
         ConfigurationError of all kinds: unknown queues, lanes and breakers, annotations that cannot be resolved, schedules whose
@@ -136,7 +136,7 @@ class AsyncJobs(JobRouter):
         handlers = self.declarations.all_handlers()
         breakers = breakers_of(self.declarations)
         for handler in handlers.values():
-            handler.settle()
+            handler.resolve()
             check_placed(handler, self.queues)
             check_guarded(handler, breakers)
         self.schedules = made_schedules(self.declarations.all_planned(), handlers, self.queues, self.settings)
@@ -223,12 +223,12 @@ class AsyncJobs(JobRouter):
             raise not_open(what, self)
         return opened
 
-    def _here(self, what: str) -> OpenApp:
+    def _opened_for(self, what: str) -> OpenApp:
         opened = self._opened(what)
         check_loop(opened.loop, self.lifecycle.thread_name)
         return opened
 
-    def breakers_here(self, what: str) -> Breakers:
+    def open_breakers(self, what: str) -> Breakers:
         """The breakers of the open app, for its own loop; NotOpen, WrongLoop."""
         opened = self._opened(what)
         check_loop(opened.loop, self.lifecycle.thread_name, instead="breaker.sync()")
@@ -253,7 +253,7 @@ class AsyncJobs(JobRouter):
         new = named(job, payload, options, self.handlers, self.settings) if isinstance(job, str) else only(job, payload, options)
         if new.connection is None and not options and not self.hooks.enqueue and keeper_of(self) is None:
             check_jobs([new], self.handlers)
-            return await self.enqueue_alone(new)
+            return await self.enqueue_one(new)
         return (await self.enqueue_many([new], connection=options.get("connection")))[0]
 
     async def enqueue_many(self, jobs: Iterable[NewJob[N]], /, *, connection: Connection | None = None) -> list[JobHandle[N]]:
@@ -265,13 +265,13 @@ class AsyncJobs(JobRouter):
             self.hooks.enqueue, news, lambda through: self._write(through, connection), events=self.events
         )
 
-    async def enqueue_alone(self, new: NewJob[N], /) -> JobHandle[N]:
+    async def enqueue_one(self, new: NewJob[N], /) -> JobHandle[N]:
         """`enqueue` where nothing but the job matters: there are no hooks, it is of this app, and to be written on its own."""
         row = admit(new.row, new.handler, self.queues, self.settings)
         opened = self.lifecycle.opened
         if opened is None or running_loop() is not opened.loop:  # which no fork has, nor a loop that is closed
-            opened = self._here(f'"{row.type}" was enqueued')
-        one = await opened.enqueue_alone(row)
+            opened = self._opened_for(f'"{row.type}" was enqueued')
+        one = await opened.enqueue_one(row)
         return JobHandle(one.id, self._itself, new.handler.decode_result, one.created)
 
     async def _write(self, news: list[NewJob[Any]], connection: Connection | None) -> list[JobHandle[Any]]:
@@ -283,7 +283,7 @@ class AsyncJobs(JobRouter):
         if keeper is not None:
             enqueued = keeper.keep(rows)
         else:
-            opened = self._here(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called")
+            opened = self._opened_for(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called")
             enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
         itself = self._itself  # and one decoder for each type: what is made for each job, the garbage collector walks
         decoders = {handler: handler.decode_result for handler in {new.handler for new in news}}
@@ -296,7 +296,7 @@ class AsyncJobs(JobRouter):
     async def get(self, job_id: int, /) -> Job | None:
         """The job as it is now, also while it waits behind others of its key; None when there is none (yet, or any more)."""
         refuse_in_memory(self, f"job {job_id} was asked for")
-        return await self._here(f"job {job_id} was asked for").get(check_job_id(job_id))
+        return await self._opened_for(f"job {job_id} was asked for").get(check_job_id(job_id))
 
     def handle(self, job_id: int, /) -> JobHandle[Any]:
         """The handle of a job that is known by its id. Nothing is looked up yet; its result is plain JSON."""
@@ -308,7 +308,7 @@ class AsyncJobs(JobRouter):
     async def wait_final(self, job_id: int, timeout: float | None) -> Job:
         """The job's final row; JobNotFound, WaitTimeout. What handles wait with."""
         refuse_in_memory(self, f"job {job_id} was waited for")
-        opened = self._here(f"job {job_id} was waited for")
+        opened = self._opened_for(f"job {job_id} was waited for")
         context = current.get()
         if timeout is None and context is not None and context.jobs is self:
             await check_wait(opened, context.claimed, job_id, self.queues)

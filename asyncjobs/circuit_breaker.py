@@ -67,7 +67,7 @@ class CircuitBreaker(AbstractAsyncContextManager[None]):
         if self._is_inside or self._is_in_memory:
             self._push(_Entered(self))
             return
-        breakers = self._app().breakers_here(self._use)
+        breakers = self._app().open_breakers(self._use)
         self._push(_Entered(self, breakers, await breakers.enter(self.service)))
 
     async def __aexit__(

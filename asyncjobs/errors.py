@@ -269,11 +269,13 @@ class BreakerNotFound(AsyncJobsError):
 
 
 class DeadLetterNotFound(AsyncJobsError):
-    """There is no such dead letter: it never was, or it was pruned with its job. `.letter_id`."""
+    """There is no such dead letter: it never was, or it was pruned with its job. `.dead_letter_id`."""
 
-    def __init__(self, letter_id: int) -> None:
-        self.letter_id = letter_id
-        super().__init__(f"there is no dead letter {letter_id}: letters have ids of their own, see `admin.dead_letters()`.")
+    def __init__(self, dead_letter_id: int) -> None:
+        self.dead_letter_id = dead_letter_id
+        super().__init__(
+            f"there is no dead letter {dead_letter_id}: dead letters have ids of their own, see `admin.dead_letters()`."
+        )
 
 
 class StateError(AsyncJobsError):

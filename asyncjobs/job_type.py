@@ -78,7 +78,7 @@ class JobType(Generic[P, R_co]):
         """
         new, app = self.new(*args, **kwargs), self._app()
         if new.connection is None and not app.hooks.enqueue and keeper_of(app) is None:
-            return await app.enqueue_alone(new)
+            return await app.enqueue_one(new)
         return await app.enqueue(new)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:

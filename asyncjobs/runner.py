@@ -128,7 +128,7 @@ class Runner:
         try:
             await parts.duties.scheduler.wait_declared()
             if self._opened.settings.notify == "listen":
-                await parts.listening.wait_settled()
+                await parts.listening.wait_decided()
         except BaseException:
             await self.stop(timeout=0)
             raise
@@ -138,7 +138,7 @@ class Runner:
         parts = self.parts
         with contextlib.suppress(TimeoutError, ConfigurationError):
             async with asyncio.timeout(_TOLD_SECONDS):
-                await parts.listening.wait_settled()
+                await parts.listening.wait_decided()
         slots = {one.queue: one.concurrency for one in parts.queues}
         database, place = self._opened.database, place_of(self._opened.database.dsn)
         self._events.emit(

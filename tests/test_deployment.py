@@ -133,8 +133,8 @@ def test_panels_are_drawn_from_the_chosen_source() -> None:
     for panel in DASHBOARD["panels"]:
         assert panel["type"] in kinds
         assert panel["title"]
-        letters = [target["refId"] for target in panel["targets"]]
-        assert len(letters) == len(set(letters)) > 0
+        dead_letters = [target["refId"] for target in panel["targets"]]
+        assert len(dead_letters) == len(set(dead_letters)) > 0
         for target in panel["targets"]:
             used = set(re.findall(r"\$(?!__)\{?(\w+)", target["expr"]))
             assert used <= variables, panel["title"]

@@ -7,10 +7,10 @@ changes, except by an explicit `retry`. There is one file per concern; `Admin` i
 from typing import final
 
 from asyncjobs.admin.breakers import Breakers
+from asyncjobs.admin.dead_letters import DeadLetters
 from asyncjobs.admin.doctor import Doctor
 from asyncjobs.admin.finding import Finding
 from asyncjobs.admin.keys import Keys
-from asyncjobs.admin.letters import Letters
 from asyncjobs.admin.listing import Listing
 from asyncjobs.admin.pauses import Pauses
 from asyncjobs.admin.pruning import Pruning
@@ -20,5 +20,5 @@ __all__ = ["Admin"]
 
 
 @final
-class Admin(Finding, Keys, Letters, Pauses, Schedules, Breakers, Pruning, Doctor, Listing):
+class Admin(Finding, Keys, DeadLetters, Pauses, Schedules, Breakers, Pruning, Doctor, Listing):
     """What operators do. The app must be open; it need not run jobs."""

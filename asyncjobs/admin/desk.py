@@ -16,7 +16,7 @@ TRIES: Final = 5
 #: Jobs that one statement of a verb on many of them takes.
 BATCH: Final = 1_000
 
-#: Is told how many of a verb's jobs, letters or rows are done.
+#: Is told how many of a verb's jobs, dead letters or rows are done.
 Progress: TypeAlias = Callable[[int], None]
 
 

@@ -45,7 +45,8 @@ class Jobs(Desk):
     async def retry_dead(
         self, *, key: str | None = None, type: str | None = None, limit: int = BATCH, by: str = "operator"
     ) -> dict[int, Verb]:
-        """Retry dead jobs whose letters nobody acknowledged, in the order in which they died: jobs of a key keep their order.
+        """Retry dead jobs whose dead letters nobody acknowledged, in the order in which they died: jobs of a key keep their
+        order.
 
         Outcomes as of `retry`, `busy` for one that a transaction holds, and `unknown` for one that is gone: the others go on.
         """

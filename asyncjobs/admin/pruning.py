@@ -26,9 +26,9 @@ class Pruning(Desk):
         while done.more:
             one = await self._do("prune", lambda link: pruning.prune(link, keep, _BATCH))
             done = Pruned(
-                done.jobs + one.jobs, done.letters + one.letters, done.runners + one.runners, done.dedup_keys + one.dedup_keys,
-                one.more, one.failures,
+                done.jobs + one.jobs, done.dead_letters + one.dead_letters, done.runners + one.runners,
+                done.dedup_keys + one.dedup_keys, one.more, one.failures,
             )  # fmt: skip
-            progress(done.jobs + done.letters + done.runners + done.dedup_keys)
+            progress(done.jobs + done.dead_letters + done.runners + done.dedup_keys)
         done.check()
         return done

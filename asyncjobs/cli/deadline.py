@@ -43,11 +43,11 @@ class Deadline:
     def _watch(self) -> None:
         os.read(self._read, 1)
         ends_at = time.monotonic() + self._grace_seconds + AFTER_GRACE_SECONDS
-        if self._is_told_again(ends_at):
+        if self._is_signalled_again(ends_at):
             time.sleep(min(AFTER_GRACE_SECONDS, max(0, ends_at - time.monotonic())))
         if self._words:
             os.write(2, self._words)
         os._exit(CODE)
 
-    def _is_told_again(self, ends_at: float) -> bool:
+    def _is_signalled_again(self, ends_at: float) -> bool:
         return bool(select.select([self._read], [], [], max(0, ends_at - time.monotonic()))[0])

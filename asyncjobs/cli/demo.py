@@ -42,7 +42,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 def add_to(program: Group) -> None:
     """Declare the verb."""
     count = option("--jobs", "count", type=Number(min=1, max=100_000), default=1_000, show_default=True, help="How many jobs.")
-    verb(program, "demo", count, opens=False, is_alone=True)(demo)
+    verb(program, "demo", count, opens=False, needs_no_app=True)(demo)
 
 
 async def demo(asked: Asked, count: int) -> int | None:
@@ -127,6 +127,6 @@ class _Bank:
         ), table
 
     async def _table(self) -> str:
-        letters = (await self._jobs.admin.dead_letters(limit=5)).letters
-        rows = [(one.job_id, one.type, one.attempts, one.error_message) for one in letters]
+        dead_letters = (await self._jobs.admin.dead_letters(limit=5)).dead_letters
+        rows = [(one.job_id, one.type, one.attempts, one.error_message) for one in dead_letters]
         return "the last of the dead letters:\n" + screen.table(("job", "type", "attempts", "error"), rows)

@@ -135,13 +135,13 @@ def verb(
     name: str,
     *parameters: click.Parameter,
     opens: bool = True,
-    is_alone: bool = False,
+    needs_no_app: bool = False,
     lasts: bool = False,
     settings: Sequence[str] = (),
 ) -> Callable[[V], V]:
     """Declare a verb. Parameters named in `settings` are the app's. With `opens=False` the app is handed over closed.
 
-    A parameter `named` is the app, as an argument beside the option. One that `is_alone` has nothing to do with any app.
+    A parameter `named` is the app, as an argument beside the option. One that `needs_no_app` has nothing to do with any app.
     One that `lasts` gets the fastest event loop.
     """
 
@@ -152,7 +152,7 @@ def verb(
         text = "\n\n".join(" ".join(part.split()) for part in (do.__doc__ or "").split("\n\n"))
         short = re.split(r"[.:;](?:\s|$)", text, maxsplit=1)[0]
         command = click.Command(
-            name, params=[*parameters, *(() if is_alone else _WHERE), *_HOW], callback=callback, help=text, short_help=short
+            name, params=[*parameters, *(() if needs_no_app else _WHERE), *_HOW], callback=callback, help=text, short_help=short
         )
         command.context_settings = _CONTEXT
         parent.add_command(command)

@@ -26,4 +26,5 @@ async def prune(asked: Asked, *, dry_run: bool) -> None:
 
 
 def _counts(pruned: Pruned) -> str:
-    return f"{pruned.jobs:,} jobs, {pruned.letters:,} dead letters, {pruned.runners:,} runners, {pruned.dedup_keys:,} dedup keys"
+    jobs, others = f"{pruned.jobs:,} jobs, {pruned.dead_letters:,} dead letters", f"{pruned.dedup_keys:,} dedup keys"
+    return f"{jobs}, {pruned.runners:,} runners, {others}"

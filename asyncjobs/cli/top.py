@@ -57,7 +57,7 @@ class _View:
         self._admin = admin
         self._queues: list[QueueState] = []
         self._chosen: str | None = None
-        self._told = ""
+        self._message = ""
 
     async def obey(self, pressed: "asyncio.Queue[str]", seconds: float) -> bool:
         """Do what the next key says, if one is pressed in time; False: it was the one to end."""
@@ -80,13 +80,13 @@ class _View:
     async def _hold(self, key: str) -> None:
         queue = self._chosen
         if queue is None:
-            self._told = "there is no queue"
+            self._message = "there is no queue"
         elif key == "p":
             made = await self._admin.pause(queue=queue, reason="paused in top", by=getpass.getuser())
-            self._told = f"{screen.text(queue)} {'is paused' if made.is_new else 'was paused before'}"
+            self._message = f"{screen.text(queue)} {'is paused' if made.is_new else 'was paused before'}"
         else:
             resumed = await self._admin.resume(queue=queue)
-            self._told = f"{screen.text(queue)} {'goes on' if resumed else 'was not paused'}"
+            self._message = f"{screen.text(queue)} {'goes on' if resumed else 'was not paused'}"
 
     async def look(self, *, has_keys: bool) -> str:
         """The screen."""
@@ -100,7 +100,7 @@ class _View:
             parts.append(queue_table(self._queues, chosen=self._chosen))
         parts += await self._tables(stats)
         if has_keys:
-            parts.append("   ".join(filter(None, (_KEYS, self._told))))
+            parts.append("   ".join(filter(None, (_KEYS, self._message))))
         return "\n\n".join(parts)
 
     async def _tables(self, stats: Stats) -> list[str]:

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any, Final, cast, get_args
 
 from asyncjobs.dashboard.forms import Fields, payload_filter
+from asyncjobs.model.dead_letter import DeadLetterFilter
 from asyncjobs.model.finding import JobFilter
-from asyncjobs.model.letter import LetterFilter
 from asyncjobs.model.status import Status
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 JOB_FIELDS: Final = ("type", "status", "queue", "key", "correlation_id", "parent", "payload", "error")
-LETTER_FIELDS: Final = ("type", "queue", "key", "correlation_id", "error", "died_after", "died_before", "acknowledged")
+DEAD_LETTER_FIELDS: Final = ("type", "queue", "key", "correlation_id", "error", "died_after", "died_before", "acknowledged")
 _ACKNOWLEDGED: Final[Mapping[str, bool | None]] = {"no": False, "yes": True, "all": None}
 
 
@@ -33,10 +33,10 @@ def job_filter(fields: Fields) -> JobFilter:
     )
 
 
-def letter_filter(fields: Fields) -> LetterFilter:
+def dead_letter_filter(fields: Fields) -> DeadLetterFilter:
     """Which dead letters: those that nobody has acknowledged if nothing else is said; BadInput."""
     acknowledged = fields.choice("acknowledged", list(_ACKNOWLEDGED)) or "no"
-    return LetterFilter(
+    return DeadLetterFilter(
         type=fields.text("type"),
         queue=fields.text("queue"),
         key=fields.text("key"),

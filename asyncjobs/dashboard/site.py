@@ -1,6 +1,6 @@
 """The dashboard as an ASGI application: every request goes through one door, and every answer carries the same headers.
 
-1. Who asks is settled before anything is read; only the login and the files that pages load are there for everybody.
+1. Who asks is known before anything is read; only the login and the files that pages load are there for everybody.
 2. A verb is a POST that passes the form's checks (`csrf`) by somebody who may act. GET changes nothing.
 3. Whatever goes wrong is a page with a status; a traceback is for the log.
 """

@@ -92,7 +92,7 @@ class JobDefinition:
         self._key_rule.bind(parameters)
         self._payload = PayloadCodec(self.name, parameters)
 
-    def settle(self) -> None:
+    def resolve(self) -> None:
         """Read the signature for good, at first use or at open. InvalidHandler also for an annotation that names nothing."""
         try:
             if self._payload is None:
@@ -111,7 +111,7 @@ class JobDefinition:
     def payload(self) -> PayloadCodec:
         """How its payload is encoded and decoded. InvalidHandler when its signature cannot be a payload's."""
         if self._payload is None:
-            self.settle()
+            self.resolve()
             return cast("PayloadCodec", self._payload)
         return self._payload
 
@@ -141,7 +141,7 @@ class JobDefinition:
         try:
             self._key_rule.bind(self.signature.parameters)
         except NameError:
-            return  # settled at first use, with the signature
+            return  # resolved at first use, with the signature
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, max_depth: int = 200) -> Encoded:
         """The checked payload of a call. InvalidPayload says which field does not fit, and why."""

@@ -121,7 +121,7 @@ def _encode_problem(error: BaseException, part: Any) -> str:
     return str(error) or type(error).__name__
 
 
-def _told(error: Exception) -> Problem:
+def _problem_of(error: Exception) -> Problem:
     """What msgspec said, as a Problem."""
     match = _AT.match(str(error))
     text, path = (match["problem"], match["path"] or "$") if match else (str(error), "$")
@@ -195,7 +195,7 @@ class PayloadCodec:
         try:
             arrived: msgspec.Struct = self._read(text)
         except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
-            raise _told(error) from None
+            raise _problem_of(error) from None
         given = by_name(arrived)
         problem = find_changed(arguments, given) or find_naive(given)
         if problem:
@@ -231,7 +231,7 @@ class PayloadCodec:
         try:
             return self._loose.decode(text)
         except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
-            problem = _told(error)
+            problem = _problem_of(error)
             raise UndecodablePayload(self.name, problem.text, path=problem.path) from None
 
     def plain(self, text: str) -> dict[str, Any]:
@@ -239,7 +239,7 @@ class PayloadCodec:
         try:
             return _plain.decode(text)
         except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
-            raise UndecodablePayload(self.name, _told(error).text) from None
+            raise UndecodablePayload(self.name, _problem_of(error).text) from None
 
 
 def _as_item(parameter: Parameter) -> Any:
@@ -328,7 +328,7 @@ class ResultCodec:
         try:
             read = self._read(text)
         except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
-            raise _told(error) from None
+            raise _problem_of(error) from None
         changed = find_changed(value, read)
         if changed:
             raise Problem(changed[1], changed[0])
@@ -340,5 +340,5 @@ class ResultCodec:
         try:
             return self._decoder.decode(text)
         except (msgspec.DecodeError, *ENCODE_ERRORS) as error:
-            problem = _told(error)
+            problem = _problem_of(error)
             raise ValueError(f"{problem.text} - at {problem.path}") from None

@@ -57,7 +57,7 @@ def disk_full(layout: Layout) -> DiskFull:
 
 
 @contextmanager
-def told_clearly(layout: Layout) -> Generator[None]:
+def said_clearly(layout: Layout) -> Generator[None]:
     """Errors of the file system become `DiskFull` and `FolderUnusable`."""
     try:
         yield

@@ -60,7 +60,7 @@ def prepare_folder(folder: Path, identity: Identity) -> None:
         make_folders(folder, 0o711 if identity.is_other else 0o700)
         if (folder / "PG_VERSION").exists():
             raise FolderUnusable(f"{folder} is itself a data folder of PostgreSQL. Name another; data/ will be made in it.")
-        if identity.is_other and _is_for_us_alone(folder):
+        if identity.is_other and _is_private(folder):
             folder.chmod(folder.stat().st_mode | 0o111)
     except OSError as error:
         raise FolderUnusable(f"{folder} cannot be made: {error.strerror} ({error.filename}).") from error
@@ -87,7 +87,7 @@ def make_folders(folder: Path, mode: int) -> None:
         folder.mkdir()  # a file is in its place: raise what mkdir has to say about it
 
 
-def _is_for_us_alone(folder: Path) -> bool:
+def _is_private(folder: Path) -> bool:
     """Whether nothing but a private PostgreSQL is in the folder: then its mode is our business."""
     return folder.stat().st_uid == os.geteuid() and (Layout(folder).start_lock.exists() or not any(folder.iterdir()))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asyncjobs.embedded import errors
-from asyncjobs.embedded.cluster import data_major, told_clearly
+from asyncjobs.embedded.cluster import data_major, said_clearly
 from asyncjobs.embedded.errors import OtherSettings, ServerFailed
 from asyncjobs.embedded.finder import find_binaries
 from asyncjobs.embedded.layout import Layout, Order, State
@@ -57,7 +57,7 @@ class Starter:
     def join(self, given_up: threading.Event) -> tuple[State, str, Lock]:
         """The server, its password, and the lock that keeps it up."""
         patience = self._patience(given_up)
-        with told_clearly(self.layout), self._door(patience):
+        with said_clearly(self.layout), self._door(patience):
             client = self._take(self.layout.clients_lock, Lock.try_shared, patience)
             try:
                 state = self._running(patience) or self._spawn(patience)
@@ -70,7 +70,7 @@ class Starter:
     def again(self) -> State:
         """The server, for a client that has its lock already."""
         patience = self._patience(threading.Event())
-        with told_clearly(self.layout), self._door(patience):
+        with said_clearly(self.layout), self._door(patience):
             return self._running(patience) or self._spawn(patience)
 
     def _patience(self, given_up: threading.Event) -> _Patience:

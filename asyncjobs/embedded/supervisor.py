@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from asyncjobs.embedded.cluster import ensure_cluster, told_clearly
+from asyncjobs.embedded.cluster import ensure_cluster, said_clearly
 from asyncjobs.embedded.copies import executable_binaries
 from asyncjobs.embedded.errors import EmbeddedError, ServerFailed
 from asyncjobs.embedded.finder import major_version
@@ -56,7 +56,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Bring the server up and say so in the state file. Raises what the client is to raise."""
-        with told_clearly(self._layout):
+        with said_clearly(self._layout):
             self._make()
             self._up()
 
@@ -102,7 +102,7 @@ class Supervisor:
             raise ServerFailed(f"postgres died {_RESTARTS_A_MINUTE + 1} times within a minute")
         self._restarts.append(now)
         _log("postgres died; starting it again")
-        with told_clearly(self._layout):
+        with said_clearly(self._layout):
             self._up()
 
     def _is_unwanted(self) -> bool:

@@ -205,7 +205,7 @@ class _Held(Collector):
     def _of_the_database(self) -> Iterator[Metric]:
         jobs = self._gauge("jobs", "Unfinished jobs, sampled", "queue", "type", "status")
         oldest = self._gauge("oldest_age_seconds", "Age of the oldest of them, sampled", "queue", "type", "status")
-        letters = self._gauge("dead_letters", "Dead letters that nobody has acknowledged, sampled")
+        dead_letters = self._gauge("dead_letters", "Dead letters that nobody has acknowledged, sampled")
         keys = self._gauge("keys_halted", "Keys that a dead job has halted, sampled")
         failed = self._gauge("schedules_failed", "Schedules that could not make their jobs, sampled")
         states = self._gauge(
@@ -220,14 +220,14 @@ class _Held(Collector):
             for labels, (count, age) in depths.items():
                 jobs.add_metric(labels, count)
                 oldest.add_metric(labels, age)
-            letters.add_metric((), sample.dead_letters)
+            dead_letters.add_metric((), sample.dead_letters)
             keys.add_metric((), sample.halted_keys)
             failed.add_metric((), sample.failed_schedules)
             for service in {_named(one): None for one in breakers}:
                 for state in _STATES:
                     states.add_metric((service, state), sum(_named(one) == service and one.state == state for one in breakers))
             at.add_metric((), moment)
-        yield from (jobs, oldest, letters, keys, failed, states, at)
+        yield from (jobs, oldest, dead_letters, keys, failed, states, at)
 
 
 def _declared(sample: Sample, queues: Container[str], types: Container[str]) -> _Depths:

@@ -97,7 +97,7 @@ def explain(facts: Facts, head: Explanation | None = None) -> Explanation:
     return _unserved(facts) or _broken(facts) or _crowded(facts) or _suspected(facts) or _in_line(facts)
 
 
-def _told(
+def _explained(
     facts: Facts,
     reason: Reason,
     sentence: str,
@@ -121,19 +121,19 @@ def _told(
 
 def _ended(facts: Facts) -> Explanation:
     why = f": {facts.error_message}" if facts.error_message else ""
-    return _told(facts, "ended", f"it is {facts.status}{why}.", since=facts.completed_at)
+    return _explained(facts, "ended", f"it is {facts.status}{why}.", since=facts.completed_at)
 
 
 def _running(facts: Facts) -> Explanation:
     if facts.runner_is_alive and facts.is_ahead:
         sentence = f"it is claimed ahead by runner {facts.runner_id}, waiting for a slot."
-        return _told(facts, "claimed ahead", sentence, since=facts.started_at)
+        return _explained(facts, "claimed ahead", sentence, since=facts.started_at)
     if facts.runner_stopped_at is not None:
         return _stopped(facts, facts.runner_stopped_at)
     if facts.runner_is_alive:
-        return _told(facts, "running", f"it runs, on runner {facts.runner_id}.", since=facts.started_at)
+        return _explained(facts, "running", f"it runs, on runner {facts.runner_id}.", since=facts.started_at)
     sentence = f"its runner {facts.runner_id} is gone: it is taken back by the next rescue, if another runner lives."
-    return _told(facts, "runner lost", sentence, since=facts.started_at)
+    return _explained(facts, "runner lost", sentence, since=facts.started_at)
 
 
 def _stopped(facts: Facts, at: datetime) -> Explanation:
@@ -147,30 +147,34 @@ def _stopped(facts: Facts, at: datetime) -> Explanation:
             f"its runner {facts.runner_id} stopped, and its process is gone: it is given back with its attempt by the next "
             "rescue, if another runner lives."
         )
-    return _told(facts, "runner stopped", sentence, since=at)
+    return _explained(facts, "runner stopped", sentence, since=at)
 
 
 def _behind(facts: Facts, head: Explanation | None) -> Explanation:
     if facts.halted_at is not None:
         sentence = f'its key "{facts.key}" is halted by job {facts.head_id}, which is dead: {facts.halt_reason}.'
-        return _told(facts, "key halted", f"{sentence} Retry that job, or release the key.", since=facts.halted_at, head=head)
+        return _explained(
+            facts, "key halted", f"{sentence} Retry that job, or release the key.", since=facts.halted_at, head=head
+        )
     if facts.head_id is None or facts.head_id == facts.job_id:
         held = _held(facts) if facts.pauses else None
         sentence = f'it is the next of its key "{facts.key}", and is being dispatched (within a sweep at the latest).'
-        return held or _told(facts, "moving", sentence)
+        return held or _explained(facts, "moving", sentence)
     ahead = f" That one: {head.sentence.partition(': ')[2]}" if head is not None else ""
     sentence = f'it waits behind job {facts.head_id} of its key "{facts.key}".{ahead}'
-    return _told(facts, "behind", sentence, head=head)
+    return _explained(facts, "behind", sentence, head=head)
 
 
 def _later(facts: Facts) -> Explanation:
     what = "its retry" if facts.status == "failed" else "it"
     if facts.run_at > facts.now:
         left = timedelta(seconds=round((facts.run_at - facts.now).total_seconds()))
-        return _told(facts, "not due", f"{what} is due at {facts.run_at:%Y-%m-%d %H:%M:%S %Z}, in {left}.", until=facts.run_at)
+        return _explained(
+            facts, "not due", f"{what} is due at {facts.run_at:%Y-%m-%d %H:%M:%S %Z}, in {left}.", until=facts.run_at
+        )
     if not facts.runners:
-        return _told(facts, "no runner", f"{what} is due, and no runner lives that would notice.", since=facts.run_at)
-    return _told(facts, "due", f"{what} is due, and is being made pending.", since=facts.run_at)
+        return _explained(facts, "no runner", f"{what} is due, and no runner lives that would notice.", since=facts.run_at)
+    return _explained(facts, "due", f"{what} is due, and is being made pending.", since=facts.run_at)
 
 
 def _held(facts: Facts) -> Explanation:
@@ -178,28 +182,28 @@ def _held(facts: Facts) -> Explanation:
         sentence = (
             "it is paused by hand, until that or a resume of its type or key lets it go (or was, and is being made pending)."
         )
-        return _unserved(facts) or _told(facts, "paused", sentence)
+        return _unserved(facts) or _explained(facts, "paused", sentence)
     kind, name, reason, by, since = facts.pauses[0]
     sentence = f'its {kind} "{name}" is paused{f" by {by}" if by else ""}{f": {reason}" if reason else ""}.'
-    return _told(facts, "paused", sentence, since=since)
+    return _explained(facts, "paused", sentence, since=since)
 
 
 def _unserved(facts: Facts) -> Explanation | None:
     if not facts.runners:
-        return _told(facts, "no runner", "no runner lives.")
+        return _explained(facts, "no runner", "no runner lives.")
     if not facts.serving_queue:
-        return _told(facts, "no runner for queue", f'no runner that lives serves the queue "{facts.queue}".')
+        return _explained(facts, "no runner for queue", f'no runner that lives serves the queue "{facts.queue}".')
     if not facts.serving_type:
-        return _told(facts, "no handler", f'no runner that lives has a handler for "{facts.type}".')
+        return _explained(facts, "no handler", f'no runner that lives has a handler for "{facts.type}".')
     if not facts.serving:
         sentence = f'no runner that serves the queue "{facts.queue}" has a handler for "{facts.type}", others have.'
-        return _told(facts, "no runner for both", sentence)
+        return _explained(facts, "no runner for both", sentence)
     if facts.newest_version is not None and facts.version > facts.newest_version:
         sentence = (
             f"no runner can run version {facts.version} of this payload, those that live know {facts.newest_version} at most: "
             f"it waits for one with the newer program."
         )
-        return _told(facts, "newer version", sentence)
+        return _explained(facts, "newer version", sentence)
     return None
 
 
@@ -210,7 +214,7 @@ def _broken(facts: Facts) -> Explanation | None:
         "until it is reset" if facts.breaker_until is None else f"and a probe is let through at {facts.breaker_until:%H:%M:%S %Z}"
     )
     sentence = f'the circuit breaker of "{facts.breaker}" is open, {until}.'
-    return _told(facts, "breaker open", sentence, since=facts.breaker_since, until=facts.breaker_until)
+    return _explained(facts, "breaker open", sentence, since=facts.breaker_since, until=facts.breaker_until)
 
 
 def _crowded(facts: Facts) -> Explanation | None:
@@ -221,7 +225,7 @@ def _crowded(facts: Facts) -> Explanation | None:
         what = f'all slots of its lane "{facts.lane}" are taken ({room.own}), and so are the general ones ({room.general})'
     else:
         what = f'all general slots of the queue "{facts.queue}" are taken ({room.general}), and the others are kept for lanes'
-    return _told(facts, "lane full", f"{what}: {facts.ahead} come first.", since=facts.run_at, ahead=facts.ahead)
+    return _explained(facts, "lane full", f"{what}: {facts.ahead} come first.", since=facts.run_at, ahead=facts.ahead)
 
 
 def _suspected(facts: Facts) -> Explanation | None:
@@ -232,9 +236,9 @@ def _suspected(facts: Facts) -> Explanation | None:
         f"other such job has just begun; each is watched there for {probation_seconds(facts.suspicion):.0f} s at most: "
         f"{facts.ahead} come first."
     )
-    return _told(facts, "suspect", sentence, since=facts.run_at, ahead=facts.ahead)
+    return _explained(facts, "suspect", sentence, since=facts.run_at, ahead=facts.ahead)
 
 
 def _in_line(facts: Facts) -> Explanation:
     sentence = f'it waits for a slot of the queue "{facts.queue}": {facts.ahead} come first, {facts.running} run.'
-    return _told(facts, "waiting for a slot", sentence, since=facts.run_at, ahead=facts.ahead)
+    return _explained(facts, "waiting for a slot", sentence, since=facts.run_at, ahead=facts.ahead)

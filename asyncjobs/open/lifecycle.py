@@ -41,10 +41,10 @@ class OpeningApp(OwningApp, Protocol):
 
     @property
     def breakers(self) -> Mapping[str, CircuitBreaker]:
-        """Its circuit breakers by service, once it is settled."""
+        """Its circuit breakers by service, once its declarations are closed."""
         ...
 
-    def settle(self) -> None:
+    def close_declarations(self) -> None:
         """Hold its declarations together."""
         ...
 
@@ -101,7 +101,7 @@ class Lifecycle:
             self.opened, self._entered, self._turn, self._server = None, 0, None, None
 
     async def _open(self) -> OpenApp:
-        self._app.settle()
+        self._app.close_declarations()
         dsn = resolve_dsn(self._app.dsn)
         self._forget_logs = log_events(self._app.events)
         try:

@@ -59,7 +59,7 @@ class OwningApp(Waiter, Protocol):
         """The loop that it is open in, or NotOpen in words that begin with `what`."""
         ...
 
-    def breakers_here(self, what: str) -> Breakers:
+    def open_breakers(self, what: str) -> Breakers:
         """The breakers, for its own loop; NotOpen, WrongLoop."""
         ...
 
@@ -71,6 +71,6 @@ class OwningApp(Waiter, Protocol):
         """Make a job durable."""
         ...
 
-    async def enqueue_alone(self, new: NewJob[N], /) -> JobHandle[N]:
+    async def enqueue_one(self, new: NewJob[N], /) -> JobHandle[N]:
         """`enqueue` where nothing but the job matters."""
         ...

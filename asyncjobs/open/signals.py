@@ -158,7 +158,7 @@ async def heeding_the_server() -> AsyncGenerator[None]:
 
     async def watch() -> None:
         nonlocal gave_up
-        await _wait_told("should_exit")
+        await _wait_flag("should_exit")
         gave_up = True
         task.cancel()
 
@@ -178,7 +178,7 @@ def hurried_by_the_server(hurry: Callable[[], Awaitable[None]]) -> Generator[Non
     """Call `hurry` when the server is told again to exit while it waits for the block. Uvicorn minds a second SIGINT so."""
 
     async def watch() -> None:
-        await _wait_told("force_exit")
+        await _wait_flag("force_exit")
         await hurry()
 
     watching = asyncio.get_running_loop().create_task(watch(), name="asyncjobs stop")
@@ -188,7 +188,7 @@ def hurried_by_the_server(hurry: Callable[[], Awaitable[None]]) -> Generator[Non
         watching.cancel()
 
 
-async def _wait_told(what: str) -> None:
+async def _wait_flag(what: str) -> None:
     """Wait until the uvicorn that serves us, if one does, has been told so."""
     while True:
         server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)

@@ -113,7 +113,7 @@ class Attempt:
     deadline_at: float | None = None
     cancel_reason: CancelReason | None = None
     cancelled_at: float | None = None  # since when it should have ended
-    completed_here = False  # perhaps: the transaction's end decides
+    completed_in_transaction = False  # perhaps: the transaction's end decides
     is_completed = False
     reported: tuple[float, str] | None = None  # how far it is, by the last word of it that is not written yet
     _has_seen_its_end = False  # in `cancelled`
@@ -220,7 +220,7 @@ class Attempt:
             ending = await (self._call() if timeout is None else self._call_in_time(timeout))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt, not the runner
             ending = self._meaning_of(error)
-        if self.completed_here:
+        if self.completed_in_transaction:
             ending = await self._as_committed(ending)
         if self._request is not None:
             ending = self._as_requested(ending)
@@ -229,7 +229,7 @@ class Attempt:
         self._end(ending)
 
     async def _as_committed(self, ending: Any) -> object:
-        """What the handler ended in; NotCommitted if its transaction was rolled back (`runtime/settler.py`)."""
+        """What the handler ended in; NotCommitted if its transaction was rolled back (`runtime/verifier.py`)."""
         lost = ending if issubclass(type(ending), ClaimLost) else None
         if lost is None and self._outcome_of(ending).kind != "completed":
             return ending
@@ -431,7 +431,7 @@ class Attempt:
         text = self.handler.encode_result(result)
         dropped = too_large(text, self._surroundings.max_result_bytes)
         # Set before: with a connection outside of a transaction it may take effect although this call never hears of it.
-        self.completed_here = True
+        self.completed_in_transaction = True
         await self._surroundings.complete(self, connection, None if dropped else text, dropped)
         self.is_completed = True
 

@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 #: After so many items that came alone the next is expected to.
-_ALONE: Final = 2
+_SINGLES: Final = 2
 
 
 class BatcherEnded(Exception):
@@ -55,7 +55,7 @@ class Batcher(Generic[Item, Answer]):
     ) -> None:
         self._send = send
         self._send_one = send_one
-        self._alone = 0  # items in a row that came alone
+        self._singles = 0  # items in a row that came alone
         self._is_sent_apart = False  # one of them is being sent by its caller
         self._limit = limit
         self._weigh = weigh
@@ -81,7 +81,7 @@ class Batcher(Generic[Item, Answer]):
 
     async def submit(self, item: Item) -> Answer:
         """The answer to the item. Raises what `send` had to say about it, BatcherEnded when there will be none."""
-        if self._alone >= _ALONE and self._open == 0 and self._send_one is not None and not self._ended:
+        if self._singles >= _SINGLES and self._open == 0 and self._send_one is not None and not self._ended:
             return await self._submit_apart(item, self._send_one)
         loop = asyncio.get_running_loop()
         self._open += 1
@@ -112,7 +112,7 @@ class Batcher(Generic[Item, Answer]):
         finally:
             self._is_sent_apart = False
             if self._line:
-                self._alone = 0
+                self._singles = 0
                 self._arrived.set()
             self._leave()
             self._close_one()
@@ -169,7 +169,7 @@ class Batcher(Generic[Item, Answer]):
         batch = self._take()
         if not batch:
             return
-        self._alone = self._alone + 1 if len(batch) == 1 and not self._line else 0
+        self._singles = self._singles + 1 if len(batch) == 1 and not self._line else 0
         try:
             answers = await self._answers([item for item, _ in batch])
         except BaseException:

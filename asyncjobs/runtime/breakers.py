@@ -124,7 +124,7 @@ class Breakers(Service):
         self._start = start
         self._given_seconds = look_seconds
         self._wanted = True  # a look
-        self._alone = False  # the database does not answer
+        self._cut_off = False  # the database does not answer
         self._reports: set[Part] = set()
         self._watchers: list[tuple[Callable[[str], None], Callable[[], bool]]] = []
         wakes.watch_breakers(self.look_now)
@@ -135,9 +135,9 @@ class Breakers(Service):
         return list(self._known)
 
     @property
-    def is_alone(self) -> bool:
+    def is_cut_off(self) -> bool:
         """Whether this process goes by its own copy, since the database does not answer."""
-        return self._alone
+        return self._cut_off
 
     def watch(self, watcher: Callable[[str], None], *, hears: Callable[[], bool] = lambda: False) -> Callable[[], None]:
         """Call `watcher` with a service when what its breaker lets through has changed, until the returned function is called.
@@ -197,9 +197,9 @@ class Breakers(Service):
                 if missing:
                     await store.declare(link, sorted(missing))
         except BaseException:
-            self._wanted = self._alone = True
+            self._wanted = self._cut_off = True
             raise
-        self._alone = False
+        self._cut_off = False
         for service, known in self._known.items():
             self._take_in(known, seen.get(service, store.Seen(Circuit(), 0)), is_newest=known.answers == answers[service])
 
@@ -214,10 +214,10 @@ class Breakers(Service):
                 while self._is_stale(known):
                     await self.wait_passed()
         except TimeoutError:
-            self._go_alone(TimeoutError(f"no answer within {_ANSWER_SECONDS:g} s"))
+            self._be_cut_off(TimeoutError(f"no answer within {_ANSWER_SECONDS:g} s"))
 
     def _is_stale(self, known: _Known) -> bool:
-        return not self._alone and self._monotonic() - known.seen_at > 2 * self._seconds
+        return not self._cut_off and self._monotonic() - known.seen_at > 2 * self._seconds
 
     def _take_in(self, known: _Known, seen: store.Seen, *, is_newest: bool) -> None:
         """What the server answered. `is_newest`: nothing else was answered since the statement was sent."""
@@ -234,10 +234,10 @@ class Breakers(Service):
             for watcher, _ in tuple(self._watchers):
                 watcher(known.policy.service)
 
-    def _go_alone(self, error: BaseException) -> None:
-        if not self._alone:
+    def _be_cut_off(self, error: BaseException) -> None:
+        if not self._cut_off:
             self.events.emit(DatabaseFailed(during="breakers", error=error))
-        self._alone = True
+        self._cut_off = True
         self.look_now()
 
     # Calling.
@@ -338,12 +338,12 @@ class Breakers(Service):
     async def _happen(self, known: _Known, event: Event) -> None:
         formerly = known.circuit.state
         answers = known.answers
-        if not self._alone:
+        if not self._cut_off:
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS), self._pool.take() as link:
                     happened = await store.happen(link, event, known.policy)
             except Exception as error:  # noqa: BLE001 - what the database says must not become the service's answer
-                self._go_alone(error)
+                self._be_cut_off(error)
             else:
                 self._take_in(known, happened.seen, is_newest=known.answers == answers)
                 self._announce(known, happened.formerly, happened.seen.circuit, alone=False)
@@ -370,14 +370,14 @@ class Breakers(Service):
             case "closed":
                 self.events.emit(BreakerClosed(service=service, formerly=formerly, alone=alone))
         if not alone:
-            self._wakes.breakers(there_only=True)
+            self._wakes.breakers(others_only=True)
         self.wake()  # other times to wait for
 
     def moved(self, service: str, happened: store.Happened) -> None:
         """An operator moved a breaker here, perhaps one that this app does not declare: tell everybody."""
         if service in self._known:
             self._take_in(self._known[service], happened.seen, is_newest=False)
-        self._wakes.breakers(there_only=True)
+        self._wakes.breakers(others_only=True)
         self.wake()
 
     async def flush(self) -> None:

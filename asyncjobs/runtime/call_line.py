@@ -23,7 +23,7 @@ each submitter has its share. The line knows nothing of slots, lanes and keys. W
 5. The runner's own row is gone: it was declared dead. Nothing was claimed; the runner is told, registers anew, and opens the
    line. While others may declare it dead at any moment (no beat was confirmed), the line is closed.
 6. **A claim is ours from its answer until its outcome is written**: the ledger says so, in one place, whatever part has the job
-   meanwhile (a slot, the stock, an actor, a settler, this line). A claimed job that is in the ledger already (its claim was
+   meanwhile (a slot, the stock, an actor, a verifier, this line). A claimed job that is in the ledger already (its claim was
    lost, and it came back before the handler noticed) is given back with its attempt, due in 5 s. So is, due at once, what a
    claim brings that was answered under an id that this runner does not have any more, or so late that others may have taken its
    jobs (the process was frozen).
@@ -163,7 +163,7 @@ class CallLine:
         self._open = asyncio.Event()
         self._open.set()
         self._over: asyncio.Event | None = None  # of the call that is under way
-        self._settled = asyncio.Event()
+        self._wrote = asyncio.Event()
         self._reconcile_at = time.monotonic() + reconcile_seconds
         self._alarm = Alarm()
         self.calls = 0  # that were sent
@@ -211,7 +211,7 @@ class CallLine:
             if job.losses:
                 self._probation.ended(job)
 
-    def settled(self, ack: Ack) -> None:
+    def written_elsewhere(self, ack: Ack) -> None:
         """This outcome was written elsewhere: the job was completed inside its handler's transaction."""
         self._strike(ack)
         self._announce(ack)
@@ -246,8 +246,8 @@ class CallLine:
     async def wait_idle(self) -> None:
         """Wait until that is so."""
         while not self.is_idle:
-            self._settled.clear()
-            await self._settled.wait()
+            self._wrote.clear()
+            await self._wrote.wait()
 
     async def wait_open(self) -> None:
         """Wait until it is worth while to ask for jobs."""
@@ -279,7 +279,7 @@ class CallLine:
                     await self._back_off(error)
                 else:
                     self.failures, self.error, self._is_away = 0, None, False
-                self._settled.set()
+                self._wrote.set()
         finally:
             self._alarm.close()
 
@@ -303,8 +303,8 @@ class CallLine:
             self._close()
 
     def _may_claim(self) -> bool:
-        is_here = self._is_registered and not self._is_away
-        return is_here and len(self._acks) <= self._most_unwritten and self._is_confirmed()
+        is_ready = self._is_registered and not self._is_away
+        return is_ready and len(self._acks) <= self._most_unwritten and self._is_confirmed()
 
     def _close(self) -> None:
         """Nobody waits for an answer that is not going to come."""
@@ -377,7 +377,7 @@ class CallLine:
             return
         is_ours = runner_id == self._runner_id()  # else what it claimed under the former id is to be rescued, or still ours
         self._deliver(orders if is_ours else [], scans, probes, finished, sent_at)
-        await self._settle(acks, finished)
+        await self._take_written(acks, finished)
 
     async def _call(self, acks: Sequence[Ack], send: Callable[[], Awaitable[Finished]]) -> Finished:
         began_at = time.monotonic()
@@ -468,7 +468,7 @@ class CallLine:
 
     # Outcomes.
 
-    async def _settle(self, acks: Sequence[Ack], finished: Finished) -> None:
+    async def _take_written(self, acks: Sequence[Ack], finished: Finished) -> None:
         """Take what was written off the list, tell what was lost, and announce what follows."""
         for queue in finished.heads:
             self._wakes.pending(queue)
@@ -516,7 +516,9 @@ class CallLine:
         if self._events.wants(OutcomeWritten):
             self._events.emit(OutcomeWritten(job_id=ack.id, token=ack.token, runner_id=self._runner_id(), status=status))
         if status in {"failed", "scheduled"}:
-            self._wakes.due_in(ack.outcome.delay_seconds, here_only=ack.outcome.delay_seconds > _STILL_RUNNING_DELAY_SECONDS)
+            self._wakes.due_in(
+                ack.outcome.delay_seconds, in_process_only=ack.outcome.delay_seconds > _STILL_RUNNING_DELAY_SECONDS
+            )
         elif status != "pending":
             self._wakes.ended(ack.id)
 
@@ -546,7 +548,7 @@ class CallLine:
     async def _write_each(self, *parts: Sequence[Ack]) -> None:
         for part in parts:
             try:
-                await self._settle(part, await self._call(part, partial(self._statements.finish, part, [])))
+                await self._take_written(part, await self._call(part, partial(self._statements.finish, part, [])))
             except Exception as error:
                 if not is_unsendable(error) or part == [storable(part[0])]:
                     raise

@@ -82,7 +82,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     gate: Gate
     probation: Probation
     keys: PutsOutcomes
-    settle: Callable[[Attempt, Ack], None]  # of a job that was completed inside its handler's transaction
+    verify: Callable[[Attempt, Ack], None]  # of a job that was completed inside its handler's transaction
     note: Callable[[Attempt, Ack], None]  # for the roll-ups
     others: Callable[[], int]  # other runners that may hold rows locked
 
@@ -286,8 +286,8 @@ class Coordinator:
         shared.gate.ended(job)
         if job.serialization_key is not None:
             shared.keys.put(attempt, ack)
-        elif attempt.completed_here:
-            shared.settle(attempt, ack)
+        elif attempt.completed_in_transaction:
+            shared.verify(attempt, ack)
         else:
             self._line.put(ack)
         if job.losses:

@@ -84,8 +84,8 @@ class Duties:
         )
         self.rescuer = Rescuer(
             link, wakes, events=events, interval_seconds=settings.rescue_interval, runner_timeout_seconds=settings.runner_timeout,
-            batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next, is_alone=self.leader.is_alone,
-            lost=lost, runner_id=runner_id,
+            batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next,
+            is_only_runner=self.leader.is_only_runner, lost=lost, runner_id=runner_id,
         )  # fmt: skip
         self.serializer = Serializer(opened.pool, wakes, keys, events=events, interval_seconds=settings.sweep_interval)
         self.pruner = Pruner(

@@ -83,9 +83,9 @@ class Enqueuer:
             else:
                 enqueued = await self._enqueue(row)
         except Exception as error:
-            raise _told(error) from error
+            raise _translated(error) from error
         if enqueued.is_due and enqueued.created:
-            self._wakes.pending(row.queue, front=row.priority < _ORDINARY, here_only=not row.notify)
+            self._wakes.pending(row.queue, front=row.priority < _ORDINARY, in_process_only=not row.notify)
         else:
             self._announce([row], [enqueued])
         return enqueued
@@ -97,7 +97,7 @@ class Enqueuer:
         try:
             enqueued = await self._enqueue_many(rows)
         except Exception as error:
-            raise _told(error) from error
+            raise _translated(error) from error
         self._announce(rows, enqueued)
         return enqueued
 
@@ -119,7 +119,7 @@ class Enqueuer:
     async def _enqueue_held(self, row: NewRow) -> Enqueued:
         held = self._held[lock_of(row)] = asyncio.Event()
         try:
-            return await self._alone(lambda sender: _only(sender, row))
+            return await self._apart(lambda sender: _only(sender, row))
         finally:
             del self._held[lock_of(row)]
             held.set()
@@ -131,7 +131,7 @@ class Enqueuer:
             except Exception as error:
                 if not is_lock_timeout(error):
                     raise
-        return await self._alone(lambda sender: sender.send_all(rows))
+        return await self._apart(lambda sender: sender.send_all(rows))
 
     def _sender_on(self, link: Link) -> Sender:
         """The pool's links are few and stay, and so do the ids that were reserved on one."""
@@ -143,7 +143,7 @@ class Enqueuer:
     def _sender(self, link: Link, lock_timeout: str) -> Sender:
         return Sender(link, events=self._events, retry_seconds=self._retry_seconds, lock_timeout=lock_timeout)
 
-    async def _alone(self, call: Callable[[Sender], Awaitable[T]]) -> T:
+    async def _apart(self, call: Callable[[Sender], Awaitable[T]]) -> T:
         """Call until no lock is in the way, with a connection for this call."""
         while True:
             async with self._lonely:
@@ -165,7 +165,7 @@ class Enqueuer:
         """Wake whoever runs such jobs, after the commit."""
         queues: dict[str, bool] = {}
         soonest = _SOON_SECONDS
-        here_only = not any(row.notify for row in rows)
+        in_process_only = not any(row.notify for row in rows)
         for row, one in zip(rows, enqueued, strict=True):
             if not one.created and row.on_duplicate != "replace":
                 continue
@@ -176,9 +176,9 @@ class Enqueuer:
             elif not one.created:  # it was replaced: one that was delayed and has a key is left to the promoters
                 soonest = 0.0
         for queue, front in queues.items():
-            self._wakes.pending(queue, front=front, here_only=here_only)
+            self._wakes.pending(queue, front=front, in_process_only=in_process_only)
         if soonest < _SOON_SECONDS:
-            self._wakes.due_in(0.0, here_only=here_only)  # by this host's clock, so only a reason to look
+            self._wakes.due_in(0.0, in_process_only=in_process_only)  # by this host's clock, so only a reason to look
 
     def _line(self, row: NewRow) -> _Line:
         kind = "dedup" if row.dedup_key is not None else "keyed" if row.serialization_key is not None else "plain"
@@ -230,7 +230,7 @@ def _due_in(row: NewRow) -> float:
     return 0.0 if row.run_at is None else (row.run_at - datetime.now(UTC)).total_seconds()
 
 
-def _told(error: Exception) -> Exception:
+def _translated(error: Exception) -> Exception:
     """What the caller sees of an error of the database, and of the lines."""
     if isinstance(error, BatcherEnded):
         if error.was_sent:

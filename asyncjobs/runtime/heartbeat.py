@@ -365,15 +365,15 @@ class _Watching(Service):
         super().__init__(events=events, interval_seconds=tick)
         self._heartbeat = heartbeat
         self._main = main
-        self._told: float | None = None  # the last confirmation that was not followed by another in time
+        self._announced: float | None = None  # the last confirmation that was not followed by another in time
 
     async def pass_(self) -> float | None:
         """Watch the main loop, and the age of the last confirmed beat."""
         self._main.watch()
         runner_id, confirmed_at = self._heartbeat.runner_id, self._heartbeat.confirmed_at
         age = self._heartbeat.clock() - confirmed_at
-        if runner_id is not None and age >= self._heartbeat.trust_seconds and self._told != confirmed_at:
-            self._told = confirmed_at
+        if runner_id is not None and age >= self._heartbeat.trust_seconds and self._announced != confirmed_at:
+            self._announced = confirmed_at
             self._main.call(self._lose, runner_id, age)
         return None
 

@@ -16,7 +16,7 @@ flight. All that a runner does for keys goes through here:
    too.
 4. An outcome that is not final (a retry, a snooze, an interruption) goes the same way, and holds its key: it frees no slot for
    it.
-5. A job that was completed inside its handler's transaction is passed on to the settler, which lets its key go.
+5. A job that was completed inside its handler's transaction is passed on to the verifier, which lets its key go.
 6. *A key that is to be advanced* (a request, what the sweep found): those that wait are advanced in one call, on a connection
    of the pool and beside the outcomes. A key that is locked is tried again soon, then left to the next sweep, and delays no
    other.
@@ -42,7 +42,7 @@ from asyncjobs.runtime import points
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.call_line import CallLine, NoAnswer
 from asyncjobs.runtime.queues import Queues
-from asyncjobs.runtime.settler import Settler
+from asyncjobs.runtime.verifier import Verifier
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import serialized
 from asyncjobs.store.pool import Pool
@@ -128,10 +128,10 @@ class Advancer:
 class Actor:
     """One partition of the keys."""
 
-    def __init__(self, line: CallLine, queues: Queues, settler: Settler, pool: Pool, wakes: Wakes, *, events: Events) -> None:
+    def __init__(self, line: CallLine, queues: Queues, verifier: Verifier, pool: Pool, wakes: Wakes, *, events: Events) -> None:
         self._line = line
         self._queues = queues
-        self._settler = settler
+        self._verifier = verifier
         self._advancer = Advancer(pool, wakes, events=events)
         self.items: asyncio.Queue[_Ended | Wanted] = asyncio.Queue()  # outlives the task
         self.taken: list[Ack] = []  # of these the line does not know yet
@@ -174,8 +174,8 @@ class Actor:
             self.items.task_done()
             return
         attempt, ack = item
-        if attempt.completed_here:
-            self._settler.settle(attempt, ack)
+        if attempt.completed_in_transaction:
+            self._verifier.verify(attempt, ack)
             self.items.task_done()
         else:
             self.taken.append(ack)
@@ -212,14 +212,14 @@ class Keys:
         self,
         line: CallLine,
         queues: Queues,
-        settler: Settler,
+        verifier: Verifier,
         pool: Pool,
         wakes: Wakes,
         *,
         events: Events,
         partitions: int = PARTITIONS,
     ) -> None:
-        self.actors = [Actor(line, queues, settler, pool, wakes, events=events) for _ in range(partitions)]
+        self.actors = [Actor(line, queues, verifier, pool, wakes, events=events) for _ in range(partitions)]
 
     def put(self, attempt: Attempt, ack: Ack) -> None:
         """An attempt of a job with a key has ended."""
@@ -238,6 +238,6 @@ class Keys:
         return sum(actor.items.qsize() + len(actor.taken) for actor in self.actors)
 
     async def wait_passed_on(self) -> None:
-        """Wait until all that was put is the line's, the settler's or under way."""
+        """Wait until all that was put is the line's, the verifier's or under way."""
         for actor in self.actors:
             await actor.items.join()

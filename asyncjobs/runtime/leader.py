@@ -106,7 +106,7 @@ class Leader:
         ended = [(duty, said.held[duty]) for duty in heard.lost]
         acquired = [(duty, said.served[duty]) for duty in heard.acquired]
         with self._lock:
-            was_alone, self.rank, self.other_runners = self.other_runners == 0, heard.rank, heard.runners - 1
+            was_only_runner, self.rank, self.other_runners = self.other_runners == 0, heard.rank, heard.runners - 1
             self._heard_at = sent_at
             now = self._clock()
             back = [duty for duty in heard.renewed if self._leases.trusted_seconds(duty, said.held[duty], now) <= 0]
@@ -121,7 +121,7 @@ class Leader:
             call(self._tell, holder, acquired, mine)
         if back:  # who asked meanwhile has no turn, and waits for one
             call(self.on_change, back)
-        if was_alone != (self.other_runners == 0):
+        if was_only_runner != (self.other_runners == 0):
             call(self.on_change, ["rescue"])
 
     def fail(self) -> None:
@@ -172,7 +172,7 @@ class Leader:
         """Whether this runner is one of those that would take over."""
         return self.rank is None or self.rank < HURRYING
 
-    def is_alone(self) -> bool:
+    def is_only_runner(self) -> bool:
         """Whether the last beat found no other runner, and that is not long ago."""
         return self.other_runners == 0 and self._clock() - self._heard_at < self.fresh_seconds
 

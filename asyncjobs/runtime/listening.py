@@ -72,7 +72,7 @@ class Listening(Service):
         self._short_lives = 0  # connections in a row that were lost before their first sign of life
         self._token = ""
         self._token_heard = asyncio.Event()
-        self._settled = asyncio.Event()
+        self._decided = asyncio.Event()
         self._refusal: ConfigurationError | None = None
 
     @property
@@ -104,9 +104,9 @@ class Listening(Service):
             return self._poll_interval
         return _POLL_SECONDS if self.mode == "listen" else _POLL_SECONDS_WITHOUT_LISTEN
 
-    async def wait_settled(self) -> Mode:
+    async def wait_decided(self) -> Mode:
         """Wait until it is known whether notifications arrive. If not, `notify="listen"` raises ConfigurationError."""
-        await self._settled.wait()
+        await self._decided.wait()
         if self._refusal is not None:
             raise self._refusal
         return self.mode
@@ -121,7 +121,7 @@ class Listening(Service):
     async def pass_(self) -> float | None:
         """See that the connection lives, or make a new one; find out whether notifications arrive."""
         if self.mode == "poll":
-            self._settle()
+            self._decide()
             return None
         if self._listener.is_open:
             await self._keep_alive()
@@ -158,7 +158,7 @@ class Listening(Service):
             await self._keep_alive()
         if self._token_heard.is_set():
             self.mode = "listen"
-            self._settled.set()
+            self._decided.set()
         elif self._listener.is_open:
             await self._give_up()
 
@@ -173,10 +173,10 @@ class Listening(Service):
             self.events.emit(ListenerFellBack(reason=reason))
         self.mode = "poll"
         await self._listener.close()
-        self._settle()
+        self._decide()
 
-    def _settle(self) -> None:
-        self._settled.set()
+    def _decide(self) -> None:
+        self._decided.set()
         self.stop()
 
     def _heard(self, payload: str, pid: int) -> None:

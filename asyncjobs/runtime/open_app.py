@@ -186,7 +186,7 @@ class OpenApp:
         """Write the rows; durable when this returns, or with the commit of `connection`. `many`: in one transaction."""
         self.check_usable()
         if connection is not None:
-            enqueued = await self._enqueue_here(connection, rows)
+            enqueued = await self._enqueue_in_transaction(connection, rows)
         elif many:
             enqueued = await self._enqueuer.enqueue_many(rows)
         else:
@@ -196,14 +196,14 @@ class OpenApp:
                 self.events.emit(JobEnqueued(job_id=one.id, type=row.type, queue=row.queue, created=one.created))
         return enqueued
 
-    async def enqueue_alone(self, row: NewRow) -> Enqueued:
+    async def enqueue_one(self, row: NewRow) -> Enqueued:
         """`enqueue` of one row, on asyncjobs' own connection, for a caller who has seen to it that this is the right loop."""
         enqueued = await self._enqueuer.enqueue(row)
         if self.events.wants(JobEnqueued):
             self.events.emit(JobEnqueued(job_id=enqueued.id, type=row.type, queue=row.queue, created=enqueued.created))
         return enqueued
 
-    async def _enqueue_here(self, connection: Connection, rows: Sequence[NewRow]) -> list[Enqueued]:
+    async def _enqueue_in_transaction(self, connection: Connection, rows: Sequence[NewRow]) -> list[Enqueued]:
         if not rows:
             return []
         tokens = [jobs.fresh_token()] * len(rows)

@@ -40,7 +40,7 @@ class Progress(Service):
     async def pass_(self) -> float | None:
         """Write what was reported since the last pass."""
         reporting, self._reporting = self._reporting.values(), {}
-        reports = [(one, one.reported, one.unwritten_progress) for one in reporting if not one.completed_here]
+        reports = [(one, one.reported, one.unwritten_progress) for one in reporting if not one.completed_in_transaction]
         rows = [(one.claimed.id, one.claimed.token, text) for one, _, text in reports if text is not None]
         if rows:
             async with self._pool.take() as link:

@@ -20,7 +20,7 @@ def keeping(settings: Settings) -> Keep:
     return Keep(
         completed=settings.keep_completed,
         cancelled=settings.keep_cancelled,
-        letters=settings.keep_dead,
+        dead_letters=settings.keep_dead,
         runners=settings.keep_runners,
         types={name: config_seconds(keep, name=name) for name, keep in settings.keep_types.items()},
     )
@@ -41,10 +41,12 @@ class Pruner(Duty):
     async def pass_(self) -> float | None:
         """Delete a batch of each kind."""
         pruned = await pruning.prune(self._link, self._keep, self._batch, self.turn.fence)
-        self.items = pruned.jobs + pruned.letters + pruned.runners + pruned.dedup_keys
+        self.items = pruned.jobs + pruned.dead_letters + pruned.runners + pruned.dedup_keys
         if self.items:
             self.events.emit(
-                RowsPruned(jobs=pruned.jobs, letters=pruned.letters, runners=pruned.runners, dedup_keys=pruned.dedup_keys)
+                RowsPruned(
+                    jobs=pruned.jobs, dead_letters=pruned.dead_letters, runners=pruned.runners, dedup_keys=pruned.dedup_keys
+                )
             )
         pruned.check()
         return 0.0 if pruned.more else None

@@ -63,7 +63,7 @@ class Remains(Service):
 
     def ended(self, attempt: Attempt, ack: Ack) -> None:
         """One has ended. From the main thread."""
-        if not attempt.completed_here:  # else inside a transaction
+        if not attempt.completed_in_transaction:  # else inside a transaction
             self._acks[ack.token] = ack
         self._left.pop(ack.token, None)
         self._wake()

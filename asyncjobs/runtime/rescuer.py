@@ -54,13 +54,13 @@ class Rescuer(Duty):
         max_errors: int = 10,
         clock: Callable[[], float] = boottime,
         observes: Callable[[], bool] = lambda: True,
-        is_alone: Callable[[], bool] = lambda: False,
+        is_only_runner: Callable[[], bool] = lambda: False,
         lost: Callable[[str, str], None] = lambda _type, _status: None,
         runner_id: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__(events=events, interval_seconds=interval_seconds)
         self._observes = observes  # also when it is not this runner's turn
-        self._is_alone = is_alone
+        self._is_only_runner = is_only_runner
         self._lost = lost  # for the roll-ups
         self._runner_id = runner_id
         self._next_look_at = 0.0  # as long as it is alone
@@ -102,17 +102,17 @@ class Rescuer(Duty):
         return self.interval_seconds * (0.9 + 0.2 * self._chance())
 
     def _has_nobody_to_look_at(self) -> bool:
-        return self._is_alone() and self._clock() < self._next_look_at
+        return self._is_only_runner() and self._clock() < self._next_look_at
 
     async def _observe(self) -> tuple[list[DeadRunner], bool]:
-        was_alone, self._next_look_at = self._is_alone(), 0.0
+        was_only_runner, self._next_look_at = self._is_only_runner(), 0.0
         sent_at = self._clock()
         try:
             seen = await runners.look(self._link)
         except BaseException:
             self._liveness.fail()
             raise
-        if was_alone and len(seen.beats) <= 1 and not seen.orphans:
+        if was_only_runner and len(seen.beats) <= 1 and not seen.orphans:
             self._next_look_at = sent_at + (_ALONE_INTERVALS - 0.5) * self.interval_seconds
         return self._liveness.look(seen.beats, sent_at=sent_at, answered_at=self._clock()), seen.orphans
 

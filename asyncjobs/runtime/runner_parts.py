@@ -34,11 +34,11 @@ from asyncjobs.runtime.registration import Registration
 from asyncjobs.runtime.requests import Requests
 from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.service import Service
-from asyncjobs.runtime.settler import Settler
 from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.runtime.stuck_check import StuckCheck
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.runtime.tokens import Tokens
+from asyncjobs.runtime.verifier import Verifier
 from asyncjobs.settings import Queue
 from asyncjobs.store.database import Database
 
@@ -75,7 +75,7 @@ class RunnerParts(msgspec.Struct, frozen=True, kw_only=True):
     gate: Gate
     probation: Probation
     line: CallLine
-    settler: Settler
+    verifier: Verifier
     keys: Keys
     duties: Duties
     polling: Polling
@@ -126,11 +126,11 @@ def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
         reconcile_seconds=settings.runner_timeout, runner_id=registration.runner_id, may_claim=heartbeat.may_begin,
         declared_dead=registration.is_gone, is_ample=queues.is_ample, has_many=len(declared.queues) > 1,
     )  # fmt: skip
-    settler = Settler(
-        pool, opened.database, opened.wakes, events=events, written=line.settled, lost=line.lost,
+    verifier = Verifier(
+        pool, opened.database, opened.wakes, events=events, written=line.written_elsewhere, lost=line.lost,
         runner_id=registration.runner_id, start=opened.parts.start, max_errors=settings.max_errors,
     )  # fmt: skip
-    keys = Keys(line, queues, settler, pool, opened.wakes, events=events)
+    keys = Keys(line, queues, verifier, pool, opened.wakes, events=events)
     duties = Duties(
         opened, declared.duties, declared.schedules, keys=keys, listen=declared.listen, poll_seconds=listening.poll_seconds,
         lost=metrics.lost, runner_id=registration.runner_id,
@@ -139,7 +139,7 @@ def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
     polling = Polling(listening.poll_seconds)
     parts = RunnerParts(
         attempts=attempts, queues=queues, registration=registration, threads=threads, resources=resources, listening=listening,
-        progress=progress, metrics=metrics, heartbeat=heartbeat, gate=gate, probation=probation, line=line, settler=settler,
+        progress=progress, metrics=metrics, heartbeat=heartbeat, gate=gate, probation=probation, line=line, verifier=verifier,
         keys=keys, duties=duties, polling=polling,
         requests=Requests(opened, attempts, queues, runner_id=registration.runner_id, poll_seconds=listening.poll_seconds),
         giving_back=GivingBack(pool, queues, events=events, wait_call=line.wait_call, poll_seconds=listening.poll_seconds),
@@ -154,13 +154,13 @@ def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -
     surroundings = Surroundings(
         open_context=declared.open_context, events=opened.events, runner_id=parts.registration.runner_id, threads=parts.threads,
         max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
-        report_progress=parts.progress.report, complete=parts.settler.complete, was_committed=parts.settler.was_committed,
+        report_progress=parts.progress.report, complete=parts.verifier.complete, was_committed=parts.verifier.was_committed,
         share=parts.resources.use, may_begin=parts.heartbeat.may_begin, loop_ends=opened.loop_ends,
         hooks=declared.hooks, hook_seconds=settings.hook_timeout,
     )  # fmt: skip
     shared = Shared(
         line=parts.line, attempts=parts.attempts, handlers=declared.handlers, surroundings=surroundings, polling=parts.polling,
-        gate=parts.gate, probation=parts.probation, keys=parts.keys, settle=parts.settler.settle, note=parts.metrics.ended,
+        gate=parts.gate, probation=parts.probation, keys=parts.keys, verify=parts.verifier.verify, note=parts.metrics.ended,
         others=parts.heartbeat.others,
     )  # fmt: skip
     for queue in declared.queues:

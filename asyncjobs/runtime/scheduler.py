@@ -214,7 +214,7 @@ class Scheduler(Duty):
             self.events.emit(ScheduleRecovered(schedule=schedule.name))
         if ticked.job_ids:
             row = schedule.row
-            self._wakes.pending(row.queue, front=row.priority < _ORDINARY, here_only=not row.notify)
+            self._wakes.pending(row.queue, front=row.priority < _ORDINARY, in_process_only=not row.notify)
             late = (now - due.reached).total_seconds()
             self.events.emit(
                 ScheduleFired(schedule=schedule.name, job_ids=ticked.job_ids, tick_at=due.reached, late_seconds=late)

@@ -175,14 +175,14 @@ class Stopping:
     @property
     def _is_written(self) -> bool:
         parts = self._parts
-        return not (parts.keys.unwritten or parts.line.unwritten or parts.settler.ids)
+        return not (parts.keys.unwritten or parts.line.unwritten or parts.verifier.ids)
 
     async def _wait_written(self, until: float) -> None:
         parts = self._parts
         with anyio.move_on_after(max(until - time.monotonic(), 0)):
             await parts.keys.wait_passed_on()  # actors live until the last outcome
             await parts.line.wait_idle()
-            await parts.settler.wait_idle()
+            await parts.verifier.wait_idle()
 
     async def _wait_unless_hurried(self, waiting: Coroutine[Any, Any, object]) -> None:
         loop = asyncio.get_running_loop()

@@ -55,78 +55,78 @@ class Wakes:
         self._woken.append(woken)
         return lambda: self._woken.remove(woken)
 
-    def pending(self, queue: str, *, front: bool = False, here_only: bool = False) -> None:
+    def pending(self, queue: str, *, front: bool = False, in_process_only: bool = False) -> None:
         """Jobs of `queue` became pending."""
         for woken in tuple(self._woken):
             woken.wake_queue(queue, front=front)
-        if not here_only:
+        if not in_process_only:
             self._notify(("f:" if front else "q:") + queue)
 
-    def due_in(self, seconds: float, *, here_only: bool = False) -> None:
+    def due_in(self, seconds: float, *, in_process_only: bool = False) -> None:
         """A job becomes due in so many seconds."""
         for woken in tuple(self._woken):
             woken.wake_due(seconds)
-        if not here_only:
+        if not in_process_only:
             self._notify("d")
 
-    def lease_free(self, runner_id: int, *, here_only: bool = False) -> None:
+    def lease_free(self, runner_id: int, *, in_process_only: bool = False) -> None:
         """Leases are free, and that runner is to take them."""
         for woken in tuple(self._woken):
             woken.wake_leases(runner_id)
-        if not here_only:
+        if not in_process_only:
             self._notify(f"l:{runner_id}")
 
     def heard(self, payload: str) -> None:
         """Another process notified this. What is not understood (a newer program's) wakes nobody."""
         kind, _, queue = payload.partition(":")
         if kind in {"q", "f"}:
-            self.pending(queue, front=kind == "f", here_only=True)
+            self.pending(queue, front=kind == "f", in_process_only=True)
         elif kind == "d":
-            self.due_in(0.0, here_only=True)
+            self.due_in(0.0, in_process_only=True)
         elif kind == "l" and queue.isdecimal() and len(queue) <= _DIGITS:
-            self.lease_free(int(queue), here_only=True)
+            self.lease_free(int(queue), in_process_only=True)
         elif kind == "k":
             for woken in tuple(self._woken):
                 woken.wake_keys()
         elif kind == "s":
-            self.schedules(here_only=True)
+            self.schedules(in_process_only=True)
         elif kind == "b":
-            self.breakers(here_only=True)
+            self.breakers(in_process_only=True)
         elif kind == "p":
-            self.pauses(here_only=True)
+            self.pauses(in_process_only=True)
         elif kind == "x":
-            self.requested(here_only=True)
+            self.requested(in_process_only=True)
 
-    def requested(self, *, here_only: bool = False) -> None:
+    def requested(self, *, in_process_only: bool = False) -> None:
         """The end of jobs that run was asked for: who runs them has to look."""
         for woken in tuple(self._woken):
             woken.wake_requests()
-        if not here_only:
+        if not in_process_only:
             self._notify("x")
 
-    def schedules(self, *, here_only: bool = False) -> None:
+    def schedules(self, *, in_process_only: bool = False) -> None:
         """A schedule was enabled: when it ticks next has to be found out."""
         for woken in tuple(self._woken):
             woken.wake_schedules()
-        if not here_only:
+        if not in_process_only:
             self._notify("s")
 
     def watch_breakers(self, changed: Callable[[], None]) -> None:
         """Tell this one when a circuit breaker has changed elsewhere."""
         self._breakers = changed
 
-    def breakers(self, *, here_only: bool = False, there_only: bool = False) -> None:
+    def breakers(self, *, in_process_only: bool = False, others_only: bool = False) -> None:
         """A circuit breaker has changed: whoever remembers how it was has to look."""
-        if not there_only:
+        if not others_only:
             self._breakers()
-        if not here_only:
+        if not in_process_only:
             self._notify("b")
 
-    def pauses(self, *, here_only: bool = False) -> None:
+    def pauses(self, *, in_process_only: bool = False) -> None:
         """Rows may not say any more what is paused and what is not."""
         for woken in tuple(self._woken):
             woken.wake_pauses()
-        if not here_only:
+        if not in_process_only:
             self._notify("p")
 
     def missed(self) -> None:

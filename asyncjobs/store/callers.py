@@ -20,7 +20,7 @@ from asyncjobs.store.jobs import EnqueueAnswer, enqueue_answer
 
 async def enqueue(connection: Connection, database: Database, rows: Sequence[NewRow], tokens: Sequence[int]) -> EnqueueAnswer:
     """Write the rows in the connection's transaction: visible, and notified, with its commit. Raises UnsupportedConnection."""
-    answer = await call(connection, database.sql("enqueue_here"), door.as_json(rows, tokens), database.channel)
+    answer = await call(connection, database.sql("enqueue_in_transaction"), door.as_json(rows, tokens), database.channel)
     return enqueue_answer({"taken": None, "reserved": None, "later": None, **msgspec.json.decode(answer, type=dict[str, Any])})
 
 
@@ -35,7 +35,7 @@ async def complete(
     progress: str | None = None,
 ) -> bool:
     """Complete a processing job in the connection's transaction. False: the claim is not ours any more."""
-    answer = await call(connection, database.sql("complete_here"), str(job_id), str(token), result, dropped, progress)
+    answer = await call(connection, database.sql("complete_in_transaction"), str(job_id), str(token), result, dropped, progress)
     return answer == "true"
 
 

@@ -91,7 +91,8 @@ class Database:
         #: Whether sessions are told their path as they begin; `plain` ones are told it anew in each transaction.
         self.pins_path = "search_path" in self._connect_kwargs["server_settings"]
         self._pins_transactions = False
-        #: Whether this role may enqueue through the door (`enqueue_here.sql`) alone, as the schema said when it was opened.
+        #: Whether this role may enqueue through the door (`enqueue_in_transaction.sql`) alone, as the schema said when it was
+        #: opened.
         self.by_door = False
         #: Whether the way to the server leads one session's statements to one session: not through every pooler.
         self.keeps_statements = self._connect_kwargs.get("statement_cache_size") != 0

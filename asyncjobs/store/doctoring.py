@@ -119,12 +119,12 @@ async def _hears(database: Database) -> bool:
     try:
         reached = (await link.connection()).get_server_pid()
         (server,) = await link.fetch("doctor_server")
-        return reached == server["backend_pid"] or await _is_told(database, link)
+        return reached == server["backend_pid"] or await _is_notified(database, link)
     finally:
         await link.close()
 
 
-async def _is_told(database: Database, link: Link) -> bool:
+async def _is_notified(database: Database, link: Link) -> bool:
     heard = asyncio.Event()
     listener = Listener(database, on_notification=lambda *_: heard.set(), on_lost=lambda: None)
     try:

@@ -1,4 +1,5 @@
-"""Enqueues of a role that has a right to the door alone (`enqueue_here` in `store/routines/enqueue`), on connections of our own.
+"""Enqueues of a role that has a right to the door alone (`enqueue_in_transaction` in `store/routines/enqueue`), on connections of
+our own.
 
 Whether the role may insert is read when the app opens, with what is read there anyhow; who may takes the other way, as before.
 The door takes ids only with the proof that it gave them, so an id carries its proof here.

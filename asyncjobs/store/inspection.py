@@ -15,11 +15,11 @@ async def all_jobs(link: Link) -> list[Job]:
     return [to_job(row) for row in await link.fetch("all_jobs")]
 
 
-async def unsettled(link: Link, queues: Sequence[str], versions: Mapping[str, int]) -> list[tuple[int, str, str]]:
+async def unfinished(link: Link, queues: Sequence[str], versions: Mapping[str, int]) -> list[tuple[int, str, str]]:
     """Id, type and status of what runners of these queues, and of these types up to these versions, have to do now, or do."""
     return [
         (row["id"], row["type"], row["status"])
-        for row in await link.fetch("unsettled_jobs", queues, list(versions), msgspec.json.encode(versions).decode())
+        for row in await link.fetch("unfinished_jobs", queues, list(versions), msgspec.json.encode(versions).decode())
     ]
 
 

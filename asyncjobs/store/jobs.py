@@ -286,11 +286,11 @@ async def was_completed(link: Link, job_id: int, token: int, *, patience_seconds
     return None if row is None else row["was_completed"]
 
 
-async def settle_completed(link: Link, job_id: int, token: int) -> list[str] | None:
+async def verify_completed(link: Link, job_id: int, token: int) -> list[str] | None:
     """Settle a job that was completed inside its handler's transaction: its key and dedup key are free now. Returns the queues in
     which a next head became pending; None when the completion was not committed.
     """
-    row = await link.fetch_row("settle_completed", job_id, token)
+    row = await link.fetch_row("verify_completed", job_id, token)
     return list(row["queues"] or ()) if row is not None and row["completed"] else None
 
 

@@ -164,7 +164,9 @@ async def fetch_held(link: Link, name: str, fence: Fence | None, *args: Any, tim
 async def hold(connection: Any, database: Database, fence: Fence) -> bool:
     """Hold the lease in a caller's transaction, until its end; False: the term is over."""
     duty, holder, token = fence.named
-    return await call(connection, database.sql("hold_lease_here"), duty, holder, str(token), str(IDLE_SECONDS)) == "true"
+    return (
+        await call(connection, database.sql("hold_lease_in_transaction"), duty, holder, str(token), str(IDLE_SECONDS)) == "true"
+    )
 
 
 class FencedLink(Link):

@@ -122,12 +122,12 @@ async def largest(link: Link, limit: int, window: int) -> list[Sized]:
 async def sample(link: Link) -> Sample:
     """What there is now: four statements, of which none reads finished jobs, nor (while runners live) all of very many."""
     counted = (await depths(link)).counts
-    (letters,) = await link.fetch("open_letters")
+    (dead_letters,) = await link.fetch("open_dead_letters")
     (keys,) = await link.fetch("halted_keys")
-    ages = [max((letters["now"] - one.oldest_at).total_seconds(), 0.0) for one in counted]
+    ages = [max((dead_letters["now"] - one.oldest_at).total_seconds(), 0.0) for one in counted]
     return Sample(
         depths=[Depth(one.queue, one.type, one.status, one.count, age) for one, age in zip(counted, ages, strict=True)],
-        dead_letters=letters["count"],
+        dead_letters=dead_letters["count"],
         halted_keys=keys["count"],
         failed_schedules=len(await schedules.failed(link)),
     )
@@ -150,15 +150,15 @@ async def glance(link: Link) -> Glance:
 
 
 async def _summed(link: Link, counted: list[Count]) -> dict[str, Any]:
-    (letters,) = await link.fetch("open_letters")
+    (dead_letters,) = await link.fetch("open_dead_letters")
     (keys,) = await link.fetch("halted_keys")
     number = {status: sum(one.count for one in counted if one.status == status) for status in _UNFINISHED}
     oldest = min((one.oldest_at for one in counted if one.status == "pending"), default=None)
     return {
         **number,
-        "dead_letters": letters["count"],
+        "dead_letters": dead_letters["count"],
         "halted_keys": keys["count"],
-        "oldest_pending_age": None if oldest is None else max(letters["now"] - oldest, timedelta(0)),
+        "oldest_pending_age": None if oldest is None else max(dead_letters["now"] - oldest, timedelta(0)),
         "lanes": await lanes(link),
         "counts": counted,
     }

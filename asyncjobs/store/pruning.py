@@ -14,7 +14,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
 
     completed: float
     cancelled: float
-    letters: float  # since they were acknowledged; their jobs go with them
+    dead_letters: float  # since they were acknowledged; their jobs go with them
     runners: float
     types: Mapping[str, float] = {}  # completed and cancelled jobs of these types
 
@@ -23,7 +23,7 @@ class Pruned(msgspec.Struct, frozen=True):
     """How many rows of which kind one call deleted, and whether there may be more."""
 
     jobs: int
-    letters: int
+    dead_letters: int
     runners: int
     dedup_keys: int
     more: bool
@@ -40,14 +40,14 @@ async def prune(link: Link, keep: Keep, batch: int, fence: Fence | None = None) 
 
     A kind that cannot be pruned keeps no other from it: it is in `failures`.
     """
-    times = (keep.completed, keep.cancelled, keep.letters, keep.runners, list(keep.types), list(keep.types.values()))
+    times = (keep.completed, keep.cancelled, keep.dead_letters, keep.runners, list(keep.types), list(keep.types.values()))
     row = await fetch_held(link, "prune", fence, batch, *times)
-    counts = row["jobs"], row["letters"], row["runners"], row["dedup_keys"]
+    counts = row["jobs"], row["dead_letters"], row["runners"], row["dedup_keys"]
     return Pruned(*counts, row["more"], tuple(row["failures"]))
 
 
 async def prunable(link: Link, keep: Keep) -> Pruned:
     """How much there is to delete, about: what somebody holds, or a halted key needs, is counted and will be spared."""
-    times = (keep.completed, keep.cancelled, keep.letters, keep.runners, list(keep.types), list(keep.types.values()))
+    times = (keep.completed, keep.cancelled, keep.dead_letters, keep.runners, list(keep.types), list(keep.types.values()))
     (row,) = await link.fetch("prunable", *times, timeout=300)
-    return Pruned(row["jobs"], row["letters"], row["runners"], row["dedup_keys"], more=any(row))
+    return Pruned(row["jobs"], row["dead_letters"], row["runners"], row["dedup_keys"], more=any(row))

@@ -159,7 +159,7 @@ class DutyPassed(Event, frozen=True, kw_only=True):
 
 class RowsPruned(Event, frozen=True, kw_only=True):
     jobs: int
-    letters: int
+    dead_letters: int
     runners: int
     dedup_keys: int
 

@@ -2,7 +2,7 @@
 
 | promise | from | what is looked for |
 |---|---|---|
-| P1 | tables | limbo: rows that no claim, promote, dispatch, rescue or operator's verb would pick up; a death without letter |
+| P1 | tables | limbo: rows that no claim, promote, dispatch, rescue or operator's verb would find; a death without dead letter |
 | P2 | tables, events | a claim token twice; two valid attempts of one job at the same time; a start in a runner that is dead |
 | P3 | events, notes | two attempts of one key at the same time; a start out of the line's order |
 | P7 | tables, events | attempts that were not counted, or more than allowed |

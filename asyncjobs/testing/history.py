@@ -10,9 +10,9 @@ were taken, when handlers started and ended, which writes were accepted, and wha
 1. A token is of one claim. A claim's writes are accepted at most once, and never after the claim was taken away.
 2. Two attempts of one job, or of two jobs with one key, do not overlap, unless the earlier one had lost its claim. (One that
    breaks rule 6 is not held against others, too.)
-3. A *stay* of a job in its key's line lasts from its joining until it is settled: completed, cancelled, dead (if its type halts:
-   not before it was released). No job starts before all stays with a lower place are settled. An operator's retry of a job that
-   was settled is a new stay, with the place of its new joining; one of a job that halted its key goes on with the old.
+3. A *stay* of a job in its key's line lasts from its joining until it is over: completed, cancelled, dead (if its type halts:
+   not before it was released). No job starts before all stays with a lower place are over. An operator's retry of a job that
+   was over is a new stay, with the place of its new joining; one of a job that halted its key goes on with the old.
 4. A job does not start when its cancellation is done.
 5. Nothing of a paused queue, type or key starts between the answer to the pause and the resume, but for what had been claimed
    when the answer came: it may be on its way to its runner, or wait there for a slot.
@@ -103,7 +103,7 @@ class _Stay(msgspec.Struct):
 
     joined: Joined
     started_at: float | None = None
-    settled_at: float | None = None
+    over_at: float | None = None
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,14 +210,14 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
                 yield Violation("P3", stay.joined.job_id, f"of key {key} started before job {front}, in front of it, was done")
 
     def _in_line(self) -> Iterator[tuple[_Stay, float, int]]:
-        """Each stay, when all in front of it were settled, and which was settled last."""
+        """Each stay, when all in front of it were over, and which was over last."""
         for _, stays in _grouped(self._stays(), lambda stay: stay.joined.key):
             latest, front = float("-inf"), 0
             for stay in sorted(stays, key=lambda stay: stay.joined.place):
                 yield stay, latest, front
-                settled_at = _NEVER if stay.settled_at is None else stay.settled_at
-                if settled_at > latest:
-                    latest, front = settled_at, stay.joined.job_id
+                over_at = _NEVER if stay.over_at is None else stay.over_at
+                if over_at > latest:
+                    latest, front = over_at, stay.joined.job_id
 
     def _of_effects(self) -> Iterator[Violation]:
         completed = frozenset(self.completed)
@@ -273,36 +273,36 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _stays_of(joins: Sequence[Joined], attempts: Sequence[Attempt], verbs: Sequence[Applied]) -> list[_Stay]:
-    """The job's stays: what happened to it, in order, belongs to the first that is not settled."""
+    """The job's stays: what happened to it, in order, belongs to the first that is not over."""
     stays = [_Stay(joined) for joined in joins]
     moments = [(attempt.started_at, attempt) for attempt in attempts] + [(verb.sent_at, verb) for verb in verbs]
     at = 0
     for moment, what in sorted(moments, key=lambda pair: pair[0]):
-        is_settled = stays[at].settled_at is not None
+        is_over = stays[at].over_at is not None
         if isinstance(what, Applied):
             if what.verb == "retry":
-                at += is_settled and at + 1 < len(stays)
-            elif not is_settled:
-                stays[at].settled_at = moment
-        elif not (is_settled and what.claim_lost):  # else: a process that does not know yet that its claim was taken away
-            at += is_settled and at + 1 < len(stays)
+                at += is_over and at + 1 < len(stays)
+            elif not is_over:
+                stays[at].over_at = moment
+        elif not (is_over and what.claim_lost):  # else: a process that does not know yet that its claim was taken away
+            at += is_over and at + 1 < len(stays)
             _add(stays[at], what)
     return stays
 
 
 def _add(stay: _Stay, attempt: Attempt) -> None:
-    """An attempt during the stay. One that lost its claim settles nothing: of its end nobody took note."""
+    """An attempt during the stay. One that lost its claim ends no stay: of its end nobody took note."""
     if stay.started_at is None:
         stay.started_at = attempt.started_at
     is_final = attempt.outcome in _FINAL or (attempt.outcome == "dead" and not stay.joined.halts)
-    stay.settled_at = attempt.ended_at if is_final and not attempt.claim_lost else None
+    stay.over_at = attempt.ended_at if is_final and not attempt.claim_lost else None
 
 
 def _ended_by_others(stays: list[_Stay], attempts: Sequence[Attempt], ended_at: float) -> list[_Stay]:
     """A rescue, or an operator's request, ended the job after its last attempt: perhaps one that was claimed and never seen."""
     outcome = attempts[-1].outcome if attempts else None
-    if stays[-1].settled_at is None and not (stays[-1].joined.halts and outcome in {"dead", None}):
-        stays[-1].settled_at = ended_at
+    if stays[-1].over_at is None and not (stays[-1].joined.halts and outcome in {"dead", None}):
+        stays[-1].over_at = ended_at
     return stays
 
 

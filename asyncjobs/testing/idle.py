@@ -48,7 +48,7 @@ async def run_until_idle(
     async with _runner(jobs, queues, types) as work, work.noting(ran):
         try:
             async with asyncio.timeout(seconds):
-                await work.settle(ran)
+                await work.wait_idle(ran)
                 if clock is not None and ahead is not None:
                     await work.go_ahead(ran, clock, await clock.now() + timedelta(seconds=duration_seconds(ahead, name="ahead")))
         except TimeoutError:
@@ -99,9 +99,9 @@ class _Work:
             for one in forget:
                 one()
 
-    async def settle(self, ran: dict[int, Job | None]) -> None:
+    async def wait_idle(self, ran: dict[int, Job | None]) -> None:
         """Wait until there is nothing to do, and look up what ran."""
-        while not await self._is_settled():
+        while not await self._is_idle():
             self._written.clear()
             try:
                 async with asyncio.timeout(_LOOK_SECONDS):
@@ -112,22 +112,22 @@ class _Work:
             if job.id in ran:
                 ran[job.id] = job
 
-    async def _is_settled(self) -> bool:
+    async def _is_idle(self) -> bool:
         # Asked before: a handler that completed its job in its own transaction may still enqueue.
         is_busy = bool(self._runner.running_ids())
-        return not await inspection.unsettled(self._link, self._queues, self._versions) and not is_busy
+        return not await inspection.unfinished(self._link, self._queues, self._versions) and not is_busy
 
     async def go_ahead(self, ran: dict[int, Job | None], clock: MovableClock, until: datetime) -> None:
         """Move the clock to each due time in turn, as far as `until`."""
         while (due := await inspection.next_due(self._link, self._queues, list(self._versions))) is not None and due <= until:
             await clock.set(due)
             self._runner.wake()
-            await self.settle(ran)
+            await self.wait_idle(ran)
         if await clock.now() < until:
             await clock.set(until)
 
     async def left(self) -> str:
         """What there is to do, in words."""
-        found = await inspection.unsettled(self._link, self._queues, self._versions)
+        found = await inspection.unfinished(self._link, self._queues, self._versions)
         said = [f'job {job_id} "{kind}" is {status}' for job_id, kind, status in found]
         return ", ".join(said[:10]) or f"{len(self._runner.running_ids())} handlers run"

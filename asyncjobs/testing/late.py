@@ -1,6 +1,6 @@
 """Jobs that waited although they could have run (P4): nothing kept them, and a runner that served their queue had a free slot.
 
-A job may start when it is there and due, when all that stand in front of it in its key's line are settled, and when no pause
+A job may start when it is there and due, when all that stand in front of it in its key's line are over, and when no pause
 holds it back. It is late when after that moment slots of its queue were free for longer than what a wake-up takes, without a
 break, in runners that could claim: confirmed, and known to be there. Busy slots, and times in which no runner could claim, are
 nobody's fault.

@@ -98,11 +98,11 @@ def deliver(options: argparse.Namespace, workspace: Workspace, console: Console)
             demo.crash_once(options.seed)
         with receiver, web:
             jobs = asyncio.run(demo.run(options.timeout))
-        letters = asyncio.run(dead_letters(server.dsn))
+        buried = asyncio.run(dead_letters(server.dsn))
         arrived = arrivals(workspace.delivered)
         accepted = Counter(arrival.event for arrival in arrived if arrival.accepted)
         fates = [
-            Fate(event["type"], job, deliveries=accepted[event["id"]], is_dead_letter=job.id in letters)
+            Fate(event["type"], job, deliveries=accepted[event["id"]], is_dead_letter=job.id in buried)
             for event in events
             if (job := jobs.get(event["id"])) is not None
         ]

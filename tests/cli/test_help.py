@@ -1,4 +1,4 @@
-"""What is printed, letter by letter: the help of every command, and tables."""
+"""What is printed, dead letter by dead letter: the help of every command, and tables."""
 
 from datetime import UTC, datetime
 from pathlib import Path

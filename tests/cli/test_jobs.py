@@ -16,11 +16,11 @@ async def status_of(connection: Connection, job_id: int) -> str:
 
 
 async def a_dead_job(connection: Connection, **columns: Any) -> tuple[int, int]:
-    """A dead job and its letter."""
+    """A dead job and its dead letter."""
     job_id = await insert_job(connection, status="dead", error_message="ValueError: no", attempts=3, **columns)
     await connection.execute("SELECT asyncjobs.bury(ARRAY[$1::bigint])", job_id)
-    letter_id = await connection.fetchval("SELECT id FROM asyncjobs.dead_letter_jobs WHERE job_id = $1", job_id)
-    return job_id, int(letter_id)
+    dead_letter_id = await connection.fetchval("SELECT id FROM asyncjobs.dead_letter_jobs WHERE job_id = $1", job_id)
+    return job_id, int(dead_letter_id)
 
 
 async def test_jobs_are_listed_by_filter(dsn: str, connection: Connection) -> None:
@@ -134,25 +134,25 @@ async def test_one_user_action_is_a_tree(dsn: str, connection: Connection) -> No
     assert (await cli("jobs", "trace", "y", dsn=dsn)).code == failures.NOT_FOUND
 
 
-async def test_letters_are_listed_shown_requeued_and_acknowledged(dsn: str, connection: Connection) -> None:
-    job_id, letter_id = await a_dead_job(connection, payload='{"to": "ada"}')
+async def test_dead_letters_are_listed_shown_requeued_and_acknowledged(dsn: str, connection: Connection) -> None:
+    job_id, dead_letter_id = await a_dead_job(connection, payload='{"to": "ada"}')
     listed = await cli("dead", "list", "--unacknowledged", dsn=dsn)
-    assert listed.out.splitlines()[2].split()[:4] == [str(letter_id), str(job_id), "email", "default"]
-    assert '{"to":"ada"}' in (await cli("dead", "show", letter_id, dsn=dsn)).out
-    requeued = await cli("dead", "requeue", letter_id, "--by", "ada", dsn=dsn)
+    assert listed.out.splitlines()[2].split()[:4] == [str(dead_letter_id), str(job_id), "email", "default"]
+    assert '{"to":"ada"}' in (await cli("dead", "show", dead_letter_id, dsn=dsn)).out
+    requeued = await cli("dead", "requeue", dead_letter_id, "--by", "ada", dsn=dsn)
     new_id = await connection.fetchval("SELECT max(id) FROM asyncjobs.jobs")
-    assert requeued.out == f"letter {letter_id} (job {job_id}) was requeued as job {new_id}, pending\n"
-    again = await cli("dead", "requeue", letter_id, dsn=dsn)
+    assert requeued.out == f"dead letter {dead_letter_id} (job {job_id}) was requeued as job {new_id}, pending\n"
+    again = await cli("dead", "requeue", dead_letter_id, dsn=dsn)
     assert (again.code, "force" in again.err) == (failures.NOT_DONE, True)
-    acknowledged = await cli("dead", "ack", letter_id, "--by", "bob", dsn=dsn)
-    assert acknowledged.out == f"letter {letter_id}: acknowledged before by ada\n"
+    acknowledged = await cli("dead", "ack", dead_letter_id, "--by", "bob", dsn=dsn)
+    assert acknowledged.out == f"dead letter {dead_letter_id}: acknowledged before by ada\n"
 
 
-async def test_all_letters_are_requeued_by_filter(dsn: str, connection: Connection) -> None:
+async def test_all_dead_letters_are_requeued_by_filter(dsn: str, connection: Connection) -> None:
     await a_dead_job(connection)
     await a_dead_job(connection, type="report")
     would = await cli("dead", "requeue", "--type", "report", "--dry-run", dsn=dsn)
-    assert would.out == "would requeue letters: 1: 1 requeued\n"
+    assert would.out == "would requeue dead letters: 1: 1 requeued\n"
     assert (await cli("dead", "requeue", "--all", dsn=dsn)).code == failures.BAD_INPUT
     assert (await cli("dead", "requeue", "--all", "--yes", dsn=dsn)).out == "2 requeued\n"
     assert (await cli("dead", "ack", dsn=dsn)).code == failures.BAD_INPUT

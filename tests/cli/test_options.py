@@ -9,8 +9,8 @@ import pytest
 
 from asyncjobs import AsyncJobs
 from asyncjobs.cli import failures
+from asyncjobs.model.dead_letter import DeadLettersDone, FoundDeadLetters
 from asyncjobs.model.finding import Found, JobsDone
-from asyncjobs.model.letter import FoundLetters, LettersDone
 from asyncjobs.store.migrate import Status
 from asyncjobs.store.overview import LaneUse, Stats
 from asyncjobs.store.serialized import KeyState, Verb
@@ -22,7 +22,7 @@ JOBS: dict[str, Any] = {
     "type": "t", "status": ["dead", "failed"], "queue": "q", "key": "k", "correlation_id": "c", "parent_job_id": 4,
     "payload": {"a": 1}, "error": "x",
 }  # fmt: skip
-LETTERS = "--type t --queue q --key k --correlation-id c --error x --died-after 2027-01-31T12:00:00 --died-before 2027-02-01"
+DEAD_LETTERS = "--type t --queue q --key k --correlation-id c --error x --died-after 2027-01-31T12:00:00 --died-before 2027-02-01"
 WHICH: dict[str, Any] = {
     "type": "t", "queue": "q", "key": "k", "correlation_id": "c", "error": "x",
     "died_after": datetime(2027, 1, 31, 12, tzinfo=UTC), "died_before": datetime(2027, 2, 1, tzinfo=UTC),
@@ -47,15 +47,15 @@ CASES: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
         ("t", {"a": 1}),
         {"delay": 2.5, "queue": "q", "priority": 3, "correlation_id": "c", "dedup_key": "d"},
     ),
-    (f"dead list {LETTERS} --before 7 --limit 3 --unacknowledged", "dead_letters", (),
+    (f"dead list {DEAD_LETTERS} --before 7 --limit 3 --unacknowledged", "dead_letters", (),
      {**WHICH, "before": 7, "limit": 3, "acknowledged": False}),
     ("dead list --acknowledged", "dead_letters", (), {"limit": 100, "acknowledged": True}),
     ("dead show 5", "dead_letter", (5,), {}),
     ("dead ack 5 --by ada", "acknowledge", (5,), {"by": "ada"}),
-    (f"dead ack {LETTERS} --by ada --dry-run", "acknowledge_all", (), {**WHICH, **DRY, "by": "ada", "acknowledged": False}),
+    (f"dead ack {DEAD_LETTERS} --by ada --dry-run", "acknowledge_all", (), {**WHICH, **DRY, "by": "ada", "acknowledged": False}),
     ("dead requeue 5 --by ada --force", "requeue", (5,), {"by": "ada", "force": True}),
     ("dead requeue 5 --by ada", "requeue", (5,), {"by": "ada", "force": False}),
-    (f"dead requeue {LETTERS} --by ada --force --dry-run", "requeue_all", (), {**WHICH, **DRY, "by": "ada", "force": True}),
+    (f"dead requeue {DEAD_LETTERS} --by ada --force --dry-run", "requeue_all", (), {**WHICH, **DRY, "by": "ada", "force": True}),
     ("keys list --after k --limit 3", "keys", (), {"after": "k", "limit": 3}),
     ("keys show k", "key", ("k",), {}),
     ("keys pause k --reason why --by ada", "pause_key", ("k",), {"reason": "why", "by": "ada"}),
@@ -91,8 +91,13 @@ BULK: list[tuple[str, str, Any, Any]] = [
     ("jobs cancel", "cancel_all", JobsDone({"cancelled": 2}, dry_run=True), JobsDone({"final": 3}, dry_run=True)),
     ("jobs kill", "kill_all", JobsDone({"dead": 2}, dry_run=True), JobsDone({"final": 3}, dry_run=True)),
     ("jobs fail", "fail_all", JobsDone({"requested": 2}, dry_run=True), JobsDone({"pending": 3}, dry_run=True)),
-    ("dead ack", "acknowledge_all", LettersDone({"acknowledged": 2}, dry_run=True), LettersDone({"busy": 3}, dry_run=True)),
-    ("dead requeue", "requeue_all", LettersDone({"requeued": 2}, dry_run=True), LettersDone({"busy": 3}, dry_run=True)),
+    (
+        "dead ack",
+        "acknowledge_all",
+        DeadLettersDone({"acknowledged": 2}, dry_run=True),
+        DeadLettersDone({"busy": 3}, dry_run=True),
+    ),
+    ("dead requeue", "requeue_all", DeadLettersDone({"requeued": 2}, dry_run=True), DeadLettersDone({"busy": 3}, dry_run=True)),
 ]
 
 
@@ -131,10 +136,10 @@ async def test_pages_that_are_full_name_the_next(monkeypatch: pytest.MonkeyPatch
     assert (filtered.code, "--before 41" in filtered.err) == (0, True)
     assert "there may be more: --after k" in (await cli("keys", "list", "--limit", "1", dsn="postgresql://nowhere/x")).err
     assert "more" not in (await cli("keys", "list", "--limit", "2", dsn="postgresql://nowhere/x")).err
-    noted(monkeypatch, {"dead_letters": FoundLetters([], 5, 10_000)})
+    noted(monkeypatch, {"dead_letters": FoundDeadLetters([], 5, 10_000)})
     filtered = await cli("dead", "list", "--type", "t", dsn="postgresql://nowhere/x")
     assert (filtered.code, "there may be more: --before 5" in filtered.err) == (0, True)
-    noted(monkeypatch, {"dead_letters": FoundLetters([], None, 7)})
+    noted(monkeypatch, {"dead_letters": FoundDeadLetters([], None, 7)})
     assert (await cli("dead", "list", "--type", "t", dsn="postgresql://nowhere/x")).code == failures.NOT_FOUND
 
 

@@ -138,14 +138,14 @@ async def test_skipping_the_head_of_a_halted_key_releases_it(ada: Operator, rows
     assert f'Key "halted" goes on; job {dead} stays dead.' in page.text
 
 
-async def a_letter(rows: Connection, **columns: Any) -> int:
+async def a_dead_letter(rows: Connection, **columns: Any) -> int:
     job_id = await insert_job(rows, status="dead", attempts=3, **columns)
     await rows.execute("SELECT asyncjobs.bury(ARRAY[$1::bigint])", job_id)
     return int(await rows.fetchval("SELECT id FROM asyncjobs.dead_letter_jobs WHERE job_id = $1", job_id))
 
 
 async def test_dead_letters_are_acknowledged_and_requeued(ada: Operator, rows: Connection) -> None:
-    one, two, three = [await a_letter(rows, type="letter", error_message="no") for _ in range(3)]
+    one, two, three = [await a_dead_letter(rows, type="dead_letter", error_message="no") for _ in range(3)]
     page = await ada.does("dead/acknowledge", {"id": str(one)}, path=f"/dead/{one}")
     assert "Dead letters: 1 acknowledged." in page.text
     assert "by ada" in page.text
@@ -156,17 +156,18 @@ async def test_dead_letters_are_acknowledged_and_requeued(ada: Operator, rows: C
     page = await ada.does("dead/requeue", [("id", str(two)), ("id", str(three)), ("id", "999999")])
     assert "1 requeued, 1 requeued before, duplicate, busy or unreadable, 1 unknown" in page.text
     assert (
-        await rows.fetchval("SELECT created_by FROM asyncjobs.jobs WHERE type = 'letter' AND status = 'pending' LIMIT 1") == "ada"
+        await rows.fetchval("SELECT created_by FROM asyncjobs.jobs WHERE type = 'dead_letter' AND status = 'pending' LIMIT 1")
+        == "ada"
     )
 
 
 async def test_all_dead_letters_that_fit_are_counted_before_they_are_taken(ada: Operator, rows: Connection) -> None:
     for _ in range(4):
-        await a_letter(rows, type="letters")
-    fields = {"all": "yes", "type": "letters"}
+        await a_dead_letter(rows, type="dead_letters")
+    fields = {"all": "yes", "type": "dead_letters"}
     page = await ada.does("dead/requeue", fields, asked="Requeue all 4 dead letters that fit?")
     assert "4 requeued" in page.text
-    await a_letter(rows, type="letters")
+    await a_dead_letter(rows, type="dead_letters")
     page = await ada.does("dead/acknowledge", fields, asked="Acknowledge all 1 dead letters that fit?")
     assert "1 acknowledged" in page.text
     assert "There is nothing to do" in (await ada.browser.send("dead/acknowledge", fields)).text

@@ -128,7 +128,7 @@ async def test_a_cancelled_probe_is_given_back_and_nothing_is_counted(dsn: str) 
 
     async with app.jobs:
         await app.open_up()
-        free = app.jobs.breakers_here("the test").free_probes
+        free = app.jobs.open_breakers("the test").free_probes
         await eventually(lambda: free("mail"), description="its time is over")
         probing = asyncio.create_task(hang())
         await entered.wait()
@@ -227,8 +227,8 @@ async def test_a_handler_that_is_performed_in_memory_is_let_through() -> None:
     jobs = AsyncJobs()
     breaker = jobs.circuit_breaker("mail")
 
-    @jobs.job("letter", breaker="mail")
-    async def letter() -> str:
+    @jobs.job("dead_letter", breaker="mail")
+    async def dead_letter() -> str:
         async with breaker:
             return "sent"
 
@@ -237,7 +237,7 @@ async def test_a_handler_that_is_performed_in_memory_is_let_through() -> None:
         with breaker.sync():
             return "sent"
 
-    assert [await perform(letter.new()), await perform(parcel.new())] == ["sent", "sent"]
+    assert [await perform(dead_letter.new()), await perform(parcel.new())] == ["sent", "sent"]
 
 
 # Several processes with different declarations.

@@ -167,11 +167,11 @@ async def test_what_ran_counts_and_what_was_interrupted_does_not(
         assert ended.outcome == end.outcome
     written = recorder.of(OutcomeWritten)[0].status
     assert written == ("failed" if end.do is cancel_between else end.status) or end.do is cancel_then_kill
-    letters = await connection.fetch("SELECT original_job, error_details FROM asyncjobs.dead_letter_jobs")
-    assert len(letters) == (end.status == "dead")
-    for letter in letters:
-        details = json.loads(letter["error_details"])
-        assert (details["attempts"], json.loads(letter["original_job"])["attempts"]) == (1, 1)
+    dead_letters = await connection.fetch("SELECT original_job, error_details FROM asyncjobs.dead_letter_jobs")
+    assert len(dead_letters) == (end.status == "dead")
+    for dead_letter in dead_letters:
+        details = json.loads(dead_letter["error_details"])
+        assert (details["attempts"], json.loads(dead_letter["original_job"])["attempts"]) == (1, 1)
         assert details["errors"][-1]["attempt"] == 1
     if end.do in {cancel, kill}:
         assert (ended.message, row["error_message"]) == ("by me", "by me")

@@ -90,7 +90,7 @@ async def test_of_two_runners_one_does_it_and_the_other_follows_within_a_second_
     async with second.runner() as heir, first.runner() as other:
         await eventually(lambda: heir.duties.leader.term("report"), description="a holder")
         async with patience(5):
-            await other.listening.wait_settled()
+            await other.listening.wait_decided()
         await eventually(log.at_least(5), description="passes")
         assert set(log.passes) == {"second"}
         await heir.stop()
@@ -105,7 +105,7 @@ async def test_successor_takes_every_lease_of_a_runner_that_stops(dsn: str, log:
     async with first.runner() as holder:
         await eventually(lambda: len(holder.duties.leader._leases.held) == 6, description="it holds all")
         async with second.runner() as heir:
-            await heir.listening.wait_settled()
+            await heir.listening.wait_decided()
             await holder.stop()
             await eventually(lambda: len(heir.duties.leader._leases.held) == 6, description="the successor holds all")
             released = [event for event in recorder.of(LeaseEnded) if event.reason == "released"]

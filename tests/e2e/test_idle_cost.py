@@ -31,7 +31,7 @@ async def measured(database: Database, connection: Connection, seconds: float) -
 
     async with jobs.runner() as runner:
         async with patience(5):
-            await runner.listening.wait_settled()
+            await runner.listening.wait_decided()
         await (await work.enqueue()).wait(timeout=5)
         await asyncio.sleep(1.0)  # what starting and that job entailed has been done
         before = await statements(connection)

@@ -146,8 +146,8 @@ async def test_last_attempt_that_was_not_committed_is_a_dead_letter_that_says_so
     async with jobs.runner():
         handle = await pay.enqueue()
         assert (await handle.wait(timeout=10)).status == "dead"
-        [letter] = (await jobs.admin.dead_letters()).letters
-    assert (letter.error_message or "").startswith("asyncjobs.errors.NotCommitted: the handler returned")
+        [dead_letter] = (await jobs.admin.dead_letters()).dead_letters
+    assert (dead_letter.error_message or "").startswith("asyncjobs.errors.NotCommitted: the handler returned")
 
 
 async def test_commit_whose_answer_was_lost_is_found_committed(jobs: AsyncJobs, connection: Connection) -> None:

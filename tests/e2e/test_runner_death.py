@@ -65,8 +65,8 @@ async def test_job_that_kills_its_process_is_dead_after_its_attempts_and_neighbo
     async with a_worker(dsn) as last:
         job = await ended(worker_app, poison.id)
         assert (job.status, job.attempts, job.rescues) == ("dead", 3, 3)
-        letters = await connection.fetch("SELECT job_id FROM asyncjobs.dead_letter_jobs")
-        assert [letter["job_id"] for letter in letters] == [poison.id]
+        dead_letters = await connection.fetch("SELECT job_id FROM asyncjobs.dead_letter_jobs")
+        assert [dead_letter["job_id"] for dead_letter in dead_letters] == [poison.id]
         spared = [await ended(worker_app, neighbour.id) for neighbour in neighbours]
         assert [(job.status, job.attempts) for job in spared] == [("completed", 2)] * 3
         last.terminate()

@@ -131,7 +131,7 @@ async def test_poll_of_all_idle_queues_is_one_statement_also_when_a_coordinator_
         return await skipped(link, runner_id, lanes, *args, **options)
 
     async with office.jobs.runner() as runner:
-        await runner.parts.listening.wait_settled()
+        await runner.parts.listening.wait_decided()
         await asyncio.sleep(0.3)  # what the start asks for
         monkeypatch.setattr(statements, "finish", count)
         monkeypatch.setattr(statements, "finish_completed", count_one)

@@ -92,7 +92,7 @@ def registries(jobs: AsyncJobs) -> list[Parts]:
 
 def lasting(jobs: AsyncJobs) -> list[tuple[Parts, str]]:
     """All parts that are there for as long as the runner."""
-    return [(parts, part.name) for parts in registries(jobs) for part in parts.all if part.name not in {"settler", "register"}]
+    return [(parts, part.name) for parts in registries(jobs) for part in parts.all if part.name not in {"verifier", "register"}]
 
 
 def named(parts: Parts, name: str) -> Part:

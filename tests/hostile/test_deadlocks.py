@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from asyncjobs.model.claim import Claimed
-from asyncjobs.store import due, jobs, letters, pauses, pruning, runners, serialized
+from asyncjobs.store import dead_letters, due, jobs, pauses, pruning, runners, serialized
 from asyncjobs.store.database import Database
 from asyncjobs.store.failures import is_rolled_back
 from tests.support.claims import an_ack
@@ -22,7 +22,7 @@ from tests.support.holding import pause_key
 from tests.support.peers import Peer, peers, spawn
 
 KEYS = ("a", "b", "c", None)
-KEEP = pruning.Keep(completed=0, cancelled=0, letters=0, runners=0, types={})
+KEEP = pruning.Keep(completed=0, cancelled=0, dead_letters=0, runners=0, types={})
 ENDINGS: tuple[Any, ...] = ("completed", "completed", "retry", "snooze", "dead", "cancel", "interrupted")
 
 
@@ -99,12 +99,12 @@ class Stress:
         ]
         await self.chance.choice(verbs)()
 
-    async def letters(self) -> None:
-        ids = [letter.id for letter in (await letters.find(self.peer.link, {}, limit=5)).letters]
+    async def dead_letters(self) -> None:
+        ids = [dead_letter.id for dead_letter in (await dead_letters.find(self.peer.link, {}, limit=5)).dead_letters]
         if self.chance.random() < 0.5:
-            await letters.requeue(self.peer.link, ids, "me", force=True)
+            await dead_letters.requeue(self.peer.link, ids, "me", force=True)
         else:
-            await letters.acknowledge(self.peer.link, ids, "me")
+            await dead_letters.acknowledge(self.peer.link, ids, "me")
 
     async def prune(self) -> None:
         await pruning.prune(self.peer.link, KEEP, 20)
@@ -115,7 +115,7 @@ class Stress:
     async def run(self, count: int) -> None:
         verbs: list[Callable[[], Awaitable[None]]] = [
             self.enqueue, self.enqueue, self.claim, self.claim, self.ack, self.ack, self.give_back, self.promote, self.sweep,
-            self.verb, self.verb, self.verb, self.letters, self.prune, self.rescue,
+            self.verb, self.verb, self.verb, self.dead_letters, self.prune, self.rescue,
         ]  # fmt: skip
         for _ in range(count):
             try:
@@ -155,7 +155,7 @@ async def test_a_replacement_locks_the_key_of_a_job_that_waits_before_the_job(da
         fields: dict[str, Any] = {"dedup_key": "d", "on_duplicate": "replace", "payload": {"n": 2}}
         if by == "commit":
             await world.a.begin()
-            assert await world.a.enqueue_here(**fields) == job_id
+            assert await world.a.enqueue_in_transaction(**fields) == job_id
         async with world.admin.transaction():  # as everybody does who lets such a job go: the key, and then the job
             await world.admin.execute("SELECT asyncjobs.lock_keys('{k}')")
             replacing = spawn(world.a.commit() if by == "commit" else world.a.enqueue(**fields))

@@ -94,8 +94,8 @@ async def within_a_transaction(dsn: str, shop: Shop) -> list[JobHandle[Any]]:
 
 async def verbs_work(shop: Shop, text: str) -> None:
     admin = shop.jobs.admin
-    [letter] = (await admin.dead_letters()).letters
-    await admin.requeue(letter.id, by=text)
+    [dead_letter] = (await admin.dead_letters()).dead_letters
+    await admin.requeue(dead_letter.id, by=text)
     assert (await admin.pause(type="keyed", reason=text, by=text)).is_new
     paused = await shop.keyed.enqueue(key="paused")
     assert (await admin.explain(paused.id)).status == "paused"

@@ -99,8 +99,8 @@ class Shop:
             await admin.explain(job.id)
         await admin.keys()
         await admin.line("k")
-        for letter in (await admin.dead_letters()).letters:
-            await admin.dead_letter(letter.id)
+        for dead_letter in (await admin.dead_letters()).dead_letters:
+            await admin.dead_letter(dead_letter.id)
         for look in (admin.stats, admin.sample, admin.metrics, admin.largest, admin.leases, admin.runners,
                      admin.schedules, admin.breakers, admin.pauses, admin.doctor):  # fmt: skip
             await look()
@@ -155,7 +155,10 @@ async def test_enqueuer_cannot_choose_an_id(roles: Roles) -> None:
         for number in (ids[1], ids[1] + 1000, -1):
             with pytest.raises(asyncpg.InsufficientPrivilegeError, match="were not given"):
                 await theirs.execute(
-                    "SELECT asyncjobs.enqueue_here($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)", rows, number, proofs
+                    "SELECT asyncjobs.enqueue_in_transaction($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)",
+                    rows,
+                    number,
+                    proofs,
                 )
     owner = await asyncpg.connect(roles.dsn("migrator"))
     await owner.execute("DELETE FROM asyncjobs.ids_secret")  # nothing is proven without it
@@ -163,7 +166,7 @@ async def test_enqueuer_cannot_choose_an_id(roles: Roles) -> None:
     for proofs in ([], [None]):
         with pytest.raises(asyncpg.NoDataFoundError):
             await theirs.execute(
-                "SELECT asyncjobs.enqueue_here($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)", rows, ids[1], proofs
+                "SELECT asyncjobs.enqueue_in_transaction($1, NULL, ARRAY[$2::bigint], $3::bigint[], true)", rows, ids[1], proofs
             )
     await theirs.close()
 
@@ -212,9 +215,9 @@ async def test_runner_runs_and_its_operators_steer_without_any_ddl(roles: Roles)
         await shop.enqueue_in_every_way()
         dead = await (await shop.email.enqueue(0)).wait(timeout=10)
         assert dead.status == "dead"
-        [letter] = (await shop.jobs.admin.dead_letters()).letters
-        requeued = await shop.jobs.admin.requeue(letter.id, by="me")
-        await shop.jobs.admin.acknowledge(letter.id, by="me")
+        [dead_letter] = (await shop.jobs.admin.dead_letters()).dead_letters
+        requeued = await shop.jobs.admin.requeue(dead_letter.id, by="me")
+        await shop.jobs.admin.acknowledge(dead_letter.id, by="me")
         await shop.email.handle(requeued.new_id or 0).wait(timeout=10)
         for act in (shop.jobs.admin.pause, shop.jobs.admin.resume):
             await act(type="email")

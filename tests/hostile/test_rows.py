@@ -42,8 +42,8 @@ async def look_everywhere(app: AsyncJobs, ids: list[int]) -> None:
     assert {job.id for job in (await app.admin.find(limit=100)).jobs} >= set(ids)
     await app.admin.tree("c")
     await app.admin.trace("c")
-    for letter in (await app.admin.dead_letters()).letters:
-        await app.admin.dead_letter(letter.id)
+    for dead_letter in (await app.admin.dead_letters()).dead_letters:
+        await app.admin.dead_letter(dead_letter.id)
     await app.admin.stats()
     await app.admin.sample()
 

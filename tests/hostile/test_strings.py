@@ -65,8 +65,8 @@ CALLS: dict[str, Call] = {
     "pause reason": lambda jobs, text: jobs.admin.pause(type="email", reason=text, by=text),
     "resume": lambda jobs, text: jobs.admin.resume(type=text),
     "dead_letters": lambda jobs, text: jobs.admin.dead_letters(type=text, queue=text, key=text, correlation_id=text, error=text),
-    "acknowledge": lambda jobs, text: jobs.admin.acknowledge(jobs.letter, by=text),
-    "requeue": lambda jobs, text: jobs.admin.requeue(jobs.letter, by=text, force=True),
+    "acknowledge": lambda jobs, text: jobs.admin.acknowledge(jobs.dead_letter, by=text),
+    "requeue": lambda jobs, text: jobs.admin.requeue(jobs.dead_letter, by=text, force=True),
     "acknowledge_all": lambda jobs, text: jobs.admin.acknowledge_all(by=text, type=text),
     "metrics": lambda jobs, text: jobs.admin.metrics(type=text),
     "series": lambda jobs, text: jobs.admin.series(type=text),
@@ -135,8 +135,8 @@ async def jobs(dsn: str, statements: list[str]) -> AsyncGenerator[Any]:
     made.email = email
     async with made:
         made.known = (await email.enqueue("known")).id
-        await made.admin.kill((await email.enqueue("letter")).id)
-        made.letter = (await made.admin.dead_letters()).letters[0].id
+        await made.admin.kill((await email.enqueue("dead_letter")).id)
+        made.dead_letter = (await made.admin.dead_letters()).dead_letters[0].id
         yield made
 
 

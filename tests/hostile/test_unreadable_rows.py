@@ -105,7 +105,7 @@ async def test_download_of_what_cannot_be_read_says_so(dsn: str, connection: Con
         assert (page.status, "cannot be read" in page.text) == (400, True)
 
 
-#: Records of letters that no job can be made of: by a stranger's hand.
+#: Records of dead letters that no job can be made of: by a stranger's hand.
 RECORDS = {
     "a duration that is none": 'original_job || \'{"timeout": "never"}\'',
     "attempts beyond all": "original_job || '{\"max_attempts\": 99999999999}'",
@@ -116,20 +116,20 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())
-async def test_letter_that_no_job_can_be_made_of_keeps_no_other_from_being_requeued(
+async def test_dead_letter_that_no_job_can_be_made_of_keeps_no_other_from_being_requeued(
     dsn: str, connection: Connection, record: str
 ) -> None:
     async with AsyncJobs(dsn) as jobs:
         for number in range(5):
             job_id = await insert_job(connection, payload=f'{{"to": "{number}"}}')
             await jobs.admin.kill(job_id)
-        [*_, third, _, _] = found = (await jobs.admin.dead_letters()).letters
+        [*_, third, _, _] = found = (await jobs.admin.dead_letters()).dead_letters
         await connection.execute(f"UPDATE asyncjobs.dead_letter_jobs SET original_job = {record} WHERE id = $1", third.id)
         done = await jobs.admin.requeue_all(by="ada")
         assert done.outcomes == {"requeued": 4, "unreadable": 1}
         made = await connection.fetch("SELECT payload ->> 'to' FROM asyncjobs.jobs WHERE requeued_from IS NOT NULL ORDER BY id")
         assert [to for (to,) in made] == [str(n) for n in range(5) if found[4 - n].id != third.id]
-        assert not (await jobs.admin.dead_letter(third.id)).letter.acknowledged
+        assert not (await jobs.admin.dead_letter(third.id)).dead_letter.acknowledged
         with pytest.raises(StateError, match=f"dead letter {third.id} cannot be requeued.*`original_job`"):
             await jobs.admin.requeue(third.id, by="ada")
 

@@ -1,8 +1,8 @@
 """The calls that are played: each function as the runtime, an application or an operator calls it.
 
 Texts have {names}, which a world fills in: jobs (`h` the head of key K, `w` and `v` behind it, `s` a delayed one of the key, `p`
-and `q` without a key), their claims' tokens (`t_h`), and what the world knows of (`letters`, `all`). A world without a name has
-no such call. A call in brackets is a part of another, and not played by itself.
+and `q` without a key), their claims' tokens (`t_h`), and what the world knows of (`dead_letters`, `all`). A world without a name
+has no such call. A call in brackets is a part of another, and not played by itself.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 TOKEN: Final = 1 << 32 | 1  # the first that is drawn
 CLAIM: Final = "SELECT asyncjobs.claim(%d, 'default', NULL, 1, -1, -1, '{{work}}', false, 1, 0)"
-COMPLETE_HERE: Final = "SELECT asyncjobs.complete_here({%s}, {t_%s}, NULL, NULL)"
+COMPLETE_IN_TRANSACTION: Final = "SELECT asyncjobs.complete_in_transaction({%s}, {t_%s}, NULL, NULL)"
 _SCAN: Final = ", 'default', 9, -1, -1, ARRAY['work'], true, 4, 0) AS f"
 _KEYED: Final = "hws"
 _NAME: Final = re.compile(r"(?<!\{)\{(\w+)\}")
@@ -66,7 +66,7 @@ def here(payload: str, **fields: object) -> str:
     given = {"enqueue_token": 1, "type": "work", "queue": "default", "payload": f'"{payload}"', **fields}
     row = ", ".join(f"'{name}', {value!r}" for name, value in given.items() if value is not None)
     rows = f"jsonb_build_array(jsonb_build_object({row}))::text"
-    return f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue_here({rows}, NULL) AS e"
+    return f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue_in_transaction({rows}, NULL) AS e"
 
 
 def _finish(acks: str = ", ".join(["NULL"] * 10), *, scan: bool = True) -> str:
@@ -108,7 +108,7 @@ def _runtime(bury: str) -> dict[str, Call]:
         "bury 2": one(gone, passes_over=True),
         "leave 1": one("SELECT asyncjobs.leave_runner(1, ARRAY[]::text[], '30 s') IS NULL"),
         "converge": one("SELECT c.held, c.resumed FROM asyncjobs.converge_pauses(9, 9, '1 day') AS c", passes_over=True),
-        "prune": one(f"SELECT p.jobs, p.letters, p.dedup_keys FROM {prune} AS p", passes_over=True),
+        "prune": one(f"SELECT p.jobs, p.dead_letters, p.dedup_keys FROM {prune} AS p", passes_over=True),
         "advance_keys": one("SELECT a.heads FROM asyncjobs.advance_keys(ARRAY[{K}], NULL) AS a", passes_over=True),
         "release_ended h": one("SELECT asyncjobs.release_ended({h}) IS NULL"),
     }
@@ -127,8 +127,8 @@ def _operators() -> dict[str, Call]:
         "purge_key": one("SELECT v.cancelled, v.head_id FROM asyncjobs.purge_key({K}, 'purged', 9) AS v"),
         "release_key": one("SELECT v.halted_id FROM asyncjobs.release_key({K}) AS v"),
         "end_jobs": one("SELECT v.id, v.outcome FROM asyncjobs.end_jobs({all}, 'cancel', 'all', 10) AS v ORDER BY v.id"),
-        "requeue": one("SELECT r.outcome, r.new_id FROM asyncjobs.requeue_letters({letters}, 'ada', false) AS r"),
-        "acknowledge": one("SELECT r.is_new FROM asyncjobs.acknowledge_letters({letters}, 'ada') AS r"),
+        "requeue": one("SELECT r.outcome, r.new_id FROM asyncjobs.requeue_dead_letters({dead_letters}, 'ada', false) AS r"),
+        "acknowledge": one("SELECT r.is_new FROM asyncjobs.acknowledge_dead_letters({dead_letters}, 'ada') AS r"),
     }
 
 
@@ -142,7 +142,7 @@ def _enqueuers() -> dict[str, Call]:
         "enqueue dedup_for": one(own("e3", dedup="dp", dedup_for=9e3)),
         "tx enqueue key": one(here("e2", serialization_key="K")),
         "rr enqueue key": one(here("e9", serialization_key="K"), begin="BEGIN ISOLATION LEVEL REPEATABLE READ"),
-        "tx complete+enqueue h": Call(((COMPLETE_HERE % ("h", "h"), here("e4", serialization_key="K")),)),
+        "tx complete+enqueue h": Call(((COMPLETE_IN_TRANSACTION % ("h", "h"), here("e4", serialization_key="K")),)),
         "tx two keys": Call(((here("e5", serialization_key="L"), replacing.replace('"e8"', '"e6"')),)),
         "tx delay+enqueue": Call(((later, replacing),)),
     }
@@ -156,9 +156,9 @@ def _of_job(job: str) -> dict[str, Call]:
     calls = {f"{request} {job}": one(end(job, request)) for request in ("cancel", "dead", "fail")}
     return calls | {
         f"retry {job}": one(f"SELECT v.outcome, v.was, v.other_id FROM asyncjobs.retry_job({{{job}}}, 'ada') AS v"),
-        f"complete_here {job}": one(COMPLETE_HERE % (job, job)),
+        f"complete_in_transaction {job}": one(COMPLETE_IN_TRANSACTION % (job, job)),
         f"progress {job}": one(f"SELECT asyncjobs.set_progress({mine}, ARRAY['1'])"),
-        f"settle {job}": one(f"SELECT s.completed FROM asyncjobs.settle_completed({{{job}}}, {{t_{job}}}) AS s"),
+        f"settle {job}": one(f"SELECT s.completed FROM asyncjobs.verify_completed({{{job}}}, {{t_{job}}}) AS s"),
         f"finish_one {job}": one(
             "SELECT f.kind, f.id FROM asyncjobs.finish_one("
             f"1, {{{job}}}, {{t_{job}}}, NULL, NULL, 'default', ARRAY['work'], 77) AS f",

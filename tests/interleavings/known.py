@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _CLAIMS: Final = r"^(claim|claim lean|finish_completed \w|ack completed \w|ack dead \w)$"
-_COMPLETES: Final = r"complete_here \w|^tx complete"
+_COMPLETES: Final = r"complete_in_transaction \w|^tx complete"
 _SEVERAL: Final = r"^tx (.*\+|two)"
 _DELAYS: Final = "^tx delay"
 

@@ -103,8 +103,8 @@ class Lab:
         for step in world.steps:
             await self._desk.execute(step.format_map(self._known))
         self._known["all"] = f"ARRAY{[self._known[name] for name, _ in world.jobs]}::bigint[]"
-        if letters := await self._desk.fetchval("SELECT array_agg(id) FROM asyncjobs.dead_letter_jobs"):
-            self._known["letters"] = f"ARRAY{letters}::bigint[]"
+        if dead_letters := await self._desk.fetchval("SELECT array_agg(id) FROM asyncjobs.dead_letter_jobs"):
+            self._known["dead_letters"] = f"ARRAY{dead_letters}::bigint[]"
         await self._keep()
         self.calls = {name: self._filled(call) for name, call in self._all.items() if call.names() <= set(self._known)}
 

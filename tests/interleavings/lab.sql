@@ -41,7 +41,7 @@ CREATE FUNCTION lab.look() RETURNS jsonb LANGUAGE sql AS $$ SELECT jsonb_build_o
         FROM asyncjobs.serialized_jobs),
     'dedup', (
         SELECT jsonb_agg(jsonb_build_array(dedup_key, job_id, live, expires_at > now()) ORDER BY dedup_key) FROM asyncjobs.dedup_keys),
-    'letters', (
+    'dead_letters', (
         SELECT jsonb_agg(jsonb_build_array(job_id, requeued_as, requeue_count, acknowledged, original_job -> 'payload') ORDER BY id)
         FROM asyncjobs.dead_letter_jobs),
     'pauses', (SELECT jsonb_agg(jsonb_build_array(kind, name) ORDER BY kind) FROM asyncjobs.pauses),

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tests.interleavings.calls import CLAIM, COMPLETE_HERE, ack, end, here
+from tests.interleavings.calls import CLAIM, COMPLETE_IN_TRANSACTION, ack, end, here
 
 _OVER = "UPDATE asyncjobs.dedup_keys SET expires_at = now() - interval '1 s'"
 _RETRY = "SELECT asyncjobs.retry_job({p}, 'ada')"
-_REQUEUE = "SELECT asyncjobs.requeue_letters(ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d), 'ada', false)"
+_REQUEUE = "SELECT asyncjobs.requeue_dead_letters(ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d), 'ada', false)"
 
 #: Jobs with a dedup key and a time of its own for it, which came to life again, or whose row somebody deleted.
 _DEDUP_LIVES = {
@@ -32,7 +32,7 @@ def worlds() -> list[World]:
 
 def _of_a_key() -> Iterator[World]:
     """A head in each state with up to two jobs behind it, and a delayed job of the key."""
-    complete, lose = COMPLETE_HERE % ("h", "h"), "DELETE FROM asyncjobs.runners WHERE id = 2"
+    complete, lose = COMPLETE_IN_TRANSACTION % ("h", "h"), "DELETE FROM asyncjobs.runners WHERE id = 2"
     pause = ["SELECT asyncjobs.pause('key', 'K', 'x', 'y')", "SELECT asyncjobs.hold_back_key('K')"]
     states = {
         "pending": [],
@@ -75,7 +75,7 @@ def _without_a_key() -> Iterator[World]:
         "processing": [CLAIM % 1],
         "stale": [CLAIM % 2],
         "failed": [CLAIM % 1, ack("p", "failed", scan=False)],
-        "completed here": [CLAIM % 1, COMPLETE_HERE % ("p", "p")],
+        "completed here": [CLAIM % 1, COMPLETE_IN_TRANSACTION % ("p", "p")],
         "dead": [end("p", "dead")],
         "cancelled": [end("p", "cancel")],
         "done": [CLAIM % 1, ack("p", "completed", scan=False)],

@@ -88,7 +88,7 @@ class KeysMachine(RuleBasedStateMachine):
         if self.open[by] is None:
             self.do(caller.begin(isolation))
             self.open[by] = (isolation, [])
-        job_id = self.do(caller.enqueue_here(key, max_attempts=MAX_ATTEMPTS))
+        job_id = self.do(caller.enqueue_in_transaction(key, max_attempts=MAX_ATTEMPTS))
         self._of(by)[1].append(ModelJob(job_id, key, halts=False))
 
     def _of(self, by: int) -> tuple[Isolation, list[ModelJob]]:

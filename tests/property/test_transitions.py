@@ -45,7 +45,7 @@ TRUNCATE asyncjobs.schedule_declarations,
 STATE = """
 SELECT 'job', id, status, attempts, snoozes, rescues FROM asyncjobs.jobs
 UNION ALL
-SELECT 'letter', job_id, NULL, 0, 0, 0 FROM asyncjobs.dead_letter_jobs
+SELECT 'dead_letter', job_id, NULL, 0, 0, 0 FROM asyncjobs.dead_letter_jobs
 UNION ALL
 SELECT 'dedup', job_id, NULL, 0, 0, 0 FROM asyncjobs.dedup_keys
 UNION ALL
@@ -300,11 +300,11 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def is_what_the_model_says(self) -> None:
         rows = self.world.run(self.world.connection.fetch(STATE))
-        found: dict[str, list[tuple[Any, ...]]] = {"job": [], "move": [], "letter": [], "dedup": []}
+        found: dict[str, list[tuple[Any, ...]]] = {"job": [], "move": [], "dead_letter": [], "dedup": []}
         for kind, *values in rows:
             found[kind].append(tuple(values))
         assert {job[0]: job[1:] for job in found["job"]} == {job.id: job.state for job in self.jobs.values()}
-        assert {letter[0] for letter in found["letter"]} == {job.id for job in self.of("dead")}
+        assert {dead_letter[0] for dead_letter in found["dead_letter"]} == {job.id for job in self.of("dead")}
         assert {dedup[0] for dedup in found["dedup"]} == {job.id for job in self.jobs.values() if job.status not in FINAL}
         for _, move, *_ in found["move"]:
             was, now = move.split(" ")

@@ -180,7 +180,7 @@ async def test_completion_goes_to_the_connection_with_its_result(runs: Runs) -> 
     attempt = runs.make(handler)
     await asyncio.wait([runs.start(attempt)])
     assert runs.completions == [("connection", '{"n":1}', None)]
-    assert attempt.completed_here
+    assert attempt.completed_in_transaction
 
 
 async def test_completion_with_a_result_that_is_too_large_drops_it(runs: Runs) -> None:
@@ -247,5 +247,5 @@ async def test_completion_that_may_have_taken_effect_is_never_acked_in_a_batch()
 
     attempt = runs.make(handler)
     await asyncio.wait([runs.start(attempt)])
-    assert attempt.completed_here
+    assert attempt.completed_in_transaction
     assert runs.acks[0].outcome.kind == "interrupted"

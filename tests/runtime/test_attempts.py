@@ -32,7 +32,7 @@ class Rig:
     def __init__(self) -> None:
         self.runs = Runs()
         self.line = Line()
-        self.settled: list[Ack] = []
+        self.verified: list[Ack] = []
         self.ended: list[int] = []
         self.go = asyncio.Event()
         self.attempts = Attempts(events=self.runs.events)
@@ -44,7 +44,7 @@ class Rig:
         gate: Any = SimpleNamespace(ended=lambda job: self.ended.append(job.id), is_held=lambda _: False)
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers=handlers, surroundings=self.runs.surroundings,
-            polling=Polling(lambda: 3600.0), gate=gate, probation=self.probation, keys=cast("Any", None), settle=self.settle,
+            polling=Polling(lambda: 3600.0), gate=gate, probation=self.probation, keys=cast("Any", None), verify=self.verify,
             note=lambda *_: None, others=lambda: 0,
         )  # fmt: skip
         self.coordinator = Coordinator(Queue(concurrency=3, lanes={"fast": 1}), shared)
@@ -68,10 +68,10 @@ class Rig:
                 continue
 
     async def complete(self) -> None:
-        self.attempts.all[0].completed_here = True
+        self.attempts.all[0].completed_in_transaction = True
 
-    def settle(self, _attempt: Attempt, ack: Ack) -> None:
-        self.settled.append(ack)
+    def verify(self, _attempt: Attempt, ack: Ack) -> None:
+        self.verified.append(ack)
 
     def wake(self) -> None:
         self.woken += 1
@@ -155,7 +155,7 @@ async def test_handler_that_ignores_its_timeout_is_reported_as_stuck(rig: Rig, m
 async def test_job_that_its_handler_completed_is_settled_not_acked(rig: Rig) -> None:
     rig.start(type="complete")
     assert await rig.attempts.wait_ended(5)
-    assert ([ack.id for ack in rig.settled], rig.put) == ([1], [])
+    assert ([ack.id for ack in rig.verified], rig.put) == ([1], [])
     assert rig.free == (1, 2)
 
 

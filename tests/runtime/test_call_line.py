@@ -132,13 +132,13 @@ async def test_job_that_its_settler_still_looks_after_is_not_started_again(datab
         [job_id] = await rig.enqueue()
         rig.wake()
         await rig.wait_running(1)
-        rig.complete_here(job_id)
-        assert ([ack.id for ack in rig.settled], [*rig.line.claims]) == ([job_id], [job_id])
+        rig.complete_in_transaction(job_id)
+        assert ([ack.id for ack in rig.verified], [*rig.line.claims]) == ([job_id], [job_id])
         await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending', started_at = NULL")
         rig.wake()
         await eventually(lambda: rig.of(OutcomeWritten), description="the second claim is given back")
         assert [job.id for job in rig.host.started] == [job_id]
-        rig.line.lost(rig.settled.pop())
+        rig.line.lost(rig.verified.pop())
         assert [*rig.line.claims] == []
 
 
@@ -295,16 +295,16 @@ async def test_value_that_the_database_refuses_fails_its_own_attempt_only(databa
 
 async def test_row_that_runs_nowhere_is_given_back_with_each_reconciliation(database: Database, connection: Connection) -> None:
     async with at_work(database, connection, Queue(concurrency=5), reconcile_seconds=0.1) as rig:
-        [job_id, settling] = await rig.enqueue(2)
+        [job_id, verifying] = await rig.enqueue(2)
         rig.wake()
         await rig.wait_running(2)
-        rig.complete_here(settling)
+        rig.complete_in_transaction(verifying)
         stray = await insert_job(connection, status="processing", runner_id=1, claim_token=5 << 32, attempts=2, type="unknown")
         event: Any = await eventually(lambda: rig.of(JobsGivenBack), description="the stray is given back")
         assert event[0].job_ids == [stray]
         row = await rig.row(stray)
         assert (row["status"], row["attempts"], row["claim_token"]) == ("pending", 1, None)
-        assert [(await rig.row(one))["status"] for one in (job_id, settling)] == ["processing"] * 2
+        assert [(await rig.row(one))["status"] for one in (job_id, verifying)] == ["processing"] * 2
         assert ("default", True) in rig.woken.queues
 
 

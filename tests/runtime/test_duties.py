@@ -269,23 +269,23 @@ def test_who_is_alone_hears_it_from_its_beats_and_the_rescue_is_told_when_that_c
     now, told = 100.0, list[list[str]]()
     leader = Leader(["report"], TIMES, events=Events(), fresh_seconds=5.0, clock=lambda: now)
     leader.on_change = lambda duties: told.append([*duties])
-    assert not leader.is_alone(), "nothing was heard yet"
+    assert not leader.is_only_runner(), "nothing was heard yet"
 
     def hear(runners: int) -> None:
         heard = Heard(beat=1, runners=runners, newer=None, rank=0, renewed=[], lost=[], acquired=[], others=[])
         leader.hear(Said(), heard, sent_at=now, answered_at=now, call=lambda callback, *args: callback(*args))
 
     hear(1)
-    assert leader.is_alone()
+    assert leader.is_only_runner()
     assert told == []
     hear(2)
-    assert not leader.is_alone()
+    assert not leader.is_only_runner()
     hear(3)
     assert told == [["rescue"]]
     hear(1)
     assert told == [["rescue"]] * 2
     now = 105.0
-    assert not leader.is_alone(), "that was long ago"
+    assert not leader.is_only_runner(), "that was long ago"
 
 
 def test_duty_is_woken_when_the_trust_in_its_term_comes_back() -> None:

@@ -50,7 +50,7 @@ class Setup:
         """Run, and wait until it is known that notifications arrive."""
         async with self.running():
             async with patience(5):
-                assert await self.listening.wait_settled() == "listen"
+                assert await self.listening.wait_decided() == "listen"
             yield
 
 
@@ -235,7 +235,7 @@ async def test_notifications_that_never_come_back_mean_polling_with_one_warning(
     setup = make(swallowed=True)
     async with setup.running(), patience(5):
         assert setup.listening.mode == "probing"
-        assert await setup.listening.wait_settled() == "poll"
+        assert await setup.listening.wait_decided() == "poll"
         assert len(recorder.of(ListenerFellBack)) == 1
         await eventually(lambda: _none(backends(connection)), description="its connection is closed")
         await asyncio.sleep(0.5)
@@ -251,7 +251,7 @@ async def test_asking_for_listen_fails_when_notifications_never_come_back(make: 
     setup = make(notify="listen", swallowed=True)
     async with setup.running(), patience(5):
         with pytest.raises(ConfigurationError, match=r'notify="listen": .*listen_dsn='):
-            await setup.listening.wait_settled()
+            await setup.listening.wait_decided()
     assert not recorder.of(ListenerFellBack)
 
 
@@ -264,7 +264,7 @@ async def test_asking_for_listen_listens(make: Make) -> None:
 async def test_polling_never_connects(make: Make, proxy: Proxy) -> None:
     setup = make(notify="poll")
     async with setup.running(), patience(5):
-        assert await setup.listening.wait_settled() == "poll"
+        assert await setup.listening.wait_decided() == "poll"
     assert proxy.accepted == 0
 
 
@@ -276,7 +276,7 @@ async def test_probe_that_could_not_be_sent_is_repeated(make: Make, proxy: Proxy
         await recorder.wait_for(ServicePassFailed, lambda event: event.service == "listening")
         assert setup.listening.mode == "probing"
         proxy.heal()
-        assert await setup.listening.wait_settled() == "listen"
+        assert await setup.listening.wait_decided() == "listen"
     assert not recorder.of(ListenerFellBack)
 
 
@@ -288,7 +288,7 @@ async def test_silence_during_the_probe_is_no_pooler(make: Make, proxy: Proxy, r
         await recorder.wait_for(ServicePassFailed, lambda event: event.service == "listening")
         setup.woken.wake_all = lambda: None  # type: ignore[method-assign]
         proxy.heal()
-        assert await setup.listening.wait_settled() == "listen"
+        assert await setup.listening.wait_decided() == "listen"
     assert not recorder.of(ListenerFellBack)
 
 
@@ -307,7 +307,7 @@ async def test_silence_between_connect_and_listen_is_noticed(make: Make, proxy: 
         await recorder.wait_for(ServicePassFailed, lambda event: event.service == "listening", timeout=1.5)
         setup.database.connect = connect  # type: ignore[method-assign]
         proxy.heal()
-        assert await setup.listening.wait_settled() == "listen"
+        assert await setup.listening.wait_decided() == "listen"
 
 
 @pytest.mark.direct("is about LISTEN", only="poll")

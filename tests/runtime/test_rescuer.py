@@ -167,7 +167,7 @@ async def test_nothing_to_do_is_one_statement(make: Make, connection: Connection
 
 async def test_runner_that_is_alone_looks_at_every_third_pass(make: Make, connection: Connection) -> None:
     await insert_runner(connection, id=1)
-    setup = make(is_alone=lambda: True)
+    setup = make(is_only_runner=lambda: True)
     async with fetches(setup) as names:
         await setup.observe(30)
     assert names == ["look_at_runners"] * 2
@@ -176,7 +176,7 @@ async def test_runner_that_is_alone_looks_at_every_third_pass(make: Make, connec
 async def test_runner_that_is_not_alone_any_more_looks_at_once(make: Make, connection: Connection) -> None:
     alone = True
     await insert_runner(connection, id=1)
-    setup = make(is_alone=lambda: alone)
+    setup = make(is_only_runner=lambda: alone)
     await setup.look()
     async with fetches(setup) as names:
         alone = False
@@ -190,7 +190,7 @@ async def test_runner_that_is_not_alone_any_more_looks_at_once(make: Make, conne
 async def test_runner_that_is_alone_looks_again_at_once_while_there_was_something(make: Make, connection: Connection) -> None:
     await insert_runner(connection, id=1)
     await insert_job(connection, status="processing", runner_id=9)
-    setup = make(is_alone=lambda: True)
+    setup = make(is_only_runner=lambda: True)
     async with fetches(setup) as names:
         await setup.observe(15)
     assert names == ["look_at_runners", "rescue", "look_at_runners"]

@@ -66,7 +66,7 @@ def make(database: Database, recorder: Recorder) -> Make:
 async def stall(world: Peers, key: str = "k", *, times: int = 1) -> int:
     """Jobs whose key has no head, and nobody was told: as after a crash. Returns the id of the first."""
     await world.a.begin("repeatable_read")
-    ids = [await world.a.enqueue_here(key, notify=False) for _ in range(times)]
+    ids = [await world.a.enqueue_in_transaction(key, notify=False) for _ in range(times)]
     await world.a.commit()
     await world.admin.execute("DELETE FROM asyncjobs.dispatch_requests")
     return ids[0]
@@ -154,7 +154,7 @@ async def test_request_of_a_snapshot_transaction_is_carried_out_when_notified(wo
     setup = make()
     async with setup.running() as serializer:
         await world.a.begin("serializable")
-        job_id = await world.a.enqueue_here()
+        job_id = await world.a.enqueue_in_transaction()
         await world.a.commit()
         serializer.wake()  # as the NOTIFY does
         await eventually(lambda: has_head(world), description="the key has a head")
@@ -179,7 +179,7 @@ async def test_more_requests_than_one_look_takes_are_all_carried_out(
     monkeypatch.setattr(serialized, "MOST_REQUESTS", 3)
     await world.a.begin("repeatable_read")
     for number in range(10):
-        await world.a.enqueue_here(f"key {number}")
+        await world.a.enqueue_in_transaction(f"key {number}")
     await world.a.commit()
     count = "SELECT count(*) FROM asyncjobs.serialized_jobs WHERE dispatched_at IS NULL"
 
@@ -290,7 +290,7 @@ async def test_two_serializers_at_the_same_keys_make_no_second_head(world: Peers
 #: Where a process may be lost, and what has happened by then.
 CRASHES: dict[str, Callable[[Peers], Awaitable[Any]]] = {
     "enqueue": lambda world: world.a.enqueue(),
-    "enqueue in a caller's transaction": lambda world: world.a.enqueue_here(),
+    "enqueue in a caller's transaction": lambda world: world.a.enqueue_in_transaction(),
     "claim": lambda world: world.a.claim(),
     "dispatch": lambda world: serialized.advance(world.a.link, ["k", "stalled"], []),
     "cancel": lambda world: serialized.purge_key(world.a.link, "k", "no", 10),
@@ -328,7 +328,7 @@ async def test_backend_that_is_lost_while_its_commit_waits_for_a_key_leaves_no_r
     await world.b.begin()
     await world.b.enqueue()
     await world.a.begin()
-    await world.a.enqueue_here()
+    await world.a.enqueue_in_transaction()
     commit = asyncio.get_running_loop().create_task(world.a.commit())
     await world.waits_for_lock(world.a)
     await world.lose(world.a)

@@ -21,7 +21,7 @@ def test_what_was_heard_from_others_is_not_notified_again() -> None:
         wakes.heard(payload)
     assert (woken.queues, woken.due, woken.keys) == ([("mail", False), ("mail", True)], [0.0], 1)
     assert woken.schedules == 1
-    wakes.schedules(here_only=True)
+    wakes.schedules(in_process_only=True)
     assert notified == []
 
 

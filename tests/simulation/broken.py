@@ -130,13 +130,13 @@ def no_hints() -> list[Any]:
 
 
 def silent_heads() -> list[Any]:
-    settle = CallLine._settle
+    settle = CallLine._take_written
 
     async def mutant(self: Any, acks: Any, finished: Any) -> None:
         finished.heads.clear()
         await settle(self, acks, finished)
 
-    return [patch.object(CallLine, "_settle", mutant)]
+    return [patch.object(CallLine, "_take_written", mutant)]
 
 
 def lost_acks() -> list[Any]:
@@ -288,7 +288,7 @@ def goes_around() -> list[Any]:
     put = Keys.put
 
     def mutant(self: Any, attempt: Any, ack: Any) -> None:
-        if attempt.completed_here:
+        if attempt.completed_in_transaction:
             put(self, attempt, ack)
         else:
             self.actors[0]._line.put(ack)

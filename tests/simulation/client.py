@@ -275,9 +275,9 @@ class Client:
         """Jobs are killed, and what died is given another try."""
         await self.jobs.admin.kill(await self._enqueue(serialization_key=self._key()))
         await asyncio.sleep(self.random.choice([0.0, 0.5]))
-        for letter in (await self.jobs.admin.dead_letters(limit=3)).letters:
-            if letter.requeued_as is None:
-                done = await self.jobs.admin.requeue(letter.id, by="operator")
+        for dead_letter in (await self.jobs.admin.dead_letters(limit=3)).dead_letters:
+            if dead_letter.requeued_as is None:
+                done = await self.jobs.admin.requeue(dead_letter.id, by="operator")
                 if done.new_id is not None:
                     self._accepted(-done.new_id, done.new_id)
 

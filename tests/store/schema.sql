@@ -496,8 +496,8 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0e25ed3298ad0507
 
-CREATE FUNCTION asyncjobs.acknowledge_letters(_ids bigint[], _by text)
-    RETURNS TABLE(letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
+CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
+    RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -573,7 +573,7 @@ CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2ec9b6c719005e2c
+-- body: cc248dca124018b8
 
 CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer)
     RETURNS boolean
@@ -636,7 +636,7 @@ CREATE FUNCTION asyncjobs.clock()
     STABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL::text)
+CREATE FUNCTION asyncjobs.complete_in_transaction(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL::text)
     RETURNS boolean
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -774,7 +774,7 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _documents te
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 631d284eee0295bd
 
-CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
+CREATE FUNCTION asyncjobs.enqueue_in_transaction(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
     SECURITY DEFINER
@@ -807,6 +807,17 @@ CREATE FUNCTION asyncjobs.fill_in(_ids bigint[], _tokens bigint[], _max_attempts
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 652c3ac0b8f12f63
 
+CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7997df370b286b64
+
 CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
     LANGUAGE plpgsql
@@ -817,17 +828,6 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 92d5b0388ff54bd1
-
-CREATE FUNCTION asyncjobs.find_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
-    RETURNS record
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7997df370b286b64
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[], _unbegun boolean[] DEFAULT NULL::boolean[], _progress text[] DEFAULT NULL::text[])
     RETURNS SETOF asyncjobs.answer
@@ -867,6 +867,14 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: ec124b26aaaf575e
+
+CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f7b8dee938eadc25
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -1263,11 +1271,22 @@ CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 55337c75adf33a3d
 
-CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean, OUT failures text[])
+CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _dead_letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT dead_letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean, OUT failures text[])
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a3bc6645143e7340
+-- body: 62ce35423860a81a
+
+CREATE FUNCTION asyncjobs.prune_dead_letters(_batch integer, _dead_letters interval, OUT jobs integer, OUT dead_letters integer)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '50ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: abb35dd11563766b
 
 CREATE FUNCTION asyncjobs.prune_dedup_keys(_batch integer)
     RETURNS integer
@@ -1288,17 +1307,6 @@ CREATE FUNCTION asyncjobs.prune_jobs(_batch integer, _completed interval, _cance
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b075f223d8364859
-
-CREATE FUNCTION asyncjobs.prune_letters(_batch integer, _letters interval, OUT jobs integer, OUT letters integer)
-    RETURNS record
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET lock_timeout TO '50ms'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f2a94cd2a7e7de64
 
 CREATE FUNCTION asyncjobs.prune_runners(_batch integer, _runners interval)
     RETURNS integer
@@ -1447,8 +1455,8 @@ CREATE FUNCTION asyncjobs.requests(_runner bigint)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 514d3a5c6d410258
 
-CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolean)
-    RETURNS TABLE(letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text, other_id bigint)
+CREATE FUNCTION asyncjobs.requeue_dead_letters(_ids bigint[], _by text, _force boolean)
+    RETURNS TABLE(dead_letter_id bigint, outcome text, job_id bigint, new_id bigint, status text, queue text, other_id bigint)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -1456,7 +1464,7 @@ CREATE FUNCTION asyncjobs.requeue_letters(_ids bigint[], _by text, _force boolea
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0c6ea8f0aad49935
+-- body: 85b8a992cf011c61
 
 CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
     RETURNS bigint[]
@@ -1475,7 +1483,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 81b43fb080a990f7
+-- body: abb3aaefebcfc868
 
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
@@ -1509,7 +1517,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f3ba73100c0330c0
+-- body: 34e569800fb2b3b2
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -1537,22 +1545,6 @@ CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progres
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3cd4a0d5a5a469a6
-
-CREATE FUNCTION asyncjobs.settle_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SET enable_seqscan TO 'off'
-    SET lock_timeout TO '500ms'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 99f89696a4b02f7c
-
-CREATE FUNCTION asyncjobs.settle_orphan(_id bigint)
-    RETURNS bigint[]
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f7b8dee938eadc25
 
 CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
     RETURNS TABLE(queue text, lane text)
@@ -1590,6 +1582,14 @@ CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.take_dead_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 703cb245e0fbd19b
+
 CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _expires_at timestamp with time zone, _taker bigint, _by_hand boolean DEFAULT false)
     RETURNS bigint
     LANGUAGE plpgsql
@@ -1605,14 +1605,6 @@ CREATE FUNCTION asyncjobs.take_dedup_keys(INOUT ids bigint[], INOUT new bigint[]
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 843e96dd165a1ff7
-
-CREATE FUNCTION asyncjobs.take_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb)
-    RETURNS record
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 703cb245e0fbd19b
 
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void
@@ -1636,6 +1628,14 @@ CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
+
+CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '500ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 99f89696a4b02f7c
 
 CREATE FUNCTION asyncjobs.wait_for_claims()
     RETURNS void

@@ -26,7 +26,7 @@ async def auditor(database: Database) -> Auditor:
     return Auditor(database, Recorder())
 
 
-async def dead_without_letter(c: Connection) -> None:
+async def dead_without_dead_letter(c: Connection) -> None:
     await insert_job(c, status="dead")
 
 
@@ -101,7 +101,7 @@ async def live_job_without_its_dedup_key(c: Connection) -> None:
 @pytest.mark.parametrize(
     ("arrange", "promise", "words"),
     [
-        (dead_without_letter, "P1", "no dead letter"),
+        (dead_without_dead_letter, "P1", "no dead letter"),
         (due_never, "P1", "due never"),
         (pending_but_owned, "P1", "owned by runner 7"),
         (token_twice, "P2", "token 5"),
@@ -224,7 +224,7 @@ async def test_waits_for_what_is_just_ending(auditor: Auditor) -> None:
 
 
 async def test_leaves_out_what_it_was_told_to(auditor: Auditor, connection: Connection) -> None:
-    await dead_without_letter(connection)
+    await dead_without_dead_letter(connection)
     await auditor.check(except_for={"P1"})
 
 

@@ -214,16 +214,16 @@ async def test_outcomes_and_a_bulk_update_in_the_same_order_never_deadlock(claim
 
 async def test_of_probes_no_more_are_claimed_than_allowed_over_all_scans_and_first(claims: Claims) -> None:
     for queue in ("a", "b"):
-        for type in ("letter", "parcel", "email"):
+        for type in ("dead_letter", "parcel", "email"):
             for _ in range(2):
                 await insert_job(claims.connection, queue=queue, type=type)
     finished = await claims.finish(
-        scans=[Scan("a", None, 2), Scan("b", None, 4)], probes=[Probe(("letter", "parcel"), 3), Probe(("unknown",), 5)]
+        scans=[Scan("a", None, 2), Scan("b", None, 4)], probes=[Probe(("dead_letter", "parcel"), 3), Probe(("unknown",), 5)]
     )
     assert [(job.queue, job.type) for job in finished.claimed] == [
-        ("a", "letter"),
-        ("a", "letter"),
-        ("b", "letter"),
+        ("a", "dead_letter"),
+        ("a", "dead_letter"),
+        ("b", "dead_letter"),
         ("b", "email"),
         ("b", "email"),
     ]
@@ -232,18 +232,18 @@ async def test_of_probes_no_more_are_claimed_than_allowed_over_all_scans_and_fir
 
 
 async def test_probes_come_from_the_front_wherever_the_scan_starts(claims: Claims) -> None:
-    old = await insert_job(claims.connection, type="letter", place=5)
+    old = await insert_job(claims.connection, type="dead_letter", place=5)
     new = await insert_job(claims.connection, place=50)
-    finished = await claims.finish(scans=[Scan("default", None, 5, (100, 40))], probes=[Probe(("letter",), 1)])
+    finished = await claims.finish(scans=[Scan("default", None, 5, (100, 40))], probes=[Probe(("dead_letter",), 1)])
     assert [job.id for job in finished.claimed] == [old, new]
     await claims.end_all()
 
 
 async def test_a_suspect_may_be_a_probe_and_a_paused_type_is_none(claims: Claims) -> None:
-    suspect = await insert_job(claims.connection, type="letter", **SUSPECT)
+    suspect = await insert_job(claims.connection, type="dead_letter", **SUSPECT)
     await insert_job(claims.connection, type="parcel")
     await claims.connection.execute("INSERT INTO asyncjobs.pauses (kind, name) VALUES ('type', 'parcel')")
-    finished = await claims.finish(scans=[Scan("default", None, 5)], probes=[Probe(("letter", "parcel"), 5)])
+    finished = await claims.finish(scans=[Scan("default", None, 5)], probes=[Probe(("dead_letter", "parcel"), 5)])
     assert [job.id for job in finished.claimed] == [suspect]
     await claims.end_all()
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from asyncjobs.model.outcome import OutcomeKind
-from asyncjobs.store import jobs, letters, pauses, runners, serialized
+from asyncjobs.store import dead_letters, jobs, pauses, runners, serialized
 from asyncjobs.store.database import Database
 from tests.support.factories import insert_runner
 from tests.support.holding import pause_key
@@ -66,8 +66,8 @@ async def retry(world: Peers, job_id: int) -> Answer:
 
 async def requeue(world: Peers, job_id: int) -> Answer:
     connection = await world.b.link.connection()
-    letter_id = await connection.fetchval("SELECT max(id) FROM asyncjobs.dead_letter_jobs WHERE job_id = $1", job_id)
-    [done], _ = await letters.requeue(world.b.link, [letter_id], "me", force=True)
+    dead_letter_id = await connection.fetchval("SELECT max(id) FROM asyncjobs.dead_letter_jobs WHERE job_id = $1", job_id)
+    [done], _ = await dead_letters.requeue(world.b.link, [dead_letter_id], "me", force=True)
     return Answer(done.outcome, done.new_id or done.other_id)
 
 
@@ -289,12 +289,12 @@ async def test_job_that_has_not_ended_keeps_its_dedup_key(world: Peers, way: str
     await world.drain()
 
 
-async def test_requeues_of_many_letters_of_one_dedup_key_make_one_job(world: Peers) -> None:
+async def test_requeues_of_many_dead_letters_of_one_dedup_key_make_one_job(world: Peers) -> None:
     ids = [await end(world, "dead") for _ in range(3)]
     plain = await world.a.enqueue(None)
     await run(world, plain, "dead")
     found = await world.admin.fetch("SELECT id FROM asyncjobs.dead_letter_jobs ORDER BY id")
-    done, _ = await letters.requeue(world.b.link, [row["id"] for row in found], "me", force=False)
+    done, _ = await dead_letters.requeue(world.b.link, [row["id"] for row in found], "me", force=False)
     outcomes = {one.job_id: one.outcome for one in done}
     assert outcomes == dict(zip([*ids, plain], ["requeued", "duplicate", "duplicate", "requeued"], strict=True))
     assert {one.other_id for one in done if one.outcome == "duplicate"} == set(await live(world))
@@ -310,7 +310,7 @@ async def test_enqueue_that_is_not_committed_is_waited_for(
 ) -> None:
     first = await end(world, "dead")
     await world.a.begin()
-    other = await world.a.enqueue_here(None, dedup_key="d")
+    other = await world.a.enqueue_in_transaction(None, dedup_key="d")
     again = spawn(way(world, first))
     await world.waits_for_lock(world.b)
     await (world.a.commit() if ends == "commit" else world.a.rollback())
@@ -338,7 +338,7 @@ async def test_dedup_key_of_a_job_that_somebody_deleted_is_free(world: Peers, wh
             second = await world.b.enqueue(key, **fields)
         else:
             await world.b.begin(by)
-            second = await world.b.enqueue_here(key, **fields)
+            second = await world.b.enqueue_in_transaction(key, **fields)
             await world.b.commit()
             await serialized.advance(world.a.link, ["k"], [])
         assert second != first

@@ -225,8 +225,8 @@ async def ack(link: Link, job_id: int, kind: OutcomeKind) -> None:
 
 
 async def complete_in_transaction(link: Link, job_id: int) -> None:
-    await link.fetch("complete_here", str(job_id), "1", None, None, None)
-    assert await jobs.settle_completed(link, job_id, 1) is not None
+    await link.fetch("complete_in_transaction", str(job_id), "1", None, None, None)
+    assert await jobs.verify_completed(link, job_id, 1) is not None
 
 
 async def die_with_the_runner(link: Link, job_id: int) -> None:

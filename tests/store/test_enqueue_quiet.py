@@ -61,7 +61,7 @@ async def test_transaction_can_be_prepared_whatever_was_enqueued(
     connection = await world.a.link.connection()
     assert await connection.fetchval("SHOW max_prepared_transactions") != "0", "the tests' server does not allow it"
     await connection.execute(f"BEGIN ISOLATION LEVEL {isolation.replace('_', ' ')}")
-    await world.a.enqueue_here(key, notify=False, **fields)
+    await world.a.enqueue_in_transaction(key, notify=False, **fields)
     await connection.execute("PREPARE TRANSACTION 'jobs'")
     await connection.execute("COMMIT PREPARED 'jobs'")
     await world.admin.fetchval("SELECT 1")
@@ -75,9 +75,9 @@ async def test_later_enqueues_of_the_transaction_notify_nobody_either(
     world: Peers, heard: list[str], isolation: Isolation
 ) -> None:
     await world.a.begin(isolation)
-    await world.a.enqueue_here("k", notify=False)
-    await world.a.enqueue_here("l")
-    await world.a.enqueue_here(None)
+    await world.a.enqueue_in_transaction("k", notify=False)
+    await world.a.enqueue_in_transaction("l")
+    await world.a.enqueue_in_transaction(None)
     await world.a.commit()
     await world.admin.fetchval("SELECT 1")
     assert heard == []
@@ -88,16 +88,16 @@ async def test_later_enqueues_of_the_transaction_notify_nobody_either(
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 async def test_it_ends_with_the_transaction_and_with_a_savepoint(world: Peers, heard: list[str], isolation: Isolation) -> None:
     await world.a.begin(isolation)
-    await world.a.enqueue_here("k", notify=False)
+    await world.a.enqueue_in_transaction("k", notify=False)
     await world.a.commit()
     await carry_out(world)
     assert heard == []
     connection = await world.a.link.connection()
     await world.a.begin(isolation)
     await connection.execute("SAVEPOINT s")
-    await world.a.enqueue_here("k", notify=False)
+    await world.a.enqueue_in_transaction("k", notify=False)
     await connection.execute("ROLLBACK TO s")
-    await world.a.enqueue_here("l")
+    await world.a.enqueue_in_transaction("l")
     await world.a.commit()
     await world.admin.fetchval("SELECT 1")
     assert heard == (["q:default"] if isolation == "read_committed" else ["q:default", "k"])

@@ -151,7 +151,7 @@ async def test_texts_of_rows_never_become_part_of_a_statement_and_come_back(
         assert job is not None
         assert {name: getattr(job, name) for name in FIELDS} == {name: getattr(row, name) for name in FIELDS}
         assert job.payload == {"text": texts["type"], texts["queue"] + "-": [texts["lane"]]}
-    known = {database.sql(name) for name in ("reserve_ids", "enqueue", "enqueue_here", "job")}
+    known = {database.sql(name) for name in ("reserve_ids", "enqueue", "enqueue_in_transaction", "job")}
     assert all("typeinfo_tree" in text or "'jit'" in text for text in statements - known), "but for asyncpg's own"
 
 

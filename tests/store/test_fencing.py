@@ -16,7 +16,7 @@ def writes_of(body: str) -> list[str]:
 
 
 def test_writes_of_an_attempt_name_id_token_and_status() -> None:
-    for name in ("ack", "finish_completed", "finish_one", "complete_here", "set_progress"):
+    for name in ("ack", "finish_completed", "finish_one", "complete_in_transaction", "set_progress"):
         write = writes_of(function(name))[0]
         assert "j.claim_token = " in write, name
         assert "j.status = 'processing'" in write, name

@@ -99,16 +99,16 @@ async def test_end_for_good_says_why(claims: Claims, kind: str) -> None:
     assert row["completed_at"] is not None
 
 
-async def test_death_leaves_a_letter_with_the_job_as_it_was(claims: Claims) -> None:
+async def test_death_leaves_a_dead_letter_with_the_job_as_it_was(claims: Claims) -> None:
     job = await claims.claim_one(payload='{"to": "a"}', correlation_id="c")
     await claims.ack(an_ack(job, "dead", message="E: no", error={"type": "E", "message": "no"}))
-    letter = await claims.connection.fetchrow("SELECT * FROM asyncjobs.dead_letter_jobs")
-    assert letter is not None
-    original = json.loads(letter["original_job"])
-    assert (letter["job_id"], letter["error_message"], letter["acknowledged"]) == (job.id, "E: no", False)
+    dead_letter = await claims.connection.fetchrow("SELECT * FROM asyncjobs.dead_letter_jobs")
+    assert dead_letter is not None
+    original = json.loads(dead_letter["original_job"])
+    assert (dead_letter["job_id"], dead_letter["error_message"], dead_letter["acknowledged"]) == (job.id, "E: no", False)
     assert (original["type"], original["payload"], original["correlation_id"]) == ("email", {"to": "a"}, "c")
     assert "claim_token" not in original
-    assert [error["type"] for error in json.loads(letter["error_details"])["errors"]] == ["E"]
+    assert [error["type"] for error in json.loads(dead_letter["error_details"])["errors"]] == ["E"]
 
 
 @pytest.mark.parametrize("kind", ["completed", "cancel", "dead"])

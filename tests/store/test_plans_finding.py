@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from asyncjobs.store import finding, letters
+from asyncjobs.store import dead_letters, finding
 from asyncjobs.store.database import Connection
 from tests.support.claims import Claims
 from tests.support.plans import Plans
@@ -47,8 +47,8 @@ async def filled(request: pytest.FixtureRequest, claims: Claims, connection: Con
         for which in JOB_FILTERS:
             for walk in (False, True):
                 await finding.find(claims.link, which, before=None, limit=5, walk=walk, look=LOOK)
-        for letter_filter in LETTER_FILTERS:
-            await letters.find(claims.link, letter_filter, look=LOOK)
+        for dead_letter_filter in DEAD_LETTER_FILTERS:
+            await dead_letters.find(claims.link, dead_letter_filter, look=LOOK)
     plans = await Plans(claims).watch()
     await connection.execute(JOBS)
     if request.param == "statistics":
@@ -74,7 +74,7 @@ JOB_FILTERS: list[Any] = [
     {"type": "rare", "status": "completed"},
     {"status": ["pending", "failed"]},
 ]
-LETTER_FILTERS: list[Any] = [
+DEAD_LETTER_FILTERS: list[Any] = [
     {},
     {"type": "rare"},
     {"type": "email"},
@@ -122,11 +122,11 @@ async def test_finding_jobs_reads_a_bounded_number_of_rows(filled: Plans) -> Non
                 assert page.looked <= 2 * LOOK
 
 
-async def test_finding_letters_reads_a_bounded_number_of_rows(filled: Plans) -> None:
-    for which in LETTER_FILTERS:
+async def test_finding_dead_letters_reads_a_bounded_number_of_rows(filled: Plans) -> None:
+    for which in DEAD_LETTER_FILTERS:
         for before in (None, 50):
             filled.forget()
-            page = await letters.find(filled.claims.link, which, before=before, limit=5, look=LOOK)
+            page = await dead_letters.find(filled.claims.link, which, before=before, limit=5, look=LOOK)
             seen = of_ours(filled)
             assert not any("Seq Scan" in plan for plan in seen), (which, seen)
             assert rows_read(seen) <= 4 * (LOOK + 1), (which, before, seen)
@@ -137,15 +137,15 @@ async def test_what_is_rare_is_found_directly(filled: Plans) -> None:
     link = filled.claims.link
     rare: list[Any] = [{"type": "rare"}, {"key": "few"}, {"correlation_id": "few"}, {"acknowledged": False}]
     for which in rare:
-        some = await letters.find(link, which, look=4 * LOOK)
-        assert (bool(some.letters), some.next, some.looked) == (True, None, len(some.letters)), which
+        some = await dead_letters.find(link, which, look=4 * LOOK)
+        assert (bool(some.dead_letters), some.next, some.looked) == (True, None, len(some.dead_letters)), which
     rare = [{"correlation_id": "few"}, {"parent_job_id": 1, "status": "pending"}, {"type": "rare", "status": "completed"}]
     for which in rare:
         page = await finding.find(link, which, before=None, limit=100, look=5 * LOOK)
         assert (bool(page.ids), page.next) == (True, None), which
 
 
-async def test_pages_lead_to_every_job_and_letter_that_fits(filled: Plans) -> None:
+async def test_pages_lead_to_every_job_and_dead_letter_that_fits(filled: Plans) -> None:
     """Whatever is looked for, page by page the same is found as by reading everything."""
     link = filled.claims.link
     for which, limit in product(JOB_FILTERS, (15, 10_000)):  # by the end of a page, or of what was looked at
@@ -159,12 +159,14 @@ async def test_pages_lead_to_every_job_and_letter_that_fits(filled: Plans) -> No
         everything = await finding.find(link, which, before=None, limit=10_000, walk=True)
         assert found == everything.ids == sorted(set(found), reverse=True), which
         assert everything.next is None
-    for letter_filter, limit in product(LETTER_FILTERS, (15, 10_000)):
+    for dead_letter_filter, limit in product(DEAD_LETTER_FILTERS, (15, 10_000)):
         listed: list[int] = []
         before = None
         while True:
-            some = await letters.find(link, letter_filter, before=before, limit=limit, look=8 * LOOK)
-            listed += [letter.id for letter in some.letters]
+            some = await dead_letters.find(link, dead_letter_filter, before=before, limit=limit, look=8 * LOOK)
+            listed += [dead_letter.id for dead_letter in some.dead_letters]
             if (before := some.next) is None:
                 break
-        assert listed == [letter.id for letter in (await letters.find(link, letter_filter, limit=10_000)).letters], letter_filter
+        assert listed == [
+            dead_letter.id for dead_letter in (await dead_letters.find(link, dead_letter_filter, limit=10_000)).dead_letters
+        ], dead_letter_filter

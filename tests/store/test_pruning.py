@@ -13,7 +13,7 @@ from asyncjobs.testing import MovableClock
 from tests.support.factories import insert, insert_job, insert_place
 
 DAY = 86_400.0
-KEEP = Keep(completed=7 * DAY, cancelled=7 * DAY, letters=30 * DAY, runners=7 * DAY)
+KEEP = Keep(completed=7 * DAY, cancelled=7 * DAY, dead_letters=30 * DAY, runners=7 * DAY)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ async def ended(connection: Connection, status: str = "completed", /, *, days: f
     return job_id
 
 
-async def letter(connection: Connection, job_id: int, *, acknowledged_days: float | None) -> None:
+async def dead_letter(connection: Connection, job_id: int, *, acknowledged_days: float | None) -> None:
     """The dead letter of a job, acknowledged so many days ago."""
     await insert(
         connection, "dead_letter_jobs", job_id=job_id, original_job="{}", acknowledged=acknowledged_days is not None,
@@ -65,7 +65,7 @@ async def test_ended_jobs_go_by_status_and_age(link: Link, connection: Connectio
 async def test_each_status_has_its_age(link: Link, connection: Connection) -> None:
     cancelled = await ended(connection, "cancelled", days=8)
     await ended(connection, "completed", days=8)
-    keep = Keep(completed=7 * DAY, cancelled=9 * DAY, letters=DAY, runners=DAY)
+    keep = Keep(completed=7 * DAY, cancelled=9 * DAY, dead_letters=DAY, runners=DAY)
     assert (await pruning.prune(link, keep, 100)).jobs == 1
     assert await left(connection) == [cancelled]
 
@@ -74,7 +74,7 @@ async def test_type_may_be_kept_for_longer_or_shorter(link: Link, connection: Co
     kept = [await ended(connection, days=20, type="invoice"), await ended(connection, days=6, type="mail")]
     await ended(connection, days=2, type="ping")
     await ended(connection, days=20, type="mail")
-    keep = Keep(completed=7 * DAY, cancelled=7 * DAY, letters=DAY, runners=DAY, types={"invoice": 30 * DAY, "ping": DAY})
+    keep = Keep(completed=7 * DAY, cancelled=7 * DAY, dead_letters=DAY, runners=DAY, types={"invoice": 30 * DAY, "ping": DAY})
     assert (await pruning.prune(link, keep, 100)).jobs == 2
     assert await left(connection) == kept
 
@@ -88,30 +88,30 @@ async def test_batches_are_bounded_per_type_and_say_that_there_is_more(link: Lin
 
 
 @pytest.mark.unaudited("rows are made by hand")
-async def test_dead_job_goes_with_its_acknowledged_letter_and_never_before(link: Link, connection: Connection) -> None:
+async def test_dead_job_goes_with_its_acknowledged_dead_letter_and_never_before(link: Link, connection: Connection) -> None:
     old, young, unread = [await ended(connection, "dead", days=300) for _ in range(3)]
-    await letter(connection, old, acknowledged_days=31)
-    await letter(connection, young, acknowledged_days=29)
-    await letter(connection, unread, acknowledged_days=None)
+    await dead_letter(connection, old, acknowledged_days=31)
+    await dead_letter(connection, young, acknowledged_days=29)
+    await dead_letter(connection, unread, acknowledged_days=None)
     assert await pruning.prune(link, KEEP, 100) == Pruned(1, 1, 0, 0, more=False)
     assert await left(connection) == [young, unread]
     assert await left(connection, "dead_letter_jobs") == [young, unread]
 
 
 @pytest.mark.unaudited("rows are made by hand")
-async def test_letter_of_a_job_that_was_started_over_goes_alone(link: Link, connection: Connection) -> None:
+async def test_dead_letter_of_a_job_that_was_started_over_goes_alone(link: Link, connection: Connection) -> None:
     job_id = await insert_job(connection)
-    await letter(connection, job_id, acknowledged_days=31)
+    await dead_letter(connection, job_id, acknowledged_days=31)
     assert await pruning.prune(link, KEEP, 100) == Pruned(0, 1, 0, 0, more=False)
     assert await left(connection) == [job_id]
 
 
 @pytest.mark.unaudited("rows are made by hand")
-async def test_job_of_a_halted_key_is_spared_with_its_letter(link: Link, connection: Connection) -> None:
+async def test_job_of_a_halted_key_is_spared_with_its_dead_letter(link: Link, connection: Connection) -> None:
     job_id = await ended(connection, "dead", days=300, serialization_key="k")
     now = await connection.fetchval("SELECT now()")
     await insert_place(connection, "k", job_id, is_head=True, halted_at=now)
-    await letter(connection, job_id, acknowledged_days=100)
+    await dead_letter(connection, job_id, acknowledged_days=100)
     assert await pruning.prune(link, KEEP, 100) == Pruned(0, 0, 0, 0, more=False)
     assert await left(connection) == [job_id]
 
@@ -132,15 +132,15 @@ async def test_row_that_somebody_holds_is_skipped(database: Database, link: Link
     assert (await pruning.prune(link, KEEP, 100)).jobs == 1
 
 
-async def test_letter_that_somebody_holds_is_left_to_the_next_pass(link: Link, connection: Connection) -> None:
+async def test_dead_letter_that_somebody_holds_is_left_to_the_next_pass(link: Link, connection: Connection) -> None:
     """To wait for it, while holding others, would be a circle with whoever acknowledges several."""
     held, free = [await insert_job(connection) for _ in range(2)]
     for job_id in (held, free):
-        await letter(connection, job_id, acknowledged_days=31)
+        await dead_letter(connection, job_id, acknowledged_days=31)
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.dead_letter_jobs WHERE job_id = $1 FOR UPDATE", held)
-        assert (await pruning.prune(link, KEEP, 100)).letters == 1
-    assert (await pruning.prune(link, KEEP, 100)).letters == 1
+        assert (await pruning.prune(link, KEEP, 100)).dead_letters == 1
+    assert (await pruning.prune(link, KEEP, 100)).dead_letters == 1
 
 
 async def test_former_runners_and_expired_dedup_keys_go(link: Link, connection: Connection) -> None:
@@ -175,7 +175,7 @@ async def test_nothing_is_deleted_when_the_term_is_over(link: Link, connection: 
 
 async def test_kind_that_cannot_be_pruned_keeps_no_other_from_it(link: Link, connection: Connection) -> None:
     await ended(connection, days=8)
-    await letter(connection, await ended(connection, "dead", days=40), acknowledged_days=31)
+    await dead_letter(connection, await ended(connection, "dead", days=40), acknowledged_days=31)
     await former_runner(connection, days=8)
     await connection.execute(
         """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asyncjobs.store import letters, serialized
+from asyncjobs.store import dead_letters, serialized
 from asyncjobs.store.database import Database
 from tests.support.peers import Peer, Peers, peers, spawn
 
@@ -21,8 +21,8 @@ async def world(database: Database) -> AsyncGenerator[Peers]:
 
 
 async def _requeued(world: Peers) -> int:
-    letter = await world.admin.fetchval("SELECT max(id) FROM asyncjobs.dead_letter_jobs")
-    [done], _ = await letters.requeue(world.a.link, [letter], "ada", force=False)
+    dead_letter = await world.admin.fetchval("SELECT max(id) FROM asyncjobs.dead_letter_jobs")
+    [done], _ = await dead_letters.requeue(world.a.link, [dead_letter], "ada", force=False)
     assert done.new_id is not None
     return done.new_id
 
@@ -32,13 +32,13 @@ async def _payload(world: Peers, job_id: int) -> object:
 
 
 async def test_job_that_was_retried_before_has_the_new_payload(world: Peers) -> None:
-    """Its letter names itself."""
+    """Its dead letter names itself."""
     old = await world.a.enqueue(dedup_key="d", payload='{"n": 1}')
     for _ in range(2):
         await serialized.end(world.a.link, old, "dead", "no")
         await serialized.retry(world.a.link, old, "ada")
     await world.b.begin()
-    assert await world.b.enqueue_here(dedup_key="d", on_duplicate="replace", payload='{"n": 2}') == old
+    assert await world.b.enqueue_in_transaction(dedup_key="d", on_duplicate="replace", payload='{"n": 2}') == old
     await serialized.end(world.a.link, old, "dead", "no")
     again = await _requeued(world)
     await serialized.end(world.a.link, again, "dead", "no")
@@ -53,7 +53,7 @@ async def test_what_was_made_of_it_has_the_new_payload_unless_it_has_started(wor
         await world.a.enqueue()
     old = await world.a.enqueue(dedup_key="d", payload='{"n": 1}')
     await world.b.begin()
-    assert await world.b.enqueue_here(dedup_key="d", on_duplicate="replace", payload='{"n": 2}') == old
+    assert await world.b.enqueue_in_transaction(dedup_key="d", on_duplicate="replace", payload='{"n": 2}') == old
     await serialized.end(world.a.link, old, "dead", "no")
     new = await _requeued(world)
     started = await world.a.claim_one() if place == "started" else None
@@ -67,7 +67,7 @@ async def test_what_was_made_of_it_has_the_new_payload_unless_it_has_started(wor
 async def test_what_is_requeued_while_the_commit_waits_for_the_key_is_replaced_too(world: Peers, database: Database) -> None:
     old = await world.a.enqueue(dedup_key="d", payload='{"n": 1}')
     await world.b.begin()
-    await world.b.enqueue_here(dedup_key="d", on_duplicate="replace", payload='{"n": 2}')
+    await world.b.enqueue_in_transaction(dedup_key="d", on_duplicate="replace", payload='{"n": 2}')
     await serialized.end(world.a.link, old, "dead", "no")
     await world.a.begin()
     new = await _requeued(world)
@@ -79,11 +79,13 @@ async def test_what_is_requeued_while_the_commit_waits_for_the_key_is_replaced_t
 
 
 @pytest.mark.parametrize("first", ["retry", "requeue"])
-async def test_retry_and_requeue_of_the_same_letter_never_wait_in_a_circle(world: Peers, database: Database, first: str) -> None:
+async def test_retry_and_requeue_of_the_same_dead_letter_never_wait_in_a_circle(
+    world: Peers, database: Database, first: str
+) -> None:
     old = await world.a.enqueue()
     await serialized.end(world.a.link, old, "dead", "no")
-    letter = await world.admin.fetchval("SELECT id FROM asyncjobs.dead_letter_jobs")
-    for name in ("retry_job", "requeue_letters"):
+    dead_letter = await world.admin.fetchval("SELECT id FROM asyncjobs.dead_letter_jobs")
+    for name in ("retry_job", "requeue_dead_letters"):
         await world.admin.execute(f"ALTER ROUTINE asyncjobs.{name} SET lock_timeout = '30s'")
     holder = database.link("holder")
     connection = await holder.connection()
@@ -91,7 +93,7 @@ async def test_retry_and_requeue_of_the_same_letter_never_wait_in_a_circle(world
         await connection.execute("SELECT asyncjobs.lock_keys('{k}')")
         verbs: list[tuple[Peer, Callable[[], Awaitable[Any]]]] = [
             (world.a, lambda: serialized.retry(world.a.link, old, "ada")),
-            (world.b, lambda: letters.requeue(world.b.link, [letter], "ada", force=False)),
+            (world.b, lambda: dead_letters.requeue(world.b.link, [dead_letter], "ada", force=False)),
         ]
         tasks: list[asyncio.Task[Any]] = []
         for peer, verb in verbs if first == "retry" else verbs[::-1]:

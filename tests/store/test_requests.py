@@ -53,8 +53,12 @@ async def test_kill(world: Peers, case: Case) -> None:
     assert await world.status(job_id) == status
     assert await states.behind(world, job_id) == line
     if outcome == "dead":
-        letter = await letter_of(world, job_id)
-        assert (letter["error_message"], letter["last"]["type"], letter["last"]["message"]) == ("by me", "Killed", "by me")
+        dead_letter = await dead_letter_of(world, job_id)
+        assert (dead_letter["error_message"], dead_letter["last"]["type"], dead_letter["last"]["message"]) == (
+            "by me",
+            "Killed",
+            "by me",
+        )
     await world.promises_hold()
 
 
@@ -109,7 +113,7 @@ async def test_kill_of_a_job_that_runs_is_applied_when_its_attempt_ends(world: P
     assert await states.behind(world, job_id) == ["it processing", "waiting"]
     await world.a.ack(job, kind, delay_seconds=5.0, message="by itself")
     assert await world.status(job_id) == "dead"
-    assert (await letter_of(world, job_id))["error_message"] == ("by itself" if kind == "dead" else "by me")
+    assert (await dead_letter_of(world, job_id))["error_message"] == ("by itself" if kind == "dead" else "by me")
     assert [state for _, state in await world.line()] == ["pending"]
     await world.promises_hold()
 
@@ -159,8 +163,8 @@ async def test_attempt_that_ran_counts_when_an_operator_ends_its_job(
     row = await row_of(world, job_id)
     assert (row["status"], row["attempts"]) == (status, attempts)
     if wanted == "dead":
-        letter = await letter_of(world, job_id)
-        assert (letter["attempts"], letter["last"]["attempt"]) == (attempts, attempts)
+        dead_letter = await dead_letter_of(world, job_id)
+        assert (dead_letter["attempts"], dead_letter["last"]["attempt"]) == (attempts, attempts)
     given_back = 1 if outcome.kind == "retry" else 0
     assert [(await row_of(world, other))["attempts"] for other in others] == [given_back] * 2
     await world.admin.execute("DELETE FROM asyncjobs.jobs WHERE status IN ('pending', 'scheduled', 'failed')")
@@ -173,8 +177,8 @@ async def test_last_attempt_that_is_to_fail_makes_the_job_dead(world: Peers) -> 
     await serialized.end(world.b.link, job_id, "fail", "by me")
     await world.a.ack(job, "interrupted")
     assert await world.status(job_id) == "dead"
-    letter = await letter_of(world, job_id)
-    assert letter["last"] | {"at": None} == {
+    dead_letter = await dead_letter_of(world, job_id)
+    assert dead_letter["last"] | {"at": None} == {
         "type": "FailedByHand", "message": "by me", "attempt": 1, "at": None
     }  # fmt: skip
     assert [state for _, state in await world.line()] == ["pending"]
@@ -188,7 +192,7 @@ async def test_last_request_counts(world: Peers) -> None:
         await serialized.end(world.b.link, job_id, wanted, f"{wanted} it")
     assert await requests.look(world.a.link, 1) == [Request(job_id, job.token, "dead", "dead it")]
     await world.a.ack(job, "interrupted")
-    assert (await letter_of(world, job_id))["error_message"] == "dead it"
+    assert (await dead_letter_of(world, job_id))["error_message"] == "dead it"
 
 
 async def test_runner_finds_the_requests_on_what_it_runs_and_no_others(world: Peers) -> None:
@@ -235,7 +239,7 @@ async def row_of(world: Peers, job_id: int) -> Any:
     return await world.admin.fetchrow("SELECT * FROM asyncjobs.jobs WHERE id = $1", job_id)
 
 
-async def letter_of(world: Peers, job_id: int) -> Any:
+async def dead_letter_of(world: Peers, job_id: int) -> Any:
     [row] = await world.admin.fetch(
         "SELECT error_message, error_details FROM asyncjobs.dead_letter_jobs WHERE job_id = $1", job_id
     )

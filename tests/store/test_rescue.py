@@ -72,7 +72,7 @@ async def test_late_ack_of_the_lost_attempt_touches_nothing(link: Link, connecti
     await connection.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL")
 
 
-async def test_last_attempt_that_is_lost_makes_the_job_dead_with_a_letter(link: Link, connection: Connection) -> None:
+async def test_last_attempt_that_is_lost_makes_the_job_dead_with_a_dead_letter(link: Link, connection: Connection) -> None:
     job_id = await orphan(connection, attempts=3, max_attempts=3, dedup_key="k")
     await insert(connection, "dedup_keys", type="email", dedup_key="k", job_id=job_id)
     assert await rescue(link) == Rescued([job_id], [job_id], [], [], [], [("email", "dead")], more=False)
@@ -80,9 +80,9 @@ async def test_last_attempt_that_is_lost_makes_the_job_dead_with_a_letter(link: 
     assert (after["status"], after["claim_token"], after["runner_id"]) == ("dead", None, None)
     assert after["error_message"] == "runner 99 was lost during attempt 3 of 3"
     assert after["completed_at"] is not None
-    letter = await connection.fetchrow("SELECT * FROM asyncjobs.dead_letter_jobs")
-    assert letter is not None
-    assert (letter["job_id"], letter["error_message"]) == (job_id, after["error_message"])
+    dead_letter = await connection.fetchrow("SELECT * FROM asyncjobs.dead_letter_jobs")
+    assert dead_letter is not None
+    assert (dead_letter["job_id"], dead_letter["error_message"]) == (job_id, after["error_message"])
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0
 
 

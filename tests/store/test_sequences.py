@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from asyncjobs.model.new_row import NewRow
-from asyncjobs.store import callers, jobs, letters, sequences, serialized
+from asyncjobs.store import callers, dead_letters, jobs, sequences, serialized
 from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.due import promote_keyed
 from asyncjobs.store.sequences import Moved
@@ -123,7 +123,7 @@ async def test_ids_that_a_callers_transaction_draws_are_its_own(
     assert [row["id"] for row in found] == sorted(set(ids))
 
 
-async def test_letters_and_requests_whose_numbers_are_taken_draw_others(link: Link, connection: Connection) -> None:
+async def test_dead_letters_and_requests_whose_numbers_are_taken_draw_others(link: Link, connection: Connection) -> None:
     for _ in range(3):
         await insert(connection, "dead_letter_jobs", job_id=77, original_job="{}")
         await insert(connection, "dispatch_requests", serialization_key="k")
@@ -138,10 +138,10 @@ async def test_letters_and_requests_whose_numbers_are_taken_draw_others(link: Li
     assert [row["serialization_key"] for row in requests] == ["a", "b", "k", "k", "k"]
 
 
-async def test_a_requeued_letter_gets_an_id_of_its_own(link: Link, connection: Connection) -> None:
+async def test_a_requeued_dead_letter_gets_an_id_of_its_own(link: Link, connection: Connection) -> None:
     job_id = await insert_job(connection, status="dead")
     await connection.execute("SELECT asyncjobs.bury(ARRAY[$1::bigint])", job_id)
-    letter = await connection.fetchval("SELECT id FROM asyncjobs.dead_letter_jobs")
+    dead_letter = await connection.fetchval("SELECT id FROM asyncjobs.dead_letter_jobs")
     await reset_sequences(connection)
-    await letters.requeue(link, [letter], "ada", force=False)
+    await dead_letters.requeue(link, [dead_letter], "ada", force=False)
     assert await connection.fetchval("SELECT max(id) FROM asyncjobs.jobs") > 1000

@@ -228,7 +228,7 @@ async def test_job_completed_in_its_handlers_transaction_lets_its_key_go_when_it
     await world.b.commit()
     await sweep(world)  # its runner lives: the handler may still run
     assert await world.line() == [(head.id, "completed"), (second, "waiting")]
-    assert await jobs.settle_completed(world.a.link, head.id, head.token) == ["default"]
+    assert await jobs.verify_completed(world.a.link, head.id, head.token) == ["default"]
     assert await world.line() == [(second, "pending")]
 
 

@@ -32,7 +32,7 @@ async def test_the_transaction_that_commits_first_runs_first(
     named = {"a": world.a, "b": world.b}
     for name in sorted(named, reverse=starts_first == "b"):
         await named[name].begin(isolation)
-        ids[name] = await named[name].enqueue_here()
+        ids[name] = await named[name].enqueue_in_transaction()
     order = sorted(named, reverse=commits_first == "b")
     for name in order:
         await named[name].commit()
@@ -44,9 +44,9 @@ async def test_jobs_of_transactions_of_every_isolation_level_share_a_line(world:
     ids: list[int] = []
     for isolation in ISOLATIONS * 2:
         await world.a.begin(isolation)
-        ids.append(await world.a.enqueue_here())
+        ids.append(await world.a.enqueue_in_transaction())
         await world.b.begin(isolation)
-        late = await world.b.enqueue_here()
+        late = await world.b.enqueue_in_transaction()
         await world.a.commit()
         await world.b.commit()
         ids.append(late)
@@ -57,7 +57,7 @@ async def test_jobs_of_transactions_of_every_isolation_level_share_a_line(world:
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 async def test_rolled_back_transaction_leaves_no_gap_and_no_trace(world: Peers, isolation: Isolation) -> None:
     await world.a.begin(isolation)
-    await world.a.enqueue_here(dedup_key="d")
+    await world.a.enqueue_in_transaction(dedup_key="d")
     first = await world.b.enqueue()
     await world.a.rollback()
     second = await world.b.enqueue(dedup_key="d")
@@ -70,13 +70,13 @@ async def test_rolled_back_transaction_leaves_no_gap_and_no_trace(world: Peers, 
 async def test_rolled_back_savepoint_leaves_the_other_jobs_in_order(world: Peers, isolation: Isolation) -> None:
     connection = await world.a.link.connection()
     await world.a.begin(isolation)
-    first = await world.a.enqueue_here()
+    first = await world.a.enqueue_in_transaction()
     savepoint = connection.transaction()
     await savepoint.start()
-    await world.a.enqueue_here("other")
-    await world.a.enqueue_here()
+    await world.a.enqueue_in_transaction("other")
+    await world.a.enqueue_in_transaction()
     await savepoint.rollback()
-    second = await world.a.enqueue_here()
+    second = await world.a.enqueue_in_transaction()
     await world.a.commit()
     await sweep(world)
     assert await world.drain() == [first, second]
@@ -85,7 +85,7 @@ async def test_rolled_back_savepoint_leaves_the_other_jobs_in_order(world: Peers
 async def test_jobs_of_one_transaction_run_in_the_order_of_their_enqueues(world: Peers) -> None:
     for isolation in ISOLATIONS:
         await world.a.begin(isolation)
-        ids = [await world.a.enqueue_here() for _ in range(5)]
+        ids = [await world.a.enqueue_in_transaction() for _ in range(5)]
         await world.a.commit()
         await sweep(world)
         assert await world.drain() == ids
@@ -93,7 +93,7 @@ async def test_jobs_of_one_transaction_run_in_the_order_of_their_enqueues(world:
 
 async def test_job_is_invisible_until_the_commit_and_dispatched_by_it(world: Peers) -> None:
     await world.a.begin()
-    job_id = await world.a.enqueue_here()
+    job_id = await world.a.enqueue_in_transaction()
     assert await world.line() == []
     assert await world.b.claim() == []
     await world.a.commit()
@@ -105,7 +105,7 @@ async def test_snapshot_isolated_transaction_asks_a_serializer(world: Peers, iso
     heard: list[str] = []
     await world.admin.add_listener(world.database.channel, lambda *args: heard.append(str(args[3])))
     await world.a.begin(isolation)
-    job_id = await world.a.enqueue_here()
+    job_id = await world.a.enqueue_in_transaction()
     await world.a.commit()
     await world.admin.fetchval("SELECT 1")
     assert heard == ["q:default", "k"]
@@ -122,7 +122,7 @@ async def test_open_transaction_delays_nobody(world: Peers, isolation: Isolation
     """Neither its own key nor one in the same slot: enqueue, ack, dispatch and verbs go on while it is open."""
     first = await world.b.enqueue()
     await world.a.begin(isolation)
-    late = await world.a.enqueue_here()
+    late = await world.a.enqueue_in_transaction()
     watch = Stopwatch()
     head = await world.b.claim_one()
     second = await world.b.enqueue()
@@ -144,10 +144,10 @@ async def test_two_transactions_that_take_two_keys_in_opposite_orders_both_commi
     for _ in range(5):
         await world.a.begin(isolation)
         await world.b.begin(isolation)
-        await world.a.enqueue_here("x")
-        await world.b.enqueue_here("y")
-        await world.a.enqueue_here("y")
-        await world.b.enqueue_here("x")
+        await world.a.enqueue_in_transaction("x")
+        await world.b.enqueue_in_transaction("y")
+        await world.a.enqueue_in_transaction("y")
+        await world.b.enqueue_in_transaction("x")
         await asyncio.gather(world.a.commit(), world.b.commit())
     await sweep(world)
     assert len(await world.drain()) == 20
@@ -160,8 +160,8 @@ async def test_two_commits_that_lock_many_keys_do_not_deadlock(world: Peers, iso
     await world.a.begin(isolation)
     await world.b.begin(isolation)
     for one, other in zip(keys, reversed(keys), strict=True):
-        await world.a.enqueue_here(one)
-        await world.b.enqueue_here(other)
+        await world.a.enqueue_in_transaction(one)
+        await world.b.enqueue_in_transaction(other)
     await asyncio.gather(world.a.commit(), world.b.commit())
     await sweep(world)
     assert len(await world.drain()) == 80
@@ -174,7 +174,7 @@ async def test_key_taken_early_by_set_constraints_is_left_to_a_serializer_by_ack
     other = await world.b.enqueue("other")
     jobs = {job.id: job for job in await world.b.claim()}
     await world.a.begin()
-    late = await world.a.enqueue_here()
+    late = await world.a.enqueue_in_transaction()
     await (await world.a.link.connection()).execute("SET CONSTRAINTS ALL IMMEDIATE")
     watch = Stopwatch()
     for job in jobs.values():
@@ -189,7 +189,7 @@ async def test_key_taken_early_by_set_constraints_is_left_to_a_serializer_by_ack
 
 async def test_enqueue_in_a_batch_gives_up_on_a_key_that_a_stranger_holds(world: Peers) -> None:
     await world.a.begin()
-    first = await world.a.enqueue_here()
+    first = await world.a.enqueue_in_transaction()
     await (await world.a.link.connection()).execute("SET CONSTRAINTS ALL IMMEDIATE")
     enqueue = spawn(world.b.enqueue(lock_timeout="50ms"))
     with pytest.raises(asyncpg.LockNotAvailableError):

@@ -347,7 +347,7 @@ async def test_retry_of_all_dead_keeps_the_order_of_each_key(world: Peers) -> No
         assert (await serialized.retry(world.a.link, job_id, "me")).outcome == "retried"
     order = await world.drain()
     assert {key: [job_id for job_id in order if job_id in ids[key]] for key in ids} == ids
-    assert await serialized.dead(world.a.link, None, None, 100) == []  # their letters are acknowledged
+    assert await serialized.dead(world.a.link, None, None, 100) == []  # their dead letters are acknowledged
 
 
 async def test_dead_jobs_can_be_asked_for_by_key_and_type(world: Peers) -> None:

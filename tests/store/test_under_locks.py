@@ -111,7 +111,7 @@ async def test_pause_of_a_key_does_not_wait_for_the_transaction_of_a_handler_tha
     await callers.complete(await world.a.link.connection(), world.database, job.id, job.token, result=None, dropped=None)
     assert await pause_key(operator, "k") is True
     await world.a.commit()
-    assert await jobs.settle_completed(world.a.link, job.id, job.token) == []
+    assert await jobs.verify_completed(world.a.link, job.id, job.token) == []
     assert await world.line() == [(second, "waiting")]
 
 
@@ -175,7 +175,7 @@ async def _replace(world: Peers, job_id: int) -> None:
 
 async def _replace_at_commit(world: Peers, job_id: int) -> None:
     await world.b.begin()
-    assert await world.b.enqueue_here(dedup_key="d", on_duplicate="replace") == job_id
+    assert await world.b.enqueue_in_transaction(dedup_key="d", on_duplicate="replace") == job_id
     await world.b.commit()
 
 
@@ -227,7 +227,7 @@ async def test_replacing_a_job_that_ends_meanwhile_makes_a_new_one(
         await world.waits_for_lock(world.a)
         if by == "caller":
             await world.b.begin()
-        enqueue = world.b.enqueue_here if by == "caller" else world.b.enqueue
+        enqueue = world.b.enqueue_in_transaction if by == "caller" else world.b.enqueue
         replacing = spawn(enqueue(key, dedup_key="d", on_duplicate="replace", payload='{"n": 2}'))
         await world.waits_for_lock(world.b)
     await ending
@@ -243,13 +243,13 @@ async def test_keyed_job_that_ends_before_the_commit_that_replaces_it_has_the_ne
     """As if it had been replaced first: the answer had named it already."""
     old = await world.a.enqueue(dedup_key="d", payload='{"n": 1}')
     await world.b.begin()
-    assert await world.b.enqueue_here(dedup_key="d", on_duplicate="replace", payload='{"n": 2}') == old
+    assert await world.b.enqueue_in_transaction(dedup_key="d", on_duplicate="replace", payload='{"n": 2}') == old
     await serialized.end(world.a.link, old, wanted, "no")
     await world.b.commit()
     assert await _payload(world, old) == {"n": 2}
     if wanted == "dead":
-        letters = await world.admin.fetch("SELECT original_job -> 'payload' AS payload FROM asyncjobs.dead_letter_jobs")
-        assert [json.loads(row["payload"]) for row in letters] == [{"n": 2}]
+        dead_letters = await world.admin.fetch("SELECT original_job -> 'payload' AS payload FROM asyncjobs.dead_letter_jobs")
+        assert [json.loads(row["payload"]) for row in dead_letters] == [{"n": 2}]
     assert (await serialized.retry(world.a.link, old, "ada")).outcome == "retried"
     assert json.loads((await world.a.claim_one()).payload) == {"n": 2}
 
@@ -266,7 +266,7 @@ async def test_retry_of_a_job_that_is_pruned_while_its_dedup_key_is_waited_for_i
     await serialized.cancel(world.a.link, old, "no")
     await world.admin.execute("UPDATE asyncjobs.dedup_keys SET expires_at = now() - interval '1 s'")
     await world.a.begin()
-    keep = pruning.Keep(completed=0, cancelled=-1, letters=0, runners=0, types={})
+    keep = pruning.Keep(completed=0, cancelled=-1, dead_letters=0, runners=0, types={})
     await pruning.prune(world.a.link, keep, batch=10)
     new = spawn(world.b.enqueue(None, dedup_key="d"))
     await world.waits_for_lock(world.b)

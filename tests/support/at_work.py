@@ -56,10 +56,10 @@ class ByHand(Coordinator):
         self.host.running[job.id] = job, lane
         self.host.started.append(job)
 
-    def end(self, job_id: int, ack: Ack, *, completed_here: bool = False) -> None:
+    def end(self, job_id: int, ack: Ack, *, completed_in_transaction: bool = False) -> None:
         """The handler ends."""
         job, lane = self.host.running.pop(job_id)
-        self._ended(cast("Any", SimpleNamespace(claimed=job, lane=lane, completed_here=completed_here)), ack)
+        self._ended(cast("Any", SimpleNamespace(claimed=job, lane=lane, completed_in_transaction=completed_in_transaction)), ack)
 
     @property
     def is_hungry(self) -> bool:
@@ -105,7 +105,7 @@ class AtWork:
         self.wakes = Wakes(self.notified.append)
         self.woken = Woken()
         self.wakes.add(self.woken)
-        self.settled: list[Ack] = []
+        self.verified: list[Ack] = []
         self.host, self.gate, self.queues = Host(), Gate(), Queues()
         self.link = database.link("finish")
         self.pool = Pool(database, 1)
@@ -120,13 +120,13 @@ class AtWork:
             may_claim=lambda: self.host.is_confirmed, declared_dead=self.host.declared_dead, is_ample=self.queues.is_ample,
             **(defaults | options),
         )  # fmt: skip
-        settler: Any = SimpleNamespace(settle=self._settle)
-        self.keys = Keys(self.line, self.queues, settler, self.pool, self.wakes, events=self.events)
+        verifier: Any = SimpleNamespace(verify=self._verify)
+        self.keys = Keys(self.line, self.queues, verifier, self.pool, self.wakes, events=self.events)
         self.polling = Polling(lambda: poll_seconds)
         nobody: Any = SimpleNamespace(add=lambda _: None, remove=lambda _: None)
         shared = Shared(
             line=self.line, attempts=nobody, handlers={}, surroundings=cast("Any", None), polling=self.polling,
-            gate=cast("Any", self.gate), probation=probation, keys=self.keys, settle=self._settle, note=lambda *_: None,
+            gate=cast("Any", self.gate), probation=probation, keys=self.keys, verify=self._verify, note=lambda *_: None,
             others=lambda: self.host.other_runners,
         )  # fmt: skip
         self.running: list[asyncio.Task[None]] = []
@@ -134,8 +134,8 @@ class AtWork:
         for coordinator in self.coordinators:
             self.queues.add(coordinator)
 
-    def _settle(self, _attempt: Any, ack: Ack) -> None:
-        self.settled.append(ack)
+    def _verify(self, _attempt: Any, ack: Ack) -> None:
+        self.verified.append(ack)
 
     def put(self, job_id: int, kind: str = "completed", **outcome: Any) -> Ack:
         """End a handler with this outcome."""
@@ -144,10 +144,10 @@ class AtWork:
         self.queues[job.queue].end(job_id, ack)  # type: ignore[attr-defined]
         return ack
 
-    def complete_here(self, job_id: int) -> None:
+    def complete_in_transaction(self, job_id: int) -> None:
         """End a handler that has completed its job in a transaction."""
         job, _ = self.host.running[job_id]
-        self.queues[job.queue].end(job_id, an_ack(job), completed_here=True)  # type: ignore[attr-defined]
+        self.queues[job.queue].end(job_id, an_ack(job), completed_in_transaction=True)  # type: ignore[attr-defined]
 
     def wake(self, **options: Any) -> None:
         """Jobs became pending."""
@@ -200,11 +200,11 @@ class AtWork:
 
     @property
     def accounted(self) -> set[int]:
-        """Where the jobs are that are ours: they run, wait for a slot, are an actor's, a settler's, or the line's."""
+        """Where the jobs are that are ours: they run, wait for a slot, are an actor's, a verifier's, or the line's."""
         waiting = {job_id for coordinator in self.coordinators for job_id in coordinator.waiting}
         taken = {ack.id for actor in self.keys.actors for ack in actor.taken}
         outcomes = {ack.id for ack in self.line._acks.values()}
-        return {*self.host.running, *waiting, *taken, *outcomes, *(ack.id for ack in self.settled)}
+        return {*self.host.running, *waiting, *taken, *outcomes, *(ack.id for ack in self.verified)}
 
     @property
     def is_satisfied(self) -> bool:

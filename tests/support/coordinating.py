@@ -25,7 +25,7 @@ class Starts(Coordinator):
     """Its attempts are the test's."""
 
     def start(self, job: Claimed, lane: str | None) -> None:
-        attempt: Any = SimpleNamespace(claimed=job, lane=lane, completed_here=False)
+        attempt: Any = SimpleNamespace(claimed=job, lane=lane, completed_in_transaction=False)
         self._shared.attempts.add(attempt)
 
 
@@ -39,7 +39,7 @@ class Harness:
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
         self.attempts = Attempts(events=Events())
         self.keyed: list[Ack] = []
-        self.settled: list[Ack] = []
+        self.verified: list[Ack] = []
         self.held: set[str] = set()
         self.place = 0
         fake: Any = SimpleNamespace(ended=lambda _: None, is_held=lambda job: job.type in self.held, began=lambda _: None)
@@ -47,7 +47,7 @@ class Harness:
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers={}, surroundings=fake, polling=self.polling,
             gate=fake, probation=fake, keys=cast("Any", SimpleNamespace(put=lambda _, ack: self.keyed.append(ack))),
-            settle=lambda _, ack: self.settled.append(ack), note=lambda *_: None, others=lambda: int(others),
+            verify=lambda _, ack: self.verified.append(ack), note=lambda *_: None, others=lambda: int(others),
         )  # fmt: skip
         self.coordinator = Starts(queue, shared)
         loop = asyncio.get_running_loop()

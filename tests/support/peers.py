@@ -60,7 +60,7 @@ class Peer:
         answer = await jobs.enqueue(self.link, rows, ids, [next(self._tokens) for _ in rows], lock_timeout=lock_timeout)
         return answer.enqueued[-1].id
 
-    async def enqueue_here(self, key: str | None = "k", type: str = "email", /, **fields: Any) -> int:
+    async def enqueue_in_transaction(self, key: str | None = "k", type: str = "email", /, **fields: Any) -> int:
         """As an app does in its caller's transaction, which is the one that `begin` started."""
         row = a_row(type, serialization_key=key, **fields)
         answer = await callers.enqueue(await self.link.connection(), self.link.database, [row], [next(self._tokens)])

@@ -29,7 +29,7 @@ class Rights:
             (
                 what,
                 {
-                    role: {_VERBS[letter] for letter in cell.replace("none", "").split()}
+                    role: {_VERBS[dead_letter] for dead_letter in cell.replace("none", "").split()}
                     for role, cell in zip(roles, cells, strict=True)
                 },
             )

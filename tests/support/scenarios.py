@@ -50,7 +50,7 @@ async def join_at_a_commit_races_with_the_ack_of_the_last_job(world: Peers) -> N
     await b.begin()
     await b.ack(head)
     await a.begin()
-    second = await a.enqueue_here()
+    second = await a.enqueue_in_transaction()
     commit = spawn(a.commit())
     await world.waits_for_lock(a)
     await b.commit()
@@ -107,9 +107,9 @@ async def jobs_run_in_the_order_of_the_commits(world: Peers) -> None:
     a, b = world.a, world.b
     head = await a.enqueue()
     await a.begin()
-    early = await a.enqueue_here()
+    early = await a.enqueue_in_transaction()
     await b.begin()
-    late = await b.enqueue_here()
+    late = await b.enqueue_in_transaction()
     await b.commit()
     own = await b.enqueue()
     await a.commit()
@@ -140,7 +140,7 @@ async def a_late_ack_is_read_back_as_lost(world: Peers) -> None:
 
 async def a_request_is_carried_out_by_the_sweep_when_nobody_did(world: Peers) -> None:
     await world.a.begin("repeatable_read")
-    job_id = await world.a.enqueue_here()
+    job_id = await world.a.enqueue_in_transaction()
     await world.a.commit()
     assert await world.line() == [(job_id, "waiting")]
     await world.admin.execute("DELETE FROM asyncjobs.dispatch_requests")  # its serializer died with it

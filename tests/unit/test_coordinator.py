@@ -268,9 +268,9 @@ async def test_outcomes_go_to_the_line_to_the_actor_of_their_key_or_to_the_settl
         jobs = [a_claimed(id=n, token=n, place=n) for n in (1, 2)]
         await harness.answer(3, jobs=[*jobs, a_claimed(id=3, token=3, place=3, serialization_key="k")])
         await harness.end(1)
-        await harness.end(2, completed_here=True)
+        await harness.end(2, completed_in_transaction=True)
         await harness.end(3)
-        assert [[ack.id for ack in acks] for acks in (harness.line.put_, harness.settled, harness.keyed)] == [[1], [2], [3]]
+        assert [[ack.id for ack in acks] for acks in (harness.line.put_, harness.verified, harness.keyed)] == [[1], [2], [3]]
         assert harness.free[None] == 2, "one was taken again at once: the claim was full"
 
 

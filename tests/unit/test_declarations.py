@@ -44,7 +44,7 @@ def test_a_name_declared_twice_names_both_places() -> None:
 def test_an_alias_is_a_name_like_any_other() -> None:
     router = JobRouter()
     router.job("email", aliases=["mail"])(first)
-    for name, aliases in (("mail", []), ("letter", ["email"]), ("letter", ["letter"])):
+    for name, aliases in (("mail", []), ("dead_letter", ["email"]), ("dead_letter", ["dead_letter"])):
         with pytest.raises(DuplicateName):
             router.job(name, aliases=aliases)(second)
 
@@ -94,7 +94,7 @@ def test_a_queue_that_the_app_lacks_is_found_out_when_it_opens() -> None:
     jobs = AsyncJobs(queues=[Queue("default"), Queue("mail")])
     jobs.job("email", queue="mial")(first)
     with pytest.raises(UnknownQueue) as caught:
-        jobs.settle()
+        jobs.close_declarations()
     assert str(caught.value) == (
         f'job "email" ({place(first)}): queue "mial" is not in queues= (default, mail). Did you mean "mail"?'
     )
@@ -104,7 +104,7 @@ def test_a_lane_that_the_queue_lacks_is_found_out_when_it_opens() -> None:
     jobs = AsyncJobs(queues=[Queue("default", lanes={"fast": 1})])
     jobs.job("email", lane="fsat")(first)
     with pytest.raises(UnknownLane) as caught:
-        jobs.settle()
+        jobs.close_declarations()
     assert str(caught.value) == (
         f'job "email" ({place(first)}): lane "fsat" is not a lane of queue "default" (fast). Did you mean "fast"?'
     )
@@ -113,7 +113,7 @@ def test_a_lane_that_the_queue_lacks_is_found_out_when_it_opens() -> None:
 def test_a_stubs_queue_is_another_services() -> None:
     jobs = AsyncJobs()
     email = jobs.stub("email", queue="elsewhere", lane="fast", serialize_by="inbox_{to}")(first)
-    jobs.settle()
+    jobs.close_declarations()
     row = admit(email.new("a").row, email.declaration, jobs.queues, jobs.settings)
     assert (row.queue, row.lane, row.serialization_key) == ("elsewhere", "fast", "inbox_a")
 
@@ -157,7 +157,7 @@ def test_an_annotation_may_name_what_comes_later_but_not_what_never_comes() -> N
     jobs.job("lost")(lost_annotation)
     assert late.new(DefinedBelow.A).row.payload == '{"to":"a"}'
     with pytest.raises(InvalidHandler, match=r'job "lost": an annotation cannot be resolved: name \'Nowhere\' is not defined'):
-        jobs.settle()
+        jobs.close_declarations()
 
 
 def test_a_types_circuit_breaker_has_to_be_declared_in_the_app() -> None:
@@ -169,10 +169,10 @@ def test_a_types_circuit_breaker_has_to_be_declared_in_the_app() -> None:
         match=r'^job "email" \(.*\): breaker="mial-service" is no circuit breaker of this app \(mail-service\)\. '
         r'Did you mean "mail-service"\? Declare it: router\.circuit_breaker\("mial-service"\)\.$',
     ):
-        jobs.settle()
+        jobs.close_declarations()
     other.circuit_breaker("mial-service")  # declared, and perhaps later than the job
     jobs.include_router(other)
-    jobs.settle()
+    jobs.close_declarations()
     assert sorted(jobs.breakers) == ["mail-service", "mial-service"]
 
 
@@ -182,7 +182,7 @@ def test_a_circuit_breaker_is_declared_once_in_an_app() -> None:
     other.circuit_breaker("mail-service")
     with pytest.raises(DuplicateName, match=r'^circuit breaker "mail-service" is declared twice'):
         jobs.include_router(other)
-    jobs.settle()
+    jobs.close_declarations()
     with pytest.raises(AlreadyOpen, match=r'^circuit breaker "late" declared after AsyncJobs was opened'):
         jobs.circuit_breaker("late")
 
@@ -202,7 +202,7 @@ def test_a_schedule_makes_the_job_as_the_app_would_enqueue_it() -> None:
     email = jobs.job("email", queue="mail", lane="fast")(first)
     jobs.schedule("morning", email.using(priority=5, dedup_key="d").new("a"), cron="@daily", overlap="queue")
     jobs.cron("nightly", "0 3 * * *", timezone="Europe/Helsinki", queue="mail", misfire="all")(_no_arguments)
-    jobs.settle()
+    jobs.close_declarations()
     morning, nightly = jobs.schedules
     row = morning.row
     assert (row.type, row.payload, row.lane, row.timeout_seconds) == ("email", '{"to":"a"}', "fast", 5)
@@ -217,7 +217,7 @@ def test_equal_declarations_have_equal_definitions_and_others_have_others() -> N
         email = jobs.job("email")(first)
         timing: dict[str, Any] = {"every": 60} if "cron" not in options else {}
         jobs.schedule("s", email.using(**options.pop("using", {})).new(options.pop("to", "a")), **timing, **options)
-        jobs.settle()
+        jobs.close_declarations()
         return jobs.schedules[0].definition
 
     changes: list[dict[str, Any]] = [
@@ -244,7 +244,7 @@ def test_a_job_that_could_not_be_enqueued_is_found_out_when_the_app_opens() -> N
     jobs = AsyncJobs()
     jobs.schedule("s", elsewhere.new("a"), every=5)
     with pytest.raises(InvalidSchedule, match=r'^schedule "s": .* job "lost" is not in this app: include the router'):
-        jobs.settle()
+        jobs.close_declarations()
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_job_that_does_not_fit_the_app_is_found_out_when_it_opens(options: Any
     router.schedule("s", router.job("email")(first).using(**options).new(to), every=5)
     jobs.include_router(router)
     with pytest.raises(InvalidSchedule, match=rf'^schedule "s": \(.*\) its job cannot be enqueued: .*{problem}'):
-        jobs.settle()
+        jobs.close_declarations()
 
 
 def test_a_ticks_job_says_neither_when_it_runs_nor_in_which_transaction() -> None:

@@ -53,7 +53,7 @@ def test_empty_folder_is_opened_for_the_servers_user(open_path: Path) -> None:
 
 def test_folder_with_other_things_in_it_is_never_opened(open_path: Path) -> None:
     (open_path / "home").mkdir(mode=0o700)
-    (open_path / "home" / "letter").touch()
+    (open_path / "home" / "dead_letter").touch()
     with pytest.raises(FolderUnusable, match="is closed to others"):
         prepare_folder(open_path / "home", OTHER)
     assert mode(open_path / "home") == 0o700

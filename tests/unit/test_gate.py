@@ -12,7 +12,7 @@ from asyncjobs.runtime import gate as module
 from asyncjobs.runtime.gate import Gate
 from tests.support.claims import a_claimed
 
-LETTERS = ("letter", "postcard")
+DEAD_LETTERS = ("dead_letter", "postcard")
 
 
 class Breakers:
@@ -51,9 +51,9 @@ class World:
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.breakers = Breakers()
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
-        guarded = {"letter": "mail", "postcard": "mail", "text": "sms"}
+        guarded = {"dead_letter": "mail", "postcard": "mail", "text": "sms"}
         self.gate = Gate(
-            cast("Any", self.breakers), ["plain", *LETTERS, "text", "other"], guarded, cast("Any", self), later=self._later
+            cast("Any", self.breakers), ["plain", *DEAD_LETTERS, "text", "other"], guarded, cast("Any", self), later=self._later
         )
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
@@ -72,12 +72,12 @@ class World:
         for call in due:
             call()
 
-    def found(self, *ids: int, type: str = "letter", seconds: float = 0.0) -> None:
+    def found(self, *ids: int, type: str = "dead_letter", seconds: float = 0.0) -> None:
         """A call for the probes found these jobs, and one without a breaker."""
         jobs = [a_claimed(id=id, token=id, type=type) for id in ids]
         self.gate.claimed(self.gate.probes(), [a_claimed(id=99, type="plain"), *jobs], seconds)
 
-    def ended(self, id: int, type: str = "letter") -> None:
+    def ended(self, id: int, type: str = "dead_letter") -> None:
         self.gate.ended(a_claimed(id=id, token=id, type=type))
 
 
@@ -87,7 +87,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_types_of_closed_breakers_are_claimed_like_any_other(world: World) -> None:
-    assert sorted(world.gate.types()) == ["letter", "other", "plain", "postcard", "text"]
+    assert sorted(world.gate.types()) == ["dead_letter", "other", "plain", "postcard", "text"]
     assert world.gate.probes() == []
 
 
@@ -101,7 +101,7 @@ def test_so_many_jobs_of_all_types_of_a_service_as_its_breaker_lets_through_are_
     world.breakers.probes = 3
     world.breakers.free["mail"] = 2
     assert sorted(world.gate.types()) == ["other", "plain", "text"]
-    assert world.gate.probes() == [Probe(LETTERS, 2)]
+    assert world.gate.probes() == [Probe(DEAD_LETTERS, 2)]
 
 
 def test_a_probe_counts_until_its_attempt_ends(world: World) -> None:
@@ -112,7 +112,7 @@ def test_a_probe_counts_until_its_attempt_ends(world: World) -> None:
     woken = world.woken
     world.ended(1)
     assert world.woken == woken + 1, "the next may be looked for"
-    assert world.gate.probes() == [Probe(LETTERS, 1)]
+    assert world.gate.probes() == [Probe(DEAD_LETTERS, 1)]
     world.ended(1)
     world.ended(7, type="plain")
     assert world.woken == woken + 1, "that was no probe"
@@ -126,7 +126,7 @@ def test_a_probe_that_hangs_counts_for_as_long_as_one_may_take(world: World) -> 
     woken = world.woken
     world.advance(0.2)
     assert world.woken > woken, "somebody looks then"
-    assert world.gate.probes() == [Probe(LETTERS, 1)]
+    assert world.gate.probes() == [Probe(DEAD_LETTERS, 1)]
 
 
 def test_a_probe_of_one_service_is_none_of_another(world: World) -> None:
@@ -148,7 +148,7 @@ def test_a_look_that_found_too_few_is_not_repeated_before_twenty_times_its_cost(
     assert world.woken == 0
     world.advance(hold * 0.02)
     assert world.woken == 1, "whoever wanted one meanwhile looks then"
-    assert world.gate.probes() == [Probe(LETTERS, 1)]
+    assert world.gate.probes() == [Probe(DEAD_LETTERS, 1)]
 
 
 def test_nobody_is_woken_for_a_look_that_nobody_missed(world: World) -> None:
@@ -163,7 +163,7 @@ def test_whenever_a_breaker_lets_more_through_the_coordinators_look_at_the_front
     world.found()
     world.gate._changed("mail")
     assert world.woken == 1
-    assert world.gate.probes() == [Probe(LETTERS, 1)], "at once, whatever the last look cost"
+    assert world.gate.probes() == [Probe(DEAD_LETTERS, 1)], "at once, whatever the last look cost"
     world.breakers.free["mail"] = 0
     world.gate._changed("mail")
     world.gate._changed("a service of another program")

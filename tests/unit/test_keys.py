@@ -24,23 +24,23 @@ class Acting:
 
     def __init__(self, harness: Harness, partitions: int) -> None:
         self.harness = harness
-        self.settled: list[int] = []
+        self.verified: list[int] = []
         queues = Queues()
         queues.add(harness.coordinator)
-        settler: Any = SimpleNamespace(settle=lambda _, ack: self.settled.append(ack.id))
+        verifier: Any = SimpleNamespace(verify=lambda _, ack: self.verified.append(ack.id))
         nobody: Any = None
-        self.keys = Keys(cast("Any", harness.line), queues, settler, nobody, nobody, events=Events(), partitions=partitions)
+        self.keys = Keys(cast("Any", harness.line), queues, verifier, nobody, nobody, events=Events(), partitions=partitions)
         self.tasks = [asyncio.create_task(actor.run()) for actor in self.keys.actors]
         self.number = 1000
 
-    def end(self, *keys: str, kind: Any = "completed", completed_here: bool = False) -> list[int]:
+    def end(self, *keys: str, kind: Any = "completed", completed_in_transaction: bool = False) -> list[int]:
         """Heads of these keys have ended, and their slots are free."""
         ids = []
         for key in keys:
             self.number += 1
             ids.append(self.number)
             attempt: Any = SimpleNamespace(
-                claimed=a_claimed(id=self.number, serialization_key=key), completed_here=completed_here
+                claimed=a_claimed(id=self.number, serialization_key=key), completed_in_transaction=completed_in_transaction
             )
             self.keys.put(attempt, Ack(self.number, self.number, Outcome(kind=kind), "default"))
         return ids
@@ -146,9 +146,9 @@ async def test_coordinator_that_is_woken_for_an_outcome_asks_in_the_same_turn() 
 
 async def test_completion_in_a_transaction_is_passed_on_to_the_settler() -> None:
     async with acting() as actors:
-        ids = actors.end("k", completed_here=True)
+        ids = actors.end("k", completed_in_transaction=True)
         await actors.rest()
-        assert (actors.settled, actors.put, actors.asked(), actors.keys.unwritten) == (ids, [], [], 0)
+        assert (actors.verified, actors.put, actors.asked(), actors.keys.unwritten) == (ids, [], [], 0)
 
 
 async def test_call_that_failed_gives_the_slots_back_and_the_coordinator_looks_at_the_front() -> None:

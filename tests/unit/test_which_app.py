@@ -45,7 +45,7 @@ class Pretended:
         self.rows += rows
         return [Enqueued(index, True) for index, _ in enumerate(rows, 1)]
 
-    async def enqueue_alone(self, row: NewRow) -> Enqueued:
+    async def enqueue_one(self, row: NewRow) -> Enqueued:
         return (await self.enqueue([row], connection=None, many=False))[0]
 
 
@@ -54,7 +54,7 @@ def pretending_to_be_open(*apps: AsyncJobs) -> Generator[Pretended]:
     """The apps as they are when they are open in the running loop."""
     running: Any = Pretended(asyncio.get_running_loop())
     for app in apps:
-        app.settle()
+        app.close_declarations()
         app.lifecycle.opened = running
         app.lifecycle.thread_name = "MainThread"
         current_app.opened(app)

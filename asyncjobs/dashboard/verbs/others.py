@@ -43,9 +43,11 @@ async def _reset(deed: Deed) -> Outcome:
 
 async def _ask_prune(deed: Deed) -> Question:
     would = await deed.admin.prune(dry_run=True)
-    total = would.jobs + would.letters + would.runners + would.dedup_keys
-    details = [f"{would.jobs:,} ended jobs", f"{would.letters:,} acknowledged dead letters", f"{would.runners:,} former runners",
-               f"{would.dedup_keys:,} dedup keys"]  # fmt: skip
+    total = would.jobs + would.dead_letters + would.runners + would.dedup_keys
+    details = [
+        f"{would.jobs:,} ended jobs", f"{would.dead_letters:,} acknowledged dead letters",
+        f"{would.runners:,} former runners", f"{would.dedup_keys:,} dedup keys",
+    ]  # fmt: skip
     if not total:
         return Question("There is nothing to prune: everything is still to be kept.", "", nothing=True)
     return Question("Delete what has been kept for long enough?", f"Delete {total:,} rows", details)
@@ -53,8 +55,10 @@ async def _ask_prune(deed: Deed) -> Question:
 
 async def _prune(deed: Deed) -> Outcome:
     done = await deed.admin.prune()
-    total = done.jobs + done.letters + done.runners + done.dedup_keys
-    what = f"{done.jobs:,} jobs, {done.letters:,} dead letters, {done.runners:,} former runners, {done.dedup_keys:,} dedup keys"
+    total = done.jobs + done.dead_letters + done.runners + done.dedup_keys
+    what = (
+        f"{done.jobs:,} jobs, {done.dead_letters:,} dead letters, {done.runners:,} former runners, {done.dedup_keys:,} dedup keys"
+    )
     said = f"Deleted {what}."
     return Outcome("what is old", said, total > 0)
 

@@ -1,10 +1,10 @@
 -- What no claim, promote, rescue or verb would ever mend in `jobs`: limbo (P1), a token given twice (P2), uncounted attempts (P7).
 WITH job AS MATERIALIZED (
     SELECT j.id, j.status, j.run_at, j.attempts, j.max_attempts, j.claim_token, j.runner_id,
-        EXISTS (SELECT FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = j.id) AS has_letter
+        EXISTS (SELECT FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = j.id) AS has_dead_letter
     FROM asyncjobs.jobs AS j)
 SELECT 'P1' AS promise, job.id AS job_id, 'is dead and has no dead letter' AS problem
-FROM job WHERE job.status = 'dead' AND NOT job.has_letter
+FROM job WHERE job.status = 'dead' AND NOT job.has_dead_letter
 UNION ALL
 SELECT 'P1', job.id, 'is ' || job.status || ' and due never'
 FROM job WHERE job.status IN ('scheduled', 'failed') AND NOT pg_catalog.isfinite(job.run_at)

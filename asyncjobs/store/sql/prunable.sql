@@ -5,7 +5,7 @@ SELECT (SELECT pg_catalog.count(1) FROM asyncjobs.jobs AS j
           AND j.completed_at < asyncjobs.clock() - pg_catalog.make_interval(secs =>
               coalesce(k.seconds, CASE j.status WHEN 'completed' THEN $1::float8 ELSE $2::float8 END))) AS jobs,
     (SELECT pg_catalog.count(1) FROM asyncjobs.dead_letter_jobs AS d
-     WHERE d.acknowledged AND d.acknowledged_at < asyncjobs.clock() - pg_catalog.make_interval(secs => $3::float8)) AS letters,
+     WHERE d.acknowledged AND d.acknowledged_at < asyncjobs.clock() - pg_catalog.make_interval(secs => $3::float8)) AS dead_letters,
     (SELECT pg_catalog.count(1) FROM asyncjobs.former_runners AS f
      WHERE f.ended_at < asyncjobs.clock() - pg_catalog.make_interval(secs => $4::float8)) AS runners,
     (SELECT pg_catalog.count(1) FROM asyncjobs.dedup_keys AS u WHERE NOT u.live AND u.expires_at < asyncjobs.clock()) AS dedup_keys

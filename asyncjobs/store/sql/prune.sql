@@ -1,5 +1,5 @@
 -- Delete a batch of what has been kept for long enough. Times are seconds.
-SELECT p.held, p.jobs, p.letters, p.runners, p.dedup_keys, p.more, p.failures
+SELECT p.held, p.jobs, p.dead_letters, p.runners, p.dedup_keys, p.more, p.failures
 FROM asyncjobs.prune(
     $1::text, $2::text, $3::bigint, $4::integer, pg_catalog.make_interval(secs => $5::float8),
     pg_catalog.make_interval(secs => $6::float8), pg_catalog.make_interval(secs => $7::float8),

@@ -1,4 +1,4 @@
--- The jobs that were made of dead letters of these, and of theirs. (A letter of a job that was retried names that job itself.)
+-- The jobs that were made of dead letters of these, and of theirs. (A dead letter of a job that was retried names that job itself.)
 CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Write the dead letters of jobs that just died. How often their work was requeued, or started over, goes on from letter to letter.
+-- Write the dead letters of jobs that just died. How often their work was requeued, or started over, goes on from dead letter to dead letter.
 CREATE FUNCTION asyncjobs.bury(_ids bigint[]) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -17,6 +17,6 @@ BEGIN
         SELECT array_agg(j.id) INTO _rest FROM asyncjobs.jobs AS j
         WHERE j.id = ANY (_rest) AND j.status = 'dead' AND j.id <> ALL (ARRAY(SELECT w.job_id FROM written AS w));
         EXIT WHEN _rest IS NULL;
-        PERFORM asyncjobs.move_sequences();  -- the id of a letter belongs to another one
+        PERFORM asyncjobs.move_sequences();  -- the id of a dead letter belongs to another one
     END LOOP;
 END $$;

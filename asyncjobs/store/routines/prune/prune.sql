@@ -3,15 +3,15 @@
 -- nothing is done when that term is over (`held` is false).
 CREATE FUNCTION asyncjobs.prune(
     _duty text, _holder text, _token bigint, _batch integer,
-    _completed interval, _cancelled interval, _letters interval, _runners interval, _types text[], _keeps interval[],
-    OUT held boolean, OUT jobs integer, OUT letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean,
+    _completed interval, _cancelled interval, _dead_letters interval, _runners interval, _types text[], _keeps interval[],
+    OUT held boolean, OUT jobs integer, OUT dead_letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean,
     OUT failures text[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _with_letters integer;
+    _with_dead_letters integer;
 BEGIN
     held := _token IS NULL OR asyncjobs.hold_lease(_duty, _holder, _token, '4 seconds');
-    jobs := 0; letters := 0; runners := 0; dedup_keys := 0; more := false; failures := '{}';
+    jobs := 0; dead_letters := 0; runners := 0; dedup_keys := 0; more := false; failures := '{}';
     IF NOT held THEN
         RETURN;
     END IF;
@@ -21,8 +21,8 @@ BEGIN
         failures := failures || ('ended jobs: ' || SQLERRM);
     END;
     BEGIN
-        SELECT p.jobs, p.letters INTO _with_letters, letters FROM asyncjobs.prune_letters(_batch, _letters) AS p;
-        jobs := jobs + _with_letters;
+        SELECT p.jobs, p.dead_letters INTO _with_dead_letters, dead_letters FROM asyncjobs.prune_dead_letters(_batch, _dead_letters) AS p;
+        jobs := jobs + _with_dead_letters;
     EXCEPTION WHEN OTHERS THEN
         failures := failures || ('dead letters: ' || SQLERRM);
     END;
@@ -36,5 +36,5 @@ BEGIN
     EXCEPTION WHEN OTHERS THEN
         failures := failures || ('dedup keys: ' || SQLERRM);
     END;
-    more := more OR letters >= _batch OR runners >= _batch OR dedup_keys >= _batch;
+    more := more OR dead_letters >= _batch OR runners >= _batch OR dedup_keys >= _batch;
 END $$;

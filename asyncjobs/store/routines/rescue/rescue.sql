@@ -71,7 +71,7 @@ BEGIN
     _pending := _pending || asyncjobs.clear_suspects(_blamed);
     FOREACH _id IN ARRAY coalesce(_others, '{}') LOOP
         BEGIN
-            _pending := _pending || asyncjobs.settle_orphan(_id);
+            _pending := _pending || asyncjobs.finish_orphan(_id);
         EXCEPTION WHEN lock_not_available THEN
             NULL;
         END;

@@ -35,7 +35,7 @@ BEGIN
         outcome := CASE WHEN was = 'completed' THEN 'final' ELSE was END;
         RETURN;
     END IF;
-    IF _job.serialization_key IS NOT NULL THEN  -- before the letters, as a requeue does
+    IF _job.serialization_key IS NOT NULL THEN  -- before the dead letters, as a requeue does
         PERFORM asyncjobs.lock_keys(ARRAY[_job.serialization_key]);
     END IF;
     IF was IN ('dead', 'cancelled') THEN

@@ -1,8 +1,8 @@
--- A page of dead letters that fit, the newest first, below `_before`. At most `_look` letters are looked at in a call: `next` is where the
+-- A page of dead letters that fit, the newest first, below `_before`. At most `_look` dead letters are looked at in a call: `next` is where the
 -- next one goes on, null when there is nothing more. Those of a key, of a correlation id or of a type are looked at directly, and
 -- so are those that nobody has acknowledged, if they are not more than that. Rows are compared with two bounds, since an
 -- equation would leave the order to any index. (Bitmaps are collected as a whole, whatever the limit.)
-CREATE FUNCTION asyncjobs.find_letters(
+CREATE FUNCTION asyncjobs.find_dead_letters(
     _before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text,
     _died_after timestamptz, _died_before timestamptz, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
 LANGUAGE plpgsql

@@ -49,7 +49,7 @@ _AT_ONCE_SECONDS: Final = 0.001
 _LONGEST_LOOK_SECONDS: Final = 5.0
 
 
-class Settler:
+class Verifier:
     """Finds out what became of completions inside transactions."""
 
     def __init__(
@@ -80,11 +80,11 @@ class Settler:
 
     @property
     def ids(self) -> Collection[int]:
-        """The jobs that are not settled yet: they are this runner's, although no handler runs."""
+        """The jobs that are not verified yet: they are this runner's, although no handler runs."""
         return self._open.keys()
 
     async def wait_idle(self) -> None:
-        """Wait until every such job is settled."""
+        """Wait until every such job is verified."""
         await self._idle.wait()
 
     async def complete(self, attempt: Attempt, connection: Connection, result: str | None, dropped: str | None) -> None:
@@ -103,19 +103,19 @@ class Settler:
             async with asyncio.timeout(_LONGEST_LOOK_SECONDS), self._pool.take() as link:
                 return await jobs.was_completed(link, claimed.id, claimed.token, patience_seconds=patience)
         except Exception as error:  # noqa: BLE001 - one pass; it is found out later
-            self._events.emit(DatabaseFailed(during="settle", error=error))
+            self._events.emit(DatabaseFailed(during="verify", error=error))
             return None
 
-    def settle(self, attempt: Attempt, ack: Ack) -> None:
+    def verify(self, attempt: Attempt, ack: Ack) -> None:
         """Find out, in a task."""
         undone: Callable[[Ack], None] | None = None
         if ack.outcome.kind == "completed":
             ack = msgspec.structs.replace(ack, outcome=attempt.not_committed)
             undone = partial(self._tell_undone, attempt)
         try:
-            self._start("settler", partial(self._settle, ack, undone))
+            self._start("verifier", partial(self._verify, ack, undone))
         except UsageError:
-            return  # the app was closed while the handler ignored its cancellation: the rescue settles it
+            return  # the app was closed while the handler ignored its cancellation: the rescue verifies it
         self._open[ack.id] = ack.token
         self._idle.clear()
 
@@ -127,14 +127,14 @@ class Settler:
             )
         )  # fmt: skip
 
-    async def _settle(self, ack: Ack, undone: Callable[[Ack], None] | None) -> None:
-        is_settled = False
-        while not is_settled:
+    async def _verify(self, ack: Ack, undone: Callable[[Ack], None] | None) -> None:
+        is_verified = False
+        while not is_verified:
             try:
-                is_settled = await self._is_settled(ack, undone)
+                is_verified = await self._is_verified(ack, undone)
             except Exception as error:  # noqa: BLE001 - one pass
                 ack = self._after(error, ack)
-            if not is_settled:
+            if not is_verified:
                 await asyncio.sleep(_PAUSE_SECONDS)  # nobody tells when a stranger's transaction ends
         self._open.pop(ack.id, None)
         if not self._open:
@@ -143,12 +143,12 @@ class Settler:
     def _after(self, error: Exception, ack: Ack) -> Ack:
         if is_lock_timeout(error):
             return ack
-        self._events.emit(DatabaseFailed(during="settle", error=error))
+        self._events.emit(DatabaseFailed(during="verify", error=error))
         return storable(ack) if is_unsendable(error) else ack
 
-    async def _is_settled(self, ack: Ack, undone: Callable[[Ack], None] | None) -> bool:
+    async def _is_verified(self, ack: Ack, undone: Callable[[Ack], None] | None) -> bool:
         async with self._pool.take() as link:
-            queues = await jobs.settle_completed(link, ack.id, ack.token)
+            queues = await jobs.verify_completed(link, ack.id, ack.token)
             if queues is None:
                 finished = await jobs.ack_alone(link, self._runner_id(), ack, max_errors=self._max_errors)
                 if not finished.lost:
@@ -158,7 +158,7 @@ class Settler:
                         undone(ack)
                     return True
                 # The transaction may have been committed while this waited for it.
-                queues = await jobs.settle_completed(link, ack.id, ack.token)
+                queues = await jobs.verify_completed(link, ack.id, ack.token)
         if queues is None:
             self._lost(ack)
         else:

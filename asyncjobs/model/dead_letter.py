@@ -7,13 +7,13 @@ import msgspec
 
 from asyncjobs.model.job import Job
 
-LetterOutcome = Literal[
+DeadLetterOutcome = Literal[
     "acknowledged", "acknowledged before", "requeued", "requeued before", "duplicate", "unknown", "busy", "unreadable"
 ]
 
 
-class LetterFilter(TypedDict, total=False):
-    """Which letters: all that is given must fit. None: not given."""
+class DeadLetterFilter(TypedDict, total=False):
+    """Which dead letters: all that is given must fit. None: not given."""
 
     type: str | None
     queue: str | None
@@ -41,29 +41,29 @@ class DeadLetter(msgspec.Struct, frozen=True):
     acknowledged_by: str | None
     acknowledged_at: datetime | None
     requeued_as: int | None  # the job that was made of it last
-    requeue_count: int  # how often this work was requeued or started over, by this letter and those before it
+    requeue_count: int  # how often this work was requeued or started over, by this dead letter and those before it
 
 
-class FoundLetters(msgspec.Struct, frozen=True):
+class FoundDeadLetters(msgspec.Struct, frozen=True):
     """A page of dead letters, the newest first."""
 
-    letters: list[DeadLetter]
+    dead_letters: list[DeadLetter]
     next: int | None  # `before=` of the next page, which may be there even if this one is short; None: that was all
-    looked: int  # letters that were looked at for it, a bounded number
+    looked: int  # dead letters that were looked at for it, a bounded number
 
 
 class DeadLetterDetail(msgspec.Struct, frozen=True):
     """A dead letter with all that is known."""
 
-    letter: DeadLetter
+    dead_letter: DeadLetter
     job: Job  # as it was when it died; `job.errors` are those of its attempts, the last ones if they were many, with tracebacks
 
 
-class LetterVerb(msgspec.Struct, frozen=True):
+class DeadLetterVerb(msgspec.Struct, frozen=True):
     """What a verb found and did."""
 
-    letter_id: int
-    outcome: LetterOutcome
+    dead_letter_id: int
+    outcome: DeadLetterOutcome
     job_id: int | None = None  # the job that died
     new_id: int | None = None  # the job that was made of it
     new_status: str | None = None  # `waiting` behind others of its key, `paused`, or `pending`
@@ -71,13 +71,13 @@ class LetterVerb(msgspec.Struct, frozen=True):
     other_id: int | None = None  # of the live job that has the dedup key: nothing was made
 
 
-class LettersDone(msgspec.Struct, frozen=True):
-    """What a verb on many did, or (`dry_run`) would do: how many letters came to which outcome."""
+class DeadLettersDone(msgspec.Struct, frozen=True):
+    """What a verb on many did, or (`dry_run`) would do: how many dead letters came to which outcome."""
 
-    outcomes: dict[LetterOutcome, int]
+    outcomes: dict[DeadLetterOutcome, int]
     dry_run: bool
 
     @property
     def changed(self) -> int:
-        """Letters that were changed, or would be."""
+        """Dead letters that were changed, or would be."""
         return self.outcomes.get("acknowledged", 0) + self.outcomes.get("requeued", 0)

@@ -1,6 +1,6 @@
 -- ctx.complete: the job's completion inside the handler's own transaction. Only the jobs row is written: the key is released and
 -- the runner's name taken off when the handler has ended, so an open transaction of a handler blocks nobody.
-CREATE FUNCTION asyncjobs.complete_here(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL) RETURNS boolean LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.complete_in_transaction(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(hashtext('asyncjobs.completing') & 2147483647, (_id & 2147483647)::integer);  -- is_completing

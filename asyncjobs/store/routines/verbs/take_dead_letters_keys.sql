@@ -1,6 +1,6 @@
--- Take the dedup keys of these letters' jobs, each for a new id: `takers` says which, by letter, and `met` which live job has the key of
--- another letter.
-CREATE FUNCTION asyncjobs.take_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb) LANGUAGE plpgsql
+-- Take the dedup keys of these dead letters' jobs, each for a new id: `takers` says which, by dead letter, and `met` which live job has the key of
+-- another dead letter.
+CREATE FUNCTION asyncjobs.take_dead_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _row record;

@@ -2,21 +2,23 @@
 
 from typing import Final
 
-from asyncjobs.dashboard.filters import LETTER_FIELDS, letter_filter
+from asyncjobs.dashboard.filters import DEAD_LETTER_FIELDS, dead_letter_filter
 from asyncjobs.dashboard.problems import BadInput
 from asyncjobs.dashboard.verbs.verb import Deed, Outcome, Question, Verb, counted, tally
 from asyncjobs.errors import DeadLetterNotFound, StateError
-from asyncjobs.model.letter import LettersDone
+from asyncjobs.model.dead_letter import DeadLettersDone
 
 _MOST: Final = 500
 
 
-async def _acknowledge_all(deed: Deed, *, dry_run: bool) -> LettersDone:
-    return await deed.admin.acknowledge_all(by=deed.by, dry_run=dry_run, **letter_filter(deed.form))
+async def _acknowledge_all(deed: Deed, *, dry_run: bool) -> DeadLettersDone:
+    return await deed.admin.acknowledge_all(by=deed.by, dry_run=dry_run, **dead_letter_filter(deed.form))
 
 
-async def _requeue_all(deed: Deed, *, dry_run: bool) -> LettersDone:
-    return await deed.admin.requeue_all(by=deed.by, force=deed.form.flag("force"), dry_run=dry_run, **letter_filter(deed.form))
+async def _requeue_all(deed: Deed, *, dry_run: bool) -> DeadLettersDone:
+    return await deed.admin.requeue_all(
+        by=deed.by, force=deed.form.flag("force"), dry_run=dry_run, **dead_letter_filter(deed.form)
+    )
 
 
 async def _ask_acknowledge(deed: Deed) -> Question | None:
@@ -27,11 +29,11 @@ async def _ask_requeue(deed: Deed) -> Question | None:
     return _question("Requeue", await _requeue_all(deed, dry_run=True)) if deed.form.flag("all") else None
 
 
-def _question(verb: str, would: LettersDone) -> Question:
+def _question(verb: str, would: DeadLettersDone) -> Question:
     details = [f"{count:,} {name}" for name, count in sorted(would.outcomes.items())]
     if not would.changed:
         return Question("There is nothing to do: no dead letter that fits can be taken.", "", details, nothing=True)
-    return Question(f"{verb} all {would.changed:,} dead letters that fit?", f"{verb} {would.changed:,} letters", details)
+    return Question(f"{verb} all {would.changed:,} dead letters that fit?", f"{verb} {would.changed:,} dead letters", details)
 
 
 async def _acknowledge(deed: Deed) -> Outcome:
@@ -39,9 +41,9 @@ async def _acknowledge(deed: Deed) -> Outcome:
         done = await _acknowledge_all(deed, dry_run=False)
         return Outcome("dead letters that fit", f"Dead letters: {counted(done.outcomes)}.", done.changed > 0)
     outcomes: list[str] = []
-    for letter_id in _ids(deed):
+    for dead_letter_id in _ids(deed):
         try:
-            outcomes.append((await deed.admin.acknowledge(letter_id, by=deed.by)).outcome)
+            outcomes.append((await deed.admin.acknowledge(dead_letter_id, by=deed.by)).outcome)
         except (StateError, DeadLetterNotFound) as error:
             outcomes.append("unknown" if isinstance(error, DeadLetterNotFound) else "busy")
     return _some(deed, outcomes, "acknowledged")
@@ -56,9 +58,9 @@ async def _requeue(deed: Deed) -> Outcome:
         made = await deed.admin.requeue(ids[0], by=deed.by, force=deed.form.flag("force"))
         return Outcome(f"dead letter {ids[0]}", f"Dead letter {ids[0]}: requeued as job {made.new_id}, {made.new_status}.")
     outcomes: list[str] = []
-    for letter_id in sorted(ids):
+    for dead_letter_id in sorted(ids):
         try:
-            outcomes.append((await deed.admin.requeue(letter_id, by=deed.by, force=deed.form.flag("force"))).outcome)
+            outcomes.append((await deed.admin.requeue(dead_letter_id, by=deed.by, force=deed.form.flag("force"))).outcome)
         except StateError:
             outcomes.append("requeued before, duplicate, busy or unreadable")
         except DeadLetterNotFound:
@@ -79,6 +81,6 @@ def _ids(deed: Deed) -> list[int]:
 
 
 VERBS: Final = [
-    Verb("dead/acknowledge", _acknowledge, ("id", "all", *LETTER_FIELDS), _ask_acknowledge),
-    Verb("dead/requeue", _requeue, ("id", "all", "force", *LETTER_FIELDS), _ask_requeue),
+    Verb("dead/acknowledge", _acknowledge, ("id", "all", *DEAD_LETTER_FIELDS), _ask_acknowledge),
+    Verb("dead/requeue", _requeue, ("id", "all", "force", *DEAD_LETTER_FIELDS), _ask_requeue),
 ]

@@ -7,7 +7,7 @@
 --    that the database gave them: with an id of its choice a role could put its own row in front of another's job of a key.
 -- 3. Rows are replaced where on_duplicate and the dedup key say so, and only if they have not started: the rules of routines/dedup.
 -- 4. A process that dies in between has lost some ids, which nobody else gets.
-CREATE FUNCTION asyncjobs.enqueue_here(
+CREATE FUNCTION asyncjobs.enqueue_in_transaction(
     _rows text, _channel text, _ids bigint[] DEFAULT NULL, _proofs bigint[] DEFAULT NULL, _own boolean DEFAULT false,
     _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL,
     OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
@@ -29,4 +29,4 @@ BEGIN
         PERFORM asyncjobs.announce(_rows::jsonb, existing, _now);
     END IF;
 END $$;
-REVOKE EXECUTE ON FUNCTION asyncjobs.enqueue_here FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION asyncjobs.enqueue_in_transaction FROM PUBLIC;

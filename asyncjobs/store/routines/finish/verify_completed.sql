@@ -1,6 +1,6 @@
 -- After the handler of such a job ended: whether its completion was committed. If so the job is settled; `queues`: where a next
 -- head became pending. A handler's open transaction is not waited for long: it may never end.
-CREATE FUNCTION asyncjobs.settle_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[]) LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[]) LANGUAGE plpgsql
 SET enable_seqscan = off SET lock_timeout = '500ms' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _heads bigint[];

@@ -1,3 +1,0 @@
--- Make new jobs of dead letters, but for those that were requeued before (unless $3), or whose dedup key a live job has.
-SELECT r.letter_id, r.outcome, r.job_id, r.new_id, r.status, r.queue, r.other_id
-FROM asyncjobs.requeue_letters($1::bigint[], $2::text, $3::boolean) AS r
