@@ -3,7 +3,7 @@
 from asyncjobs.admin.desk import BATCH
 from asyncjobs.admin.jobs import Jobs
 from asyncjobs.errors import KeyNotFound, StateError
-from asyncjobs.store import pauses, serialized
+from asyncjobs.store import serialized
 from asyncjobs.store.serialized import KeyState, Place
 
 
@@ -39,22 +39,6 @@ class Keys(Jobs):
     async def _not_halted(self, key: str) -> Exception:
         state = await self.key(key)
         return StateError(f'key "{key}" is not halted: its head is job {state.head_id}, {state.head_status}.')
-
-    async def pause_key(self, key: str, /, *, reason: str | None = None, by: str | None = None) -> bool:
-        """Run nothing more of this key until it is resumed, also after restarts; what runs goes on. False: it was paused.
-
-        A key without jobs can be paused, too. It waits for an ack that is under way: nothing of the key is claimed after the
-        answer. StateError when that takes longer than some seconds; the key is paused all the same.
-        """
-        paused = await self._do("pause_key", lambda link: pauses.pause(link, "key", key, reason, by))
-        await self._do("pause_key", lambda link: serialized.hold_back(link, key))
-        return paused.is_new
-
-    async def resume_key(self, key: str, /) -> bool:
-        """Let a paused key go on. False: it was not paused."""
-        resumed, queues = await self._do("resume_key", lambda link: serialized.resume_key(link, key))
-        self._announce(queues)
-        return resumed
 
     async def purge_key(self, key: str, /, message: str = "purged by an operator") -> list[int]:
         """Cancel every job of the key, those that wait and then the head; returns their ids. KeyNotFound when it is idle.

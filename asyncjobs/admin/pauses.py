@@ -69,6 +69,18 @@ class Pauses(Desk):
             self._opened("admin.resume was called").wakes.pending(name, front=True)
         return resumed
 
+    async def pause_key(self, key: str, /, *, reason: str | None = None, by: str | None = None) -> bool:
+        """Run nothing more of this key until it is resumed, also after restarts; what runs goes on. False: it was paused.
+
+        A key without jobs can be paused, too. It waits for an ack that is under way: nothing of the key is claimed after the
+        answer. StateError when that takes longer than some seconds; the key is paused all the same.
+        """
+        return (await self.pause(key=key, reason=reason, by=by)).is_new
+
+    async def resume_key(self, key: str, /) -> bool:
+        """Let a paused key go on. False: it was not paused."""
+        return await self.resume(key=key)
+
     async def drain(
         self,
         *,

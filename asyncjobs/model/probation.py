@@ -15,8 +15,9 @@
 So a job that kills within 2 s ends after `max_attempts` kills (with two attempts after three, unless it ran alone: the second
 kill only finds the suspects), and its neighbours lose one attempt each. A runner that dies before it has written that its suspect
 is cleared leaves a suspect. A rescuer that dies between two batches of a runner's jobs leaves the answer to rule 2 in
-`former_runners`, where the next one reads it. The rows' side is in `store/routines/rescue`, the runner's in
-`runtime/probation.py`.
+`former_runners`, where the next one reads it. `store/routines/rescue` does what is said here to rows
+(`blame`, `judge`, `clear_suspects`); the functions below are what tests compare that with, and the marks and times are taken
+from here. The runner's side is `runtime/probation.py`.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,8 @@
 
 It is built like the line of enqueues: coordinators and actors hand in outcomes (`put`) and scans (`submit`), and while one call
 is on its way the next gathers (no timers, no added latency). One connection. Scans of the same slots are merged into one, and
-each submitter has its share. The line knows nothing of slots, lanes and keys. What may happen to a call, and what follows:
+each submitter has its share. The line knows nothing of slots, lanes and keys, but that a scan may name the outcome whose key's
+next job it is meant for. What may happen to a call, and what follows:
 
 1. It answers. Outcomes it names as lost had lost their claim: a typed outcome (`ClaimWasLost`), never success, never sent
    again. Claimed jobs go to whoever asked; what was claimed for a submitter that waits no more is given back. Queues whose next
@@ -13,7 +14,9 @@ each submitter has its share. The line knows nothing of slots, lanes and keys. W
    readings are made on the line's own connection while no call of its own is under way. The server may still be working on the
    lost call when they are made, so an outcome that was sent twice and comes back "lost" is read back once more, and stray
    claims are looked for again with every `runner_timeout` that passes (`reconcile_seconds`). The giving back may be carried out
-   late itself: it names the last token that was drawn before it, and leaves later claims alone.
+   late itself: it names the last token that was drawn before it, and leaves later claims alone. When the process is gone with
+   the answer, an outcome, the next head of its key and the call's claims are in the database together or not at all: jobs that
+   ended stay ended, heads are found by the poll of others, claims are taken back by the rescue.
 3. The server refuses a value (it cannot be stored). The batch is cut in halves, without scans, until the bad one is alone; in
    its place `storable` is written.
 4. The database is away. Outcomes are kept; scans are refused at once (`NoAnswer`), so that no slot is held meanwhile, and the

@@ -3,7 +3,7 @@
 Its loop: wait for the first of notification, enqueue of this process, due job, freed slot while work is known to wait,
 time-out; take the free permits of its semaphores (one for the general slots, one per lane) without waiting; claim that many
 through the call line; a task per job; give back the permits that were not used. When it claims, and how much, is decided here
-and nowhere else (P5, P6):
+and nowhere else, but for the next job of a key, for which its actor takes a permit (`runtime/keys.py`) (P5, P6):
 
 1. It asks for exactly the free slots: a scan per lane with free slots of its own, and one for the general slots; to that one
    comes what is missing of `prefetch` when half of it is gone: jobs that wait here for a slot (`runtime/stock.py`).

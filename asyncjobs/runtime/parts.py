@@ -3,7 +3,8 @@
 A part is a coroutine function that runs from its start to its stop: a coordinator, the call line, the listener, a duty.
 
 1. Only `stop` ends a part. One that ends otherwise - an error, a cancellation that leaked or that somebody else meant for it, a
-   SystemExit - is started again: at once if it had lived for a second, else after 0.1 s, 0.2 s, 0.4 s ... 5 s.
+   SystemExit - is started again: at once the first time and whenever it had lived for a second, else after 0.1 s, 0.2 s, 0.4 s
+   ... 5 s.
 2. A part that returns is done: a duty that was drained, a listener where no notifications arrive.
 3. Each start anew is an event, `PartRestarted`, and counted. A part is in trouble until it has lived for a second again:
    `troubles` says so in words, which health and each beat repeat.

@@ -51,6 +51,11 @@ READ COMMITTED: each statement in it has a fresh snapshot, so what is looked up 
 9. *Somebody's hand* deletes rows, or a request is not carried out (its runner died): the sweep finds stalled keys and dispatched
    rows whose job is gone or ended, and mends them. A job that waits in `jobs` and is in no line joins it anew, at the end, by way
    of a promotion that is due. Nothing else relies on the sweep.
+10. *A key is paused.* The pause is committed; then its head is held back under the key's lock. A head that is pending becomes
+   `paused`. One that waits for its retry or its time stays as it is until it is due, and becomes `paused` then. One that runs
+   goes on; when it has ended, no other is dispatched (`dispatch_keys` and `finish_one` look at pauses under the lock), and when
+   it is given back it becomes `paused`. One that was claimed ahead is given back by its runner. All others wait as before.
+   To resume lets a paused head go on, or dispatches one.
 
 **The serializer** is the duty that looks for requests and sweeps; what it finds is put to the actors of keys (`runtime/keys.py`),
 which carry it out.

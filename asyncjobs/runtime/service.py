@@ -35,7 +35,7 @@ def backoff_seconds(failures: int, maximum_seconds: float, chance: float) -> flo
 
 
 class Service:
-    """A loop around `pass_`. Run it in a task group; cancel that task to end it."""
+    """A loop around `pass_`. It runs as a part (`runtime/parts.py`); cancel its task to end it."""
 
     name: ClassVar[str]
     longest_backoff_seconds: ClassVar[float] = 30.0

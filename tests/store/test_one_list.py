@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import asyncjobs
+from asyncjobs.model.claim import Claimed
 
 ROOT: Final = Path(asyncjobs.__file__).parent
 MOST_PLACES: Final = 10
@@ -59,6 +60,16 @@ def test_a_column_of_a_job_stands_in_ten_places() -> None:
     python = {file: _structs(file.read_text(encoding="utf-8")) for file in ROOT.rglob("*.py")}
     places = {str(file.relative_to(ROOT)): count for file, count in (sql | python).items() if count}
     assert sum(places.values()) <= MOST_PLACES, places
+    said = (ROOT.parent / ".github" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    section = said[said.index("## A column of a job") : said.index("## Things to keep")]
+    assert [file for file in places if "migrations" not in file and f"`{file}`" not in section] == []
+
+
+def test_what_few_jobs_have_is_answered_in_the_order_of_the_claims_fields() -> None:
+    text = (ROOT / "store" / "routines" / "listing" / "rest.sql").read_text(encoding="utf-8")
+    answered = re.findall(r"\(_j\)\.(\w+)", text[text.index("jsonb_build_array") :])
+    optional = Claimed.__struct_fields__[-len(Claimed.__struct_defaults__) :]
+    assert [re.sub("_seconds$", "", name) for name in optional] == answered
 
 
 def _functions() -> dict[str, str]:

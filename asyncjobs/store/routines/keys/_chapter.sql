@@ -18,7 +18,8 @@
 -- the status does not help: FOR UPDATE checks it again after the wait, drops the row from its answer, and keeps its lock. So rows are
 -- locked by their ids, and looked at after that; if any is not as it was, all of these locks are let go, and it begins anew.
 
--- What the serializers and operators do with keys: dispatch, sweep, and the verbs. One transaction each, READ COMMITTED.
+-- *One line after the other.* Rows of several lines are locked in the order of the keys, by their bytes: an ack dispatches without the
+-- keys' locks, so it meets whoever holds them at these rows.
 --
--- The order of locks, and what is looked at after them: routines/keys. Whoever releases a key locks the row of the job first and looks again
--- whether it is final.
+-- What the serializers and operators do with keys: dispatch, sweep, and the verbs (`finish/release_keys` does the same for acks). One
+-- transaction each, READ COMMITTED. Whoever releases a key locks the row of the job first and looks again whether it is final.

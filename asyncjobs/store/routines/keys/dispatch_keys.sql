@@ -1,6 +1,3 @@
--- *One line after the other.* Rows of several lines are locked in the order of the keys, by their bytes: an ack dispatches without the
--- keys' locks, so it meets whoever holds them at these rows.
---
 -- Dispatch the head of every one of these keys that has none dispatched. Callers hold the keys' locks, or have just deleted the
 -- dispatched row in this transaction. Idle keys are filtered before any row is locked: otherwise this deadlocks with acks. A head whose
 -- row in `jobs` does not wait (somebody's hand wrote to it) is dispatched as it is, and holds its key.
