@@ -221,6 +221,11 @@ CREATE TYPE asyncjobs.answer AS (
     place bigint, attempts integer, max_attempts integer, scheduled_at timestamptz, run_at timestamptz, started_at timestamptz,
     created_at timestamptz, serialization_key text, rest jsonb);
 
+-- What an attempt made of its job, where it did not just complete. `refund` does not count the attempt; one that had begun (`unbegun` is
+-- not true) counts all the same when its job ends at somebody's request. `progress`: how far it was, where that is not written yet.
+CREATE TYPE asyncjobs.outcome AS (
+    status text, delay float8, refund boolean, snooze boolean, dropped text, message text, error jsonb, unbegun boolean, progress jsonb);
+
 -- Dead letters
 -- ============
 
