@@ -828,7 +828,7 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _documents te
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 631d284eee0295bd
+-- body: 71692a882091967e
 
 CREATE FUNCTION asyncjobs.enqueue_here(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
     RETURNS record
@@ -1139,6 +1139,12 @@ CREATE FUNCTION asyncjobs.last_place()
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 60da9061837ef302
+
+CREATE FUNCTION asyncjobs.later_rows(_rows asyncjobs.new_job[], _now timestamp with time zone)
+    RETURNS integer[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 07f39c8a2157f8ae
 
 CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time zone)
     RETURNS jsonb
@@ -1848,7 +1854,7 @@ CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _to
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bc00a3a8fbecf8e9
+-- body: 0255ad57da6586ff
 
 CREATE FUNCTION asyncjobs.written_before(_ids bigint[], _tokens bigint[], OUT new bigint[], OUT taken integer[])
     RETURNS record
