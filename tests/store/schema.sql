@@ -994,7 +994,7 @@ CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token b
     SET plan_cache_mode TO 'force_generic_plan'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5f42ced30f7d7529
+-- body: 4761ec1c589de224
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1458,7 +1458,7 @@ CREATE FUNCTION asyncjobs.read_rows(_documents text[])
     RETURNS asyncjobs.new_job[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6c253ba553553fcc
+-- body: 9ff579e223cf7d5e
 
 CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void

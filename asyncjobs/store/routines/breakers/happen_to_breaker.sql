@@ -13,7 +13,7 @@ DECLARE
     _is asyncjobs.circuit_breakers;
 BEGIN
     INSERT INTO asyncjobs.circuit_breakers (service_name) VALUES (_service) ON CONFLICT (service_name) DO NOTHING;
-    SELECT b.* INTO _was FROM asyncjobs.circuit_breakers AS b WHERE b.service_name = _service FOR NO KEY UPDATE;
+    _was := (SELECT b FROM asyncjobs.circuit_breakers AS b WHERE b.service_name = _service FOR NO KEY UPDATE);
     _is := asyncjobs.breaker_entered(_was, asyncjobs.breaker_after(
         _was, _event, _token, _seconds, _reason, _failure_threshold, _success_threshold, _probes, _open_seconds));
     formerly := _was.state;
