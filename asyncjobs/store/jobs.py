@@ -22,7 +22,6 @@ _LIST_CHARACTERS: Final = 1 << 20
 _by_id: Final = attrgetter("id")
 _result: Final = attrgetter("result")
 _result_dropped: Final = attrgetter("result_dropped")
-_progress: Final = attrgetter("progress")
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -144,7 +143,7 @@ async def finish(
         "finish", runner_id, *_ack_columns(acks), max_errors,
         [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
         [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, suspects, token_base, token_seq,
-        *_probe_columns(probes), *_more_ack_columns(acks),
+        msgspec.json.encode(probes).decode() if probes else None,
     )  # fmt: skip
     return _finished(rows)
 
@@ -207,16 +206,9 @@ def _claimed(row: Record) -> Claimed:
     return Claimed(*row[1:-1], *(() if row[-1] is None else msgspec.json.decode(row[-1])))
 
 
-def _probe_columns(probes: Sequence[Probe]) -> list[list[Any] | None]:
-    if not probes:
-        return [None, None, None]
-    types = [(type, group) for group, probe in enumerate(probes, 1) for type in probe.types]
-    return [[type for type, _ in types], [group for _, group in types], [probe.limit for probe in probes]]
-
-
 async def ack_alone(link: Link, runner_id: int, ack: Ack, *, max_errors: int) -> Finished:
     """Write one outcome, without waiting long for whoever has locked its row (then: an error with SQLSTATE 55P03)."""
-    rows = await link.fetch("finish_alone", runner_id, *_ack_columns([ack]), max_errors, *_more_ack_columns([ack]))
+    rows = await link.fetch("finish_alone", runner_id, *_ack_columns([ack]), max_errors)
     lost = [ack.token for row in rows if row["kind"] == "lost"]
     return Finished([], lost, [row["queue"] for row in rows if row["kind"] == "head"], gone=False)
 
@@ -235,35 +227,38 @@ async def outlive(link: Link, outlived: Sequence[tuple[int, int, int, bool]]) ->
 def _ack_columns(acks: Sequence[Ack]) -> list[list[Any] | None]:
     """The outcomes column by column, in the order of their ids: rows are locked in that order."""
     acks = sorted(acks, key=_by_id)
-    outcomes = [ack.outcome for ack in acks]
     return [
         [ack.id for ack in acks],
         [ack.token for ack in acks],
-        [ack.status for ack in acks],
-        _some(outcomes, lambda o: o.delay_seconds or None),
-        _some(outcomes, lambda o: o.kind in {"snooze", "interrupted"} or None),
-        _some(outcomes, lambda o: o.kind == "snooze" or None),
-        _some(outcomes, _result),
-        _some(outcomes, _result_dropped),
-        _some(outcomes, lambda o: o.message),
-        _some(outcomes, _error_text),
+        _some(acks, _outcome),
+        _some(acks, lambda ack: ack.outcome.result),
     ]
 
 
-def _more_ack_columns(acks: Sequence[Ack]) -> list[list[Any] | None]:
-    """What few outcomes have, in the same order."""
-    acks = sorted(acks, key=_by_id)
-    return [_some(acks, lambda ack: None if ack.outcome.is_begun else True), _some(acks, _progress)]
+def _outcome(ack: Ack) -> str | None:
+    """The server's type `outcome`, without what is null; None when the attempt completed and there is nothing to say."""
+    outcome = ack.outcome
+    if outcome is COMPLETED and ack.progress is None:
+        return None
+    said: dict[str, Any] = {
+        "status": None if ack.status == "completed" else ack.status,
+        "delay": outcome.delay_seconds or None,
+        "refund": outcome.kind in {"snooze", "interrupted"} or None,
+        "snooze": outcome.kind == "snooze" or None,
+        "dropped": outcome.result_dropped,
+        "message": outcome.message,
+        "error": outcome.error,
+        "unbegun": None if outcome.is_begun else True,
+        "progress": None if ack.progress is None else msgspec.Raw(ack.progress.encode()),
+    }
+    said = {name: value for name, value in said.items() if value is not None}
+    return msgspec.json.encode(said).decode() if said else None
 
 
 def _some(outcomes: Sequence[Any], value: Callable[[Any], Any]) -> list[Any] | None:
     """The column of values, or None when all are None."""
     values = [value(outcome) for outcome in outcomes]
     return values if any(item is not None for item in values) else None
-
-
-def _error_text(outcome: Any) -> str | None:
-    return None if outcome.error is None else msgspec.json.encode(outcome.error).decode()
 
 
 async def still_processing(link: Link, acks: Sequence[Ack]) -> dict[int, bool]:

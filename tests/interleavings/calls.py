@@ -36,10 +36,6 @@ def one(text: str, **fields: Any) -> Call:
     return Call(((text,),), **fields)
 
 
-def _array(value: object, type: str) -> str:
-    return "NULL" if value is None else f"ARRAY[{value!r}]::{type}[]"
-
-
 def own(
     *payloads: str,
     keys: tuple[str, ...] = (),
@@ -69,23 +65,22 @@ def here(payload: str, **fields: object) -> str:
     return f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue_in_transaction({rows}, NULL) AS e"
 
 
-def _finish(acks: str = ", ".join(["NULL"] * 10), *, scan: bool = True) -> str:
+def _finish(acks: str = "NULL, NULL, NULL, NULL", *, scan: bool = True) -> str:
     scans = (
         "ARRAY['default'], ARRAY[NULL::text], ARRAY[9], ARRAY[-1], ARRAY[-1]::bigint[]"
         if scan
         else "NULL, NULL, NULL, NULL, NULL"
     )
-    rest = "ARRAY['work'], ARRAY[true], 3, 0, NULL, NULL, NULL"
+    rest = "ARRAY['work'], ARRAY[true], 3, 0, NULL"
     return f"SELECT f.kind, f.id FROM asyncjobs.finish(1, {acks}, 10, {scans}, {rest}) AS f"
 
 
 def ack(job: str, status: str, *, scan: bool = True, refund: bool | None = None) -> str:
     """An outcome of an attempt of this job."""
-    error = "NULL" if status in {"completed", "pending", "scheduled"} else """ARRAY['{{"message": "boom"}}']"""
-    acks = (
-        f"ARRAY[{{{job}}}]::bigint[], ARRAY[{{t_{job}}}]::bigint[], ARRAY['{status}'], NULL, {_array(refund, 'boolean')}, "
-        f"NULL, NULL, NULL, NULL, {error}"
-    )
+    error = None if status in {"completed", "pending", "scheduled"} else {"message": "boom"}
+    said = {"status": status, "refund": refund, "error": error}
+    outcome = json.dumps({name: value for name, value in said.items() if value is not None}).replace("{", "{{").replace("}", "}}")
+    acks = f"ARRAY[{{{job}}}]::bigint[], ARRAY[{{t_{job}}}]::bigint[], ARRAY['{outcome}'], NULL"
     return _finish(acks, scan=scan)
 
 

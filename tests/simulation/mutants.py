@@ -124,7 +124,7 @@ def mutated(mutant: Mutant, server: Server) -> Generator[None]:
         yield
 
 
-_ENDED = "a.serialization_key IS NOT NULL AND a.status IN ("
+_ENDED = "a.key IS NOT NULL AND a.is_final"
 _FENCE = "AND j.claim_token = {} AND j.status = 'processing'"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -141,17 +141,16 @@ MUTANTS: tuple[Mutant, ...] = (
         Change("finish_completed", "least(j.attempts, 2147483646) + 1", "j.attempts"),
     )),
     Mutant("a lease is renewed by name", (
-        Change("beat_with_leases", "WHERE l.held_by_worker_id = _holder AND l.token = h.token ORDER BY", "ORDER BY"),
+        Change("renew_leases", "WHERE l.held_by_worker_id = _holder AND l.token = h.token ORDER BY", "ORDER BY"),
     ), needs=_dozes),
     Mutant("the last of a key's line is dispatched", (
         Change("dispatch_keys", "ORDER BY s.place LIMIT 1", "ORDER BY s.place DESC LIMIT 1"),
     )),
     Mutant("a runner that is gone claims", (
-        Change("finish", "IF NOT FOUND THEN\n            _row := NULL;\n            _row.kind := 'gone'",
-            "IF false THEN\n            _row := NULL"),
+        Change("finish", "IF FOUND THEN\n            RETURN QUERY", "IF true THEN\n            RETURN QUERY"),
         Change("finish_completed", "ELSIF _is_special IS NULL THEN", "ELSIF false THEN"),
     ), needs=_frozen),
-    Mutant("a snooze is an attempt", (Change("ack", "WHEN o.refund THEN", "WHEN o.refund AND o.snooze IS NOT TRUE THEN"),)),
+    Mutant("a snooze is an attempt", (Change("ack", "WHEN s.refund THEN", "WHEN s.refund AND s.snooze IS NOT TRUE THEN"),)),
     Mutant("a rescue leaves the token", (Change("fail_lost", "claim_token = NULL, runner_id", "runner_id"),), needs=_frozen),
     Mutant("giving back names no last token", (
         Change("give_back", "AND ((_last_token - coalesce(j.claim_token, _last_token)) & 4294967295) < 2147483648", ""),
@@ -168,16 +167,16 @@ MUTANTS: tuple[Mutant, ...] = (
             "WHERE d.serialization_key = s.serialization_key AND d.dispatched_at IS NOT NULL)"),
     ), needs=_gated),
     Mutant("a retry loses its place", (
-        Change("ack", _ENDED, _ENDED + "'failed', "),
+        Change("ack", _ENDED, _ENDED.replace("a.is_final", "(a.is_final OR a.status = 'failed')")),
     ), needs=_retries),
     Mutant("a snooze loses its place", (
-        Change("ack", _ENDED, _ENDED + "'scheduled', "),
+        Change("ack", _ENDED, _ENDED.replace("a.is_final", "(a.is_final OR a.status = 'scheduled')")),
     ), needs=_retries),
     Mutant("a dedup key is not freed", (
-        Change("ack", "IF _ended_dedup IS NOT NULL THEN", "IF false THEN"),
+        Change("ack", "IF _dedup IS NOT NULL THEN", "IF false THEN"),
     ), needs=_has("dedup")),
     Mutant("a claim does not see pauses", (
-        Change("finish", "_any_paused := EXISTS (SELECT FROM asyncjobs.pauses);", "_any_paused := false;"),
+        Change("claim_scans", "_any_paused := EXISTS (SELECT FROM asyncjobs.pauses);", "_any_paused := false;"),
     ), needs=_has("pause")),
     Mutant("a paused key is dispatched", (
         Change("dispatch_keys", "_any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses)", "_any_paused boolean := false"),
@@ -188,8 +187,8 @@ MUTANTS: tuple[Mutant, ...] = (
         Change("announce", "AND coalesce(r.notify, true) AND", "AND false AND"),
     ), needs=_calm_here),
     Mutant("a taken lease is not compared again", (
-        Change("beat_with_leases", "AND l.token = t.token AND l.renewals = t.renewals\n", "\n"),
-        Change("beat_with_leases", "WHERE t.duty = l.job_name AND t.token = l.token AND t.renewals = l.renewals",
+        Change("take_leases", "AND l.token = t.token AND l.renewals = t.renewals\n", "\n"),
+        Change("take_leases", "WHERE t.duty = l.job_name AND t.token = l.token AND t.renewals = l.renewals",
             "WHERE t.duty = l.job_name"),
     ), needs=_dozes),
     Mutant("the coordinator's flag is cleared after the fetch", patches=broken.answered_late, needs=_late),

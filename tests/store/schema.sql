@@ -47,6 +47,18 @@ CREATE TYPE asyncjobs.new_job AS (
     trace_context text
 );
 
+CREATE TYPE asyncjobs.outcome AS (
+    status text,
+    delay double precision,
+    refund boolean,
+    snooze boolean,
+    dropped text,
+    message text,
+    error jsonb,
+    unbegun boolean,
+    progress jsonb
+);
+
 CREATE TABLE asyncjobs.background_job_leases (
     job_name text NOT NULL,
     held_by_worker_id text DEFAULT 'none'::text NOT NULL,
@@ -486,7 +498,7 @@ CREATE VIEW asyncjobs.readable_jobs AS
     asyncjobs.instant(updated_at) AS updated_at
    FROM asyncjobs.jobs j;
 
-CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _unbegun boolean[], _progress text[], OUT written bigint[], OUT pending bigint[])
+CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -494,7 +506,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _statuses text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0e25ed3298ad0507
+-- body: c2611889374ccfb9
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -556,7 +568,7 @@ CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f90cc9c0e55b7e0a
+-- body: 05bdb17fa741eeb5
 
 CREATE FUNCTION asyncjobs.blame(_runners bigint[])
     RETURNS TABLE(runner_id bigint, job_id bigint)
@@ -567,6 +579,20 @@ CREATE FUNCTION asyncjobs.blame(_runners bigint[])
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: ac42d773c69928d4
+
+CREATE FUNCTION asyncjobs.breaker_after(_b asyncjobs.circuit_breakers, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
+    RETURNS asyncjobs.circuit_breakers
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 67e1c5e493a828be
+
+CREATE FUNCTION asyncjobs.breaker_entered(_was asyncjobs.circuit_breakers, _is asyncjobs.circuit_breakers)
+    RETURNS asyncjobs.circuit_breakers
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: dd298cb2aaa1eb6a
 
 CREATE FUNCTION asyncjobs.bury(_ids bigint[])
     RETURNS void
@@ -612,7 +638,19 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c598e0b6890e497f
+-- body: 99c5dc5a2b373575
+
+CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4c7d267f01f34be4
+
+CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
+    RETURNS asyncjobs.answer
+    LANGUAGE sql
+    STABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.claims_under_way()
     RETURNS text[]
@@ -653,7 +691,7 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 128c23c6c5695c3e
+-- body: 8b1e9bcd38675acd
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -663,6 +701,16 @@ CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: ecd0a962b92e68e1
 
+CREATE FUNCTION asyncjobs.declare_schedule(_name text, _definition jsonb)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0edd62f7a1e96563
+
 CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _definitions text[], OUT registered boolean, OUT added text[], OUT changed text[], OUT enabled text[], OUT removed text[], OUT differing text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -671,7 +719,7 @@ CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _defi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bfb58974580618b6
+-- body: 01f1ecb43c74b3d1
 
 CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
     RETURNS integer
@@ -732,6 +780,14 @@ CREATE FUNCTION asyncjobs.end_dedup(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.end_holds()
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b3654b5d60bcb6cd
+
 CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -772,7 +828,7 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _documents te
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 631d284eee0295bd
+-- body: 71692a882091967e
 
 CREATE FUNCTION asyncjobs.enqueue_in_transaction(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
     RETURNS record
@@ -787,6 +843,16 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 05907bb5648ee28a
+
+CREATE FUNCTION asyncjobs.fail_each(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer, OUT failed bigint[], OUT pending bigint[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: fcb4a87b20c0e475
 
 CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer)
     RETURNS bigint[]
@@ -829,7 +895,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 92d5b0388ff54bd1
 
-CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probe_types text[], _probe_groups integer[], _probe_limits integer[], _unbegun boolean[] DEFAULT NULL::boolean[], _progress text[] DEFAULT NULL::text[])
+CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -837,13 +903,13 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e41db2270a525f37
+-- body: 89766b24ea5e46dd
 
-CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _statuses text[], _delays double precision[], _refunds boolean[], _snoozes boolean[], _results text[], _dropped text[], _messages text[], _errors text[], _max_errors integer, _unbegun boolean[], _progress text[])
+CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: deb2d7efd5e7a551
+-- body: 3d456373614f99fd
 
 CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
     RETURNS SETOF asyncjobs.answer
@@ -854,7 +920,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 939b13d975f8e65a
+-- body: 01a29a9b138c353f
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -866,7 +932,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ec124b26aaaf575e
+-- body: f158acef39cbcd6a
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -875,6 +941,16 @@ CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f7b8dee938eadc25
+
+CREATE FUNCTION asyncjobs.finish_orphans(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e1214b6c93659c6f
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -903,6 +979,16 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 97c41254aa956284
 
+CREATE FUNCTION asyncjobs.give_back_of_stopped(_ids bigint[], _max_errors integer, OUT others bigint[], OUT given_back bigint[], OUT pending bigint[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 107677285a27e892
+
 CREATE FUNCTION asyncjobs.give_back_stopped(_id bigint, _max_errors integer)
     RETURNS bigint[]
     LANGUAGE plpgsql
@@ -911,7 +997,7 @@ CREATE FUNCTION asyncjobs.give_back_stopped(_id bigint, _max_errors integer)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 60c23c43e071093a
+-- body: a14f7a2a86db5474
 
 CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs bigint[])
     RETURNS record
@@ -926,7 +1012,7 @@ CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token b
     SET plan_cache_mode TO 'force_generic_plan'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4eb2cc35636dcb51
+-- body: 4761ec1c589de224
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -935,6 +1021,24 @@ CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7605507932ea3098
+
+CREATE FUNCTION asyncjobs.heads(_ids bigint[])
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE sql
+    STABLE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.hold_back(_batch integer, _window integer, _grace interval, _paused text[], _served text[], _versions jsonb)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d431d33b02d9e8a4
 
 CREATE FUNCTION asyncjobs.hold_back_key(_key text)
     RETURNS void
@@ -1054,6 +1158,12 @@ CREATE FUNCTION asyncjobs.last_place()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 60da9061837ef302
 
+CREATE FUNCTION asyncjobs.later_rows(_rows asyncjobs.new_job[], _now timestamp with time zone)
+    RETURNS integer[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 07f39c8a2157f8ae
+
 CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time zone)
     RETURNS jsonb
     LANGUAGE plpgsql
@@ -1069,6 +1179,18 @@ CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh inte
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 475277e21cdd68e1
+
+CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[], _versions jsonb, OUT resumed integer, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e6c6840d62fff687
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
@@ -1161,6 +1283,12 @@ CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp wi
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 9f4f9ea18aa6d29c
+
+CREATE FUNCTION asyncjobs.lost(_ids bigint[], _tokens bigint[], _written bigint[])
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE sql
+    STABLE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.may_notify()
     RETURNS boolean
@@ -1348,7 +1476,7 @@ CREATE FUNCTION asyncjobs.read_rows(_documents text[])
     RETURNS asyncjobs.new_job[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6c253ba553553fcc
+-- body: 9ff579e223cf7d5e
 
 CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void
@@ -1413,6 +1541,16 @@ CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5c89d2cc98f185c4
+
+CREATE FUNCTION asyncjobs.renew_leases(_holder text, _held text[], _tokens bigint[], _reports jsonb, OUT renewed text[], OUT lost text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f8a6191f56f84464
 
 CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
@@ -1483,7 +1621,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: abb3aaefebcfc868
+-- body: c3345358a1580b7d
 
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
@@ -1517,7 +1655,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 34e569800fb2b3b2
+-- body: b3689a5097b4c8e6
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -1536,6 +1674,12 @@ CREATE FUNCTION asyncjobs.sequences_behind()
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 711d341905564c44
+
+CREATE FUNCTION asyncjobs.served(_grace interval, OUT types text[], OUT versions jsonb)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f8594f0e7c7b88cb
 
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
     RETURNS void
@@ -1563,6 +1707,16 @@ CREATE FUNCTION asyncjobs.span(_duration interval)
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.start_over(_id bigint, _by text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 1bf93deb13b182ea
 
 CREATE FUNCTION asyncjobs.status_in_line(_id bigint, OUT status text, OUT serialization_key text)
     RETURNS record
@@ -1605,6 +1759,16 @@ CREATE FUNCTION asyncjobs.take_dedup_keys(INOUT ids bigint[], INOUT new bigint[]
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 843e96dd165a1ff7
+
+CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[], _new_tokens bigint[], _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval)
+    RETURNS text[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0feb1b0f9018c970
 
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void
@@ -1690,7 +1854,7 @@ CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _to
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bc00a3a8fbecf8e9
+-- body: 0255ad57da6586ff
 
 CREATE FUNCTION asyncjobs.written_before(_ids bigint[], _tokens bigint[], OUT new bigint[], OUT taken integer[])
     RETURNS record

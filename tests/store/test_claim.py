@@ -164,9 +164,9 @@ async def test_runner_cannot_be_declared_dead_while_its_claim_is_under_way(claim
     async with another_session(database) as other:
         async with other.transaction():
             await other.fetch(
-                "SELECT kind FROM asyncjobs.finish(1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 10,"
+                "SELECT kind FROM asyncjobs.finish(1, NULL, NULL, NULL, NULL, 10,"
                 " ARRAY['default'], ARRAY[NULL], ARRAY[5], ARRAY[-1], ARRAY[-1::bigint],"
-                " ARRAY['email'], ARRAY[true], 9, 0, NULL, NULL, NULL)"
+                " ARRAY['email'], ARRAY[true], 9, 0, NULL)"
             )
             assert await runners.bury(link, {1: 0}) == {}
             leaving = asyncio.create_task(claims.connection.execute("DELETE FROM asyncjobs.runners WHERE id = 1"))

@@ -13,13 +13,11 @@ MOST_PLACES: Final = 10
 MOST_LINES: Final = 60
 MOST_ARRAYS: Final = 12
 
-#: Longer than that as of now, each with its length: none grows, and none is added.
+#: Longer than that: a function that is called from another takes some 6 us of the server's time, which counts where all is short.
 LONGER: Final = {
-    "converge_pauses": 105, "happen_to_breaker": 95, "finish": 93, "finish_completed": 91, "finish_one": 82,
-    "beat_with_leases": 82, "rescue": 79, "declare_schedules": 76, "ack": 65, "retry_job": 63,
-}  # fmt: skip
-#: The calls of a runner take outcomes and scans column by column.
-ARRAYS: Final = {"ack": 13, "finish": 22, "finish_alone": 13}
+    "finish_completed": 77,  # with `claim` for its scan 5 % more at 1 job a call (131 us instead of 125), 3 at 10, 1 at 50
+    "finish_one": 74,  # of 136 us, which are the pace of a key; it has no part that is called by another
+}
 
 
 def _lists(text: str) -> int:
@@ -88,4 +86,4 @@ def test_no_function_is_longer_than_a_page() -> None:
 def test_no_function_takes_more_than_a_dozen_arrays() -> None:
     heads = {name: text.partition("$$")[0] for name, text in _functions().items()}
     counts = {name: len(re.findall(r"\b_\w+ [\w.]+\[\]", head)) for name, head in heads.items()}
-    assert {name: count for name, count in counts.items() if count > ARRAYS.get(name, MOST_ARRAYS)} == {}
+    assert {name: count for name, count in counts.items() if count > MOST_ARRAYS} == {}

@@ -39,7 +39,5 @@ BEGIN
         claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = asyncjobs.clock()
     FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
     WHERE j.ctid = p.ctid
-    RETURNING asyncjobs.answer_kind(j.on_dead), _scan, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
-        j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
-        j.serialization_key, asyncjobs.rest(j);
+    RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead), _scan, j)).*;
 END $$;

@@ -34,11 +34,7 @@ BEGIN
             array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL)
         INTO _written, _dedup, _keyed FROM acked AS a;
         IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
-            _row.kind := 'lost';
-            FOR _row.id, _row.token IN SELECT o.id, o.token FROM unnest(_ids, _tokens) AS o(id, token)
-                                       WHERE _written IS NULL OR o.token <> ALL (_written) LOOP
-                RETURN NEXT _row;
-            END LOOP;
+            RETURN QUERY SELECT l.* FROM asyncjobs.lost(_ids, _tokens, _written) AS l;
         END IF;
         IF _dedup IS NOT NULL THEN
             PERFORM asyncjobs.end_dedup(_dedup);
@@ -54,11 +50,8 @@ BEGIN
                 SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.suspicion > 0)), r.versions
         INTO _is_special, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF _is_special THEN
-            RETURN QUERY SELECT f.kind, f.scan, f.queue, f.id, f.token, f.type, f.version, f.payload, f.priority, f.place, f.attempts,
-                f.max_attempts, f.scheduled_at, f.run_at, f.started_at, f.created_at, f.serialization_key, f.rest
-            FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
-                ARRAY[_queue], ARRAY[NULL::text], ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects],
-                _token_base, _token_seq, NULL, NULL, NULL) AS f;
+            RETURN QUERY SELECT f.* FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, 0, ARRAY[_queue], ARRAY[NULL::text],
+                ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects], _token_base, _token_seq, NULL) AS f;
         ELSIF _is_special IS NULL THEN
             _row := NULL;
             _row.kind := 'gone';
@@ -76,18 +69,12 @@ BEGIN
                     claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
                 FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
                 WHERE j.ctid = p.ctid
-                RETURNING asyncjobs.answer_kind(j.on_dead), 1, j.queue, j.id, j.claim_token, j.type, j.version, j.payload, j.priority, j.place, j.attempts,
-                    j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
-                    j.serialization_key, asyncjobs.rest(j);
+                RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead), 1, j)).*;
             END IF;
         END IF;
     END IF;
 
     IF _heads IS NOT NULL THEN
-        _row := NULL;
-        FOR _row.kind, _row.queue IN
-            SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending' LOOP
-            RETURN NEXT _row;
-        END LOOP;
+        RETURN QUERY SELECT h.* FROM asyncjobs.heads(_heads) AS h;
     END IF;
 END $$;

@@ -72,19 +72,12 @@ BEGIN
                         (SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner), j.type, j.version)) AS starts) AS x),
             place = nextval('asyncjobs.place_seq'), run_at = _now, updated_at = _now
         FROM dispatched AS d WHERE j.id = ANY (ARRAY[d.id]) AND j.status || '' = 'waiting'
-        RETURNING CASE j.status WHEN 'processing' THEN asyncjobs.answer_kind(j.on_dead) ELSE 'head' END, 1, j.queue, j.id, j.claim_token,
-            j.type, j.version, j.payload, j.priority, j.place, j.attempts,
-            j.max_attempts, asyncjobs.instant(j.scheduled_at), asyncjobs.instant(j.run_at), j.started_at, asyncjobs.instant(j.created_at),
-            j.serialization_key, asyncjobs.rest(j);
+        RETURNING (asyncjobs.claimed(CASE j.status WHEN 'processing' THEN asyncjobs.answer_kind(j.on_dead) ELSE 'head' END, 1, j)).*;
         IF NOT FOUND THEN
             _heads := asyncjobs.look_again(ARRAY[_key]);
         END IF;
     END IF;
     IF _heads IS NOT NULL THEN
-        _row := NULL;
-        FOR _row.kind, _row.queue IN
-            SELECT DISTINCT 'head', j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending' LOOP
-            RETURN NEXT _row;
-        END LOOP;
+        RETURN QUERY SELECT h.* FROM asyncjobs.heads(_heads) AS h;
     END IF;
 END $$;

@@ -7,9 +7,8 @@ DECLARE
     _token bigint := (SELECT j.claim_token FROM asyncjobs.jobs AS j WHERE j.id = _id);
     _pending bigint[];
 BEGIN
-    SELECT a.pending INTO _pending FROM asyncjobs.ack(
-        ARRAY[_id], ARRAY[_token], ARRAY['pending'], ARRAY[0.0], ARRAY[true], ARRAY[false], NULL, NULL, NULL, NULL, _max_errors,
-        NULL, NULL) AS a;
+    SELECT a.pending INTO _pending
+    FROM asyncjobs.ack(ARRAY[_id], ARRAY[_token], ARRAY['{"status": "pending", "refund": true}'], NULL, _max_errors) AS a;
     UPDATE asyncjobs.jobs AS j SET claim_token = NULL, started_at = NULL WHERE j.id = _id AND j.status IN ('pending', 'paused');
     RETURN _pending;
 END $$;

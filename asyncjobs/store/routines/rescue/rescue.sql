@@ -1,9 +1,6 @@
 -- Take back at most `_batch` jobs from runners that are gone. Each is due at once; what that costs it `judge` says. After the last attempt,
 -- or when that was asked for, it ends instead. Run it in a transaction of its own, *after* the one that deleted the runners.
 --
--- A runner that stopped by itself was not killed by what it still ran: those jobs are given back with their attempts, and nothing is said of
--- them. It is what that runner would have written if its handlers had ended.
---
 -- The candidates' ids and tokens are read first and compared again under the row's lock, in a new statement: a job that was rescued
 -- and claimed anew meanwhile, by a runner that is younger than our first snapshot, has another token by then.
 CREATE FUNCTION asyncjobs.rescue(
@@ -29,7 +26,6 @@ DECLARE
     _pending bigint[];
     _runners bigint[];
     _blamed bigint[];  -- of each, or 0
-    _id bigint;
 BEGIN
     SELECT array_agg(o.id) FILTER (WHERE o.status = 'processing'), array_agg(o.claim_token) FILTER (WHERE o.status = 'processing'),
            array_agg(o.id) FILTER (WHERE o.status <> 'processing')
@@ -38,19 +34,7 @@ BEGIN
     _ids := ARRAY(
         SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[c.id]) AND j.claim_token = c.token
         WHERE j.status = 'processing' ORDER BY c.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
-    given_back := '{}';
-    FOR _id IN
-        SELECT j.id FROM asyncjobs.jobs AS j JOIN asyncjobs.former_runners AS f ON f.id = j.runner_id
-        WHERE j.id = ANY (_ids) AND f.stopped_at IS NOT NULL ORDER BY j.id
-    LOOP
-        _ids := array_remove(_ids, _id);
-        BEGIN
-            _pending := _pending || asyncjobs.give_back_stopped(_id, _max_errors);
-            given_back := given_back || _id;
-        EXCEPTION WHEN lock_not_available THEN
-            NULL;  -- as below
-        END;
-    END LOOP;
+    SELECT g.others, g.given_back, g.pending INTO _ids, given_back, _pending FROM asyncjobs.give_back_of_stopped(_ids, _max_errors) AS g;
     SELECT array_agg(b.runner_id), array_agg(b.job_id) INTO _runners, _blamed FROM asyncjobs.blame(
         ARRAY(SELECT DISTINCT j.runner_id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids))) AS b;
     -- Jobs that end and thereby free a dedup key may have to wait for whoever looks at it: each by itself, after all others.
@@ -60,22 +44,10 @@ BEGIN
           AND (j.attempts >= j.max_attempts OR j.id = ANY (_blamed) OR j.requested_outcome IN ('cancel', 'dead')) ORDER BY j.id);
     rescued := ARRAY(SELECT u.id FROM unnest(_ids) AS u(id) WHERE u.id <> ALL (_ending));
     _pending := _pending || asyncjobs.fail_lost(rescued, _runners, _blamed, _max_errors);
-    FOREACH _id IN ARRAY _ending LOOP
-        BEGIN
-            _pending := _pending || asyncjobs.fail_lost(ARRAY[_id], _runners, _blamed, _max_errors);
-            rescued := rescued || _id;
-        EXCEPTION WHEN lock_not_available THEN
-            NULL;  -- a stranger's transaction holds it: the job is as before, and an orphan of the next pass
-        END;
-    END LOOP;
+    SELECT rescued || f.failed, _pending || f.pending INTO rescued, _pending
+    FROM asyncjobs.fail_each(_ending, _runners, _blamed, _max_errors) AS f;
     _pending := _pending || asyncjobs.clear_suspects(_blamed);
-    FOREACH _id IN ARRAY coalesce(_others, '{}') LOOP
-        BEGIN
-            _pending := _pending || asyncjobs.finish_orphan(_id);
-        EXCEPTION WHEN lock_not_available THEN
-            NULL;
-        END;
-    END LOOP;
+    _pending := _pending || asyncjobs.finish_orphans(_others);
 
     dead := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'dead');
     cancelled := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'cancelled');

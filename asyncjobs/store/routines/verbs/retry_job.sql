@@ -39,12 +39,7 @@ BEGIN
         PERFORM asyncjobs.lock_keys(ARRAY[_job.serialization_key]);
     END IF;
     IF was IN ('dead', 'cancelled') THEN
-        UPDATE asyncjobs.jobs AS j SET attempts = 0, rescues = 0, losses = 0, suspicion = 0, completed_at = NULL, error_message = NULL, claim_token = NULL, progress = NULL,
-            status = 'failed', requested_outcome = NULL, request_message = NULL, cancel_requested_at = NULL
-        WHERE j.id = _id;
-        UPDATE asyncjobs.dead_letter_jobs AS d SET acknowledged = true, acknowledged_by = _by, acknowledged_at = _now,
-            requeued_as = _id, requeue_count = d.requeue_count + 1
-        WHERE d.job_id = _id AND NOT d.acknowledged;
+        PERFORM asyncjobs.start_over(_id, _by);
     END IF;
     IF _job.serialization_key IS NOT NULL THEN
         UPDATE asyncjobs.serialized_jobs AS s SET halted_at = NULL, halt_reason = NULL WHERE s.id = _id AND s.dispatched_at IS NOT NULL;
