@@ -8,8 +8,8 @@ import msgspec
 
 from asyncjobs.model.discreet import discreet
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import Outcome, refused
-from asyncjobs.model.status import Status
+from asyncjobs.model.outcome import COMPLETED, Outcome, refused
+from asyncjobs.model.status import FINAL, Status
 from asyncjobs.model.storable import cut, in_ascii
 
 #: Where a scan starts when it starts at the front: before every (priority, place).
@@ -98,6 +98,11 @@ class Ack(msgspec.Struct, frozen=True):
     def final_status(self) -> Status:
         """What the job becomes when an operator's request has been obeyed, too."""
         return self.status if self.outcome.asked_for is None else _STATUS[self.outcome.asked_for]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job has ended."""
+        return self.outcome is COMPLETED or self.final_status in FINAL
 
 
 _LONGEST_NOTE: Final = 1000  # bytes

@@ -6,7 +6,8 @@ each submitter has its share. The line knows nothing of slots, lanes and keys, b
 next job it is meant for. What may happen to a call, and what follows:
 
 1. It answers. Outcomes it names as lost had lost their claim: a typed outcome (`ClaimWasLost`), never success, never sent
-   again. Claimed jobs go to whoever asked; what was claimed for a submitter that waits no more is given back. Queues whose next
+   again. Claimed jobs go to whoever asked: a task that waits (`submit`) goes on with them, and an order that was handed in
+   (`hand_in`) starts them in the same step. What was claimed for a submitter that waits no more is given back. Queues whose next
    head became pending here without being claimed here are announced.
 2. The answer never comes (connection lost, time-out, the line's task was ended). Outcomes and claims are in doubt. After a
    pause the line reads back by id and token which outcomes are still to be written, and sends only those; and it reads which
@@ -41,11 +42,11 @@ next job it is meant for. What may happen to a call, and what follows:
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -74,6 +75,7 @@ from asyncjobs.telemetry.events import (
 )
 
 _order: Final = attrgetter("priority", "place")
+_losses: Final = attrgetter("losses")
 _BATCH: Final = 500
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
 _STILL_RUNNING_DELAY_SECONDS: Final = 5.0
@@ -98,12 +100,51 @@ class Found(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class _Order(msgspec.Struct, eq=False):
-    """What somebody waits for."""
+class Order(Protocol):
+    """Scans that are to be made. It is answered or refused, once, in a step of the line, which must not fail."""
 
+    @property
+    def scans(self) -> Sequence[Scan]:
+        """What is looked for."""
+        ...
+
+    @property
+    def head_of(self) -> Ack | None:
+        """Of a single scan for the slot that this one left, whose next head may have it."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """It was answered or refused, or is not wanted any more."""
+        ...
+
+    def answered(self, found: list[Found]) -> None:
+        """What its scans found, in their order."""
+
+    def refused(self) -> None:
+        """The call failed, or was not made."""
+
+
+class _Awaited(msgspec.Struct, eq=False):
+    """What a task waits for."""
+
+    answer: "asyncio.Future[Any]"
+
+    @property
+    def is_over(self) -> bool:
+        return self.answer.done()
+
+    def answered(self, found: Any) -> None:
+        self.answer.set_result(found)
+
+    def refused(self) -> None:
+        self.answer.set_exception(NoAnswer())
+        self.answer.exception()  # whoever waited may be gone: that it was never looked at is no news
+
+
+class _Scans(_Awaited):
     scans: Sequence[Scan]
-    answer: "asyncio.Future[list[Found]]"
-    head_of: Ack | None = None  # its only scan is for the slot that this one left, whose next head may have it
+    head_of: None = None
 
     @property
     def claimed(self) -> list[Claimed]:
@@ -114,9 +155,8 @@ class _Order(msgspec.Struct, eq=False):
         return [job for found in answer.result() for job in found.jobs]
 
 
-class _Look(msgspec.Struct, eq=False):
+class _Look(_Awaited):
     lanes: Sequence[tuple[str, str | None]]
-    answer: "asyncio.Future[set[tuple[str, str | None]]]"
 
 
 class CallLine:
@@ -157,7 +197,7 @@ class CallLine:
         self._is_ample = is_ample  # whether so much was claimed ahead that nothing is urgent
         self._has_many = has_many  # submitters that end and ask in the same turn of the loop
         self._acks: dict[int, Ack] = {}  # by token: each claim has its own
-        self._orders: list[_Order] = []
+        self._orders: list[Order] = []
         self._looks: list[_Look] = []
         self._claims: dict[int, int] = {}  # the ledger: job and token
         self._twice: set[int] = set()  # tokens of those that were sent before, without an answer
@@ -165,8 +205,9 @@ class CallLine:
         self._is_registered, self._is_away = True, False
         self._open = asyncio.Event()
         self._open.set()
-        self._over: asyncio.Event | None = None  # of the call that is under way
-        self._wrote = asyncio.Event()
+        self._is_calling = False
+        self._over: asyncio.Event | None = None  # while somebody waits for the end of the call that is under way
+        self._wrote: asyncio.Event | None = None  # while somebody waits for the end of a turn
         self._reconcile_at = time.monotonic() + reconcile_seconds
         self._alarm = Alarm()
         self.calls = 0  # that were sent
@@ -182,17 +223,23 @@ class CallLine:
         if self._alarm.is_asleep:
             self._alarm.wake()
 
-    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan], *, head_of: Ack | None = None) -> list[Found]:
+    def hand_in(self, order: Order) -> None:
+        """Make these scans with the next call. A closed line refuses them at once."""
+        if not self._open.is_set():
+            order.refused()
+            return
+        self._orders.append(order)
+        if self._alarm.is_asleep:
+            self._alarm.wake()
+
+    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> list[Found]:
         """Write these and make these scans, in one call with what others want; NoAnswer when it fails."""
         for ack in acks:
             self.put(ack)
-        if not self._open.is_set():
-            raise NoAnswer
-        order = _Order(scans, asyncio.get_running_loop().create_future(), head_of)
-        self._orders.append(order)
-        self._alarm.wake()
+        order = _Scans(asyncio.get_running_loop().create_future(), scans)
+        self.hand_in(order)
         try:
-            return await order.answer
+            return await order.answer  # type: ignore[no-any-return]
         except asyncio.CancelledError:
             self.give_back(order.claimed)  # it came, and nobody is going to start these
             raise
@@ -201,10 +248,10 @@ class CallLine:
         """Those of them (queue and lane) that have something which a scan would find if nobody held it locked."""
         if not self._open.is_set():
             raise NoAnswer
-        look = _Look(lanes, asyncio.get_running_loop().create_future())
+        look = _Look(asyncio.get_running_loop().create_future(), lanes)
         self._looks.append(look)
         self._alarm.wake()
-        return await look.answer
+        return await look.answer  # type: ignore[no-any-return]
 
     def give_back(self, claimed: Sequence[Claimed], *, delay_seconds: float = 0.0) -> None:
         """These do not start here: their attempts have not begun."""
@@ -216,12 +263,12 @@ class CallLine:
 
     def written_elsewhere(self, ack: Ack) -> None:
         """This outcome was written elsewhere: the job was completed inside its handler's transaction."""
-        self._strike(ack)
+        self._strike([ack])
         self._announce(ack)
 
     def lost(self, ack: Ack) -> None:
         """The claim was found to be lost elsewhere."""
-        self._strike(ack)
+        self._strike([ack])
         self._tell_lost(ack)
 
     def resume(self) -> None:
@@ -244,12 +291,12 @@ class CallLine:
     @property
     def is_idle(self) -> bool:
         """Whether every outcome is written, and no call is under way or in doubt."""
-        return not self._acks and self._over is None and not self._in_doubt
+        return not self._acks and not self._is_calling and not self._in_doubt
 
     async def wait_idle(self) -> None:
         """Wait until that is so."""
         while not self.is_idle:
-            self._wrote.clear()
+            self._wrote = self._wrote or asyncio.Event()
             await self._wrote.wait()
 
     async def wait_open(self) -> None:
@@ -259,7 +306,8 @@ class CallLine:
 
     async def wait_call(self) -> None:
         """Wait until the call that is under way now, if there is one, has ended. What it brought has been handed out before."""
-        if self._over is not None:
+        if self._is_calling:
+            self._over = self._over or asyncio.Event()
             await self._over.wait()
 
     def abort(self) -> None:
@@ -274,36 +322,32 @@ class CallLine:
         self._has_run = True
         try:
             while True:
-                has_slept = await self._wait_for_work()
-                await self._gather(has_slept=has_slept)
+                await self._wait_for_work()
                 try:
                     await self._turn()
                 except Exception as error:  # noqa: BLE001 - one pass of a service
                     await self._back_off(error)
                 else:
                     self.failures, self.error, self._is_away = 0, None, False
-                self._wrote.set()
+                if self._wrote is not None:
+                    self._wrote.set()
+                    self._wrote = None
         finally:
             self._alarm.close()
 
-    async def _wait_for_work(self) -> bool:
-        """Wait until there is something to do; whether it was waited for."""
+    async def _wait_for_work(self) -> None:
+        """Wait until there is something to do, and those have had their say who may add to it."""
         has_slept = False
         while True:
             now = self.turned_at = time.monotonic()
-            self._open_or_close()
+            if not self._open.is_set() and self._may_claim():
+                self._open.set()
             if self._acks or self._orders or self._looks or self._in_doubt or now >= self._reconcile_at:
-                return has_slept
+                break
             has_slept = True
             seconds = _TURN_SECONDS if self._open.is_set() else _CLOSED_TURN_SECONDS
             await self._alarm.sleep(min(self._reconcile_at, now + seconds))
-
-    def _open_or_close(self) -> None:
-        if self._may_claim():
-            if not self._open.is_set():
-                self._open.set()
-        else:
-            self._close()
+        await self._gather(has_slept=has_slept)
 
     def _may_claim(self) -> bool:
         is_ready = self._is_registered and not self._is_away
@@ -312,9 +356,9 @@ class CallLine:
     def _close(self) -> None:
         """Nobody waits for an answer that is not going to come."""
         self._open.clear()
-        waiting: list[_Order | _Look] = [*self._orders, *self._looks]
+        orders, looks = self._orders, self._looks
         self._orders, self._looks = [], []
-        _refuse(waiting)
+        _refuse(*orders, *looks)
 
     async def _gather(self, *, has_slept: bool) -> None:
         """Those that the last call answered have their say before the next one, and many queues end and ask together: the loop
@@ -343,49 +387,54 @@ class CallLine:
             self._is_away = False
 
     async def _turn(self) -> None:
-        if self._in_doubt or time.monotonic() >= self._reconcile_at:
+        if self._in_doubt or self.turned_at >= self._reconcile_at:
             await self._reconcile()
+        if self._looks:
+            await self._look()
+        if self._orders and not self._may_claim():
+            self._close()
         orders, self._orders = self._orders, []
+        try:
+            await self._make_call([order for order in orders if not order.is_over])
+        finally:
+            _refuse(*orders)  # those that have no answer
+
+    async def _look(self) -> None:
+        """Look whether anything is there that scans which came back short would have taken."""
         looks, self._looks = self._looks, []
         try:
-            if looks:
-                await self._look(looks)
-            await self._make_call(orders)
+            found = await self._statements.skipped(list(dict.fromkeys(lane for look in looks for lane in look.lanes)))
+            for look in looks:
+                if not look.is_over:
+                    look.answered(found.intersection(look.lanes))
         finally:
-            _refuse([*orders, *looks])  # those that have no answer
+            _refuse(*looks)
 
-    async def _look(self, looks: Sequence[_Look]) -> None:
-        """Look whether anything is there that scans which came back short would have taken."""
-        found = await self._statements.skipped(list(dict.fromkeys(lane for look in looks for lane in look.lanes)))
-        for look in looks:
-            if not look.answer.done():
-                look.answer.set_result(found.intersection(look.lanes))
-
-    async def _make_call(self, given: Sequence[_Order]) -> None:
-        orders = [order for order in given if not order.answer.done()] if self._may_claim() else []
+    async def _make_call(self, orders: Sequence[Order]) -> None:
         acks = list(islice(self._acks.values(), _BATCH))
         if not acks and not orders:
             return
-        scans = orders[0].scans if len(orders) == 1 else _merged(orders)
+        one = orders[0] if len(orders) == 1 else None
+        scans = _merged(orders) if one is None else one.scans
         probes = self._gate.probes() if scans else ()
-        head_of = orders[0].head_of if len(orders) == 1 else None
         sent_at, runner_id = time.monotonic(), self._runner_id()
         try:
-            finished = await self._call(acks, self._statements.leanest(acks, scans, probes, head_of))
+            finished = await self._call(acks, self._statements.leanest(acks, scans, probes, None if one is None else one.head_of))
         except Exception as error:
             if not is_unsendable(error) or not acks:
                 raise
-            _refuse(orders)
+            _refuse(*orders)
             await self._isolate(acks)
             return
-        is_ours = runner_id == self._runner_id()  # else what it claimed under the former id is to be rescued, or still ours
-        self._deliver(orders if is_ours else [], scans, probes, finished, sent_at)
+        if runner_id != self._runner_id():  # what it claimed under the former id is to be rescued, or still ours
+            orders = []
+        self._deliver(orders, scans, probes, finished, sent_at)
         await self._take_written(acks, finished)
 
     async def _call(self, acks: Sequence[Ack], send: Callable[[], Awaitable[Finished]]) -> Finished:
         began_at = time.monotonic()
         self.calls += 1
-        self._over = over = asyncio.Event()
+        self._is_calling = True
         try:
             if points.active:
                 await points.reach("finish.send")
@@ -402,11 +451,12 @@ class CallLine:
                 self._twice.update(ack.token for ack in acks)
             raise
         finally:
-            self._over = None
-            asyncio.get_running_loop().call_soon(over.set)  # behind the steps of those that it answers
+            self._is_calling = False
+            if self._over is not None:
+                asyncio.get_running_loop().call_soon(self._over.set)  # behind the steps of those that it answers
+                self._over = None
         self.answered_at = self.turned_at = time.monotonic()
-        for ack in acks:  # before what was claimed is entered: the same call may have claimed one of these anew
-            self._strike(ack)
+        self._strike(acks)  # before what was claimed is entered: the same call may have claimed one of these anew
         if acks and self._events.wants(AcksWritten):
             tokens, seconds = [ack.token for ack in acks if ack.token not in finished.lost], self.answered_at - began_at
             self._events.emit(
@@ -417,7 +467,7 @@ class CallLine:
     # Claims.
 
     def _deliver(
-        self, orders: Sequence[_Order], scans: Sequence[Scan], probes: Sequence[Probe], finished: Finished, sent_at: float
+        self, orders: Sequence[Order], scans: Sequence[Scan], probes: Sequence[Probe], finished: Finished, sent_at: float
     ) -> None:
         """Hand out what was claimed."""
         if finished.gone:
@@ -432,39 +482,44 @@ class CallLine:
         if finished.claimed and not self._is_confirmed():
             orders = []
             self._close()
-        apart = frozenset(type for probe in probes for type in probe.types)
-        whole: dict[tuple[str, str | None], Found] = {}
+        apart = frozenset(type for probe in probes for type in probe.types) if probes else ()
+        answer: list[Found] = []
         for scan, claimed in zip(scans, finished.by_scan(len(scans)), strict=True):
             if self._events.wants(JobsClaimed):
                 self._tell_claimed(scan, claimed)
-            last = max((_order(job) for job in claimed if not (job.suspicion or job.type in apart)), default=None)
-            left = claimed if not doubled else [job for job in claimed if job.token not in doubled]
             is_full = len(claimed) >= scan.limit
-            whole[scan.queue, scan.lane] = Found(
-                left, scan.start, is_full, last if is_full else None, self.calls, sent_at, seconds
-            )
-        for order in orders:
-            self._answer(order, [*whole.values()] if len(orders) == 1 else [_share(whole, scan) for scan in order.scans])
-        if not orders:
-            self.give_back([job for found in whole.values() for job in found.jobs])
+            last = _last(claimed, apart) if is_full else None
+            left = claimed if not doubled else [job for job in claimed if job.id not in doubled]
+            answer.append(Found(left, scan.start, is_full, last, self.calls, sent_at, seconds))
+        if len(orders) == 1:
+            self._answer(orders[0], answer)
+        elif orders:
+            whole = {(scan.queue, scan.lane): found for scan, found in zip(scans, answer, strict=True)}
+            for order in orders:
+                self._answer(order, [_share(whole, scan) for scan in order.scans])
+        else:
+            self.give_back([job for found in answer for job in found.jobs])
 
-    def _enter(self, claimed: Sequence[Claimed]) -> frozenset[int]:
-        """They are ours from now on. Those that are already are given back: tokens of these."""
-        doubled = [job for job in claimed if job.id in self._claims]
-        for job in claimed:
-            self._claims.setdefault(job.id, job.token)
-            if job.losses:
-                self._probation.claimed(job)
-        if not doubled:
-            return frozenset()
-        self.give_back(doubled, delay_seconds=_STILL_RUNNING_DELAY_SECONDS)
-        return frozenset(job.token for job in doubled)
+    def _enter(self, claimed: Sequence[Claimed]) -> Collection[int]:
+        """They are ours from now on. Those that are already are given back: these jobs."""
+        tokens = {job.id: job.token for job in claimed}
+        doubled = tokens.keys() & self._claims.keys()
+        if any(map(_losses, claimed)):
+            for job in claimed:
+                if job.losses:
+                    self._probation.claimed(job)
+        if doubled:
+            self.give_back([job for job in claimed if job.id in doubled], delay_seconds=_STILL_RUNNING_DELAY_SECONDS)
+            for job_id in doubled:
+                del tokens[job_id]
+        self._claims.update(tokens)
+        return doubled
 
-    def _answer(self, order: _Order, found: list[Found]) -> None:
-        if order.answer.done():  # cancelled meanwhile
+    def _answer(self, order: Order, found: list[Found]) -> None:
+        if order.is_over:  # its submitter was cancelled meanwhile
             self.give_back([job for one in found for job in one.jobs])
         else:
-            order.answer.set_result(found)
+            order.answered(found)
 
     def _tell_claimed(self, scan: Scan, claimed: Sequence[Claimed]) -> None:
         self._events.emit(JobsClaimed(runner_id=self._runner_id(), queue=scan.queue, wanted=scan.limit, claimed=len(claimed)))
@@ -499,16 +554,18 @@ class CallLine:
     def _forget(self, ack: Ack, *, is_lost: bool) -> None:
         self._acks.pop(ack.token, None)
         self._twice.discard(ack.token)
-        self._strike(ack)
+        self._strike([ack])
         if is_lost:
             self._tell_lost(ack)
         else:
             self._announce(ack)
 
-    def _strike(self, ack: Ack) -> None:
-        """Off the ledger: this claim is ours no more. (The job may have another one.)"""
-        if self._claims.get(ack.id) == ack.token:
-            del self._claims[ack.id]
+    def _strike(self, acks: Sequence[Ack]) -> None:
+        """Off the ledger: these claims are ours no more. (Their jobs may have others.)"""
+        claims = self._claims
+        for ack in acks:
+            if claims.get(ack.id) == ack.token:
+                del claims[ack.id]
 
     def _tell_lost(self, ack: Ack) -> None:
         self._events.emit(ClaimWasLost(job_id=ack.id, token=ack.token, runner_id=self._runner_id(), during="ack"))
@@ -558,11 +615,15 @@ class CallLine:
                 await self._isolate(part)
 
 
-def _refuse(waiting: "Sequence[_Order | _Look]") -> None:
+def _refuse(*waiting: "Order | _Look") -> None:
     for one in waiting:
-        if not one.answer.done():
-            one.answer.set_exception(NoAnswer())
-            one.answer.exception()  # whoever waited may be gone: that it was never looked at is no news
+        if not one.is_over:
+            one.refused()
+
+
+def _last(claimed: Sequence[Claimed], apart: Container[str]) -> tuple[int, int] | None:
+    """The last that was claimed in the order of its scan. (A suspect, and types `apart`, are looked for from the front.)"""
+    return max(map(_order, [job for job in claimed if not (job.suspicion or job.type in apart)]), default=None)
 
 
 def _joined(one: Scan, other: Scan) -> Scan:
@@ -570,7 +631,7 @@ def _joined(one: Scan, other: Scan) -> Scan:
     return Scan(one.queue, one.lane, limit, start, has_slot=one.has_slot or other.has_slot)
 
 
-def _merged(orders: Sequence[_Order]) -> list[Scan]:
+def _merged(orders: Sequence[Order]) -> list[Scan]:
     """One scan for each queue and lane, from the foremost start."""
     merged: dict[tuple[str, str | None], Scan] = {}
     for scan in (scan for order in orders for scan in order.scans):

@@ -186,10 +186,10 @@ class Coordinator:
 
     def _place(self, job: Claimed, scan: Scan, taken: dict[str | None, int]) -> None:
         """Start it in a slot that was taken, or one that has become free since; else it waits for one."""
-        for name in (scan.lane, None, job.lane):
+        for name in (scan.lane, None, job.lane) if len(self.lanes) > 1 else (None,):
             if taken.get(name):
                 taken[name] -= 1
-            elif name not in self.lanes or not self.lanes[name].slots.take_one():
+            elif name not in self.lanes or not self.lanes[name].slots.take(1):
                 continue
             self.start(job, name)
             return
@@ -276,7 +276,7 @@ class Coordinator:
         job, shared = attempt.claimed, self._shared
         shared.note(attempt, ack)
         shared.attempts.remove(attempt)
-        waited = self.stock.take(attempt.lane) if self.stock else None
+        waited = self.stock.take(attempt.lane) if self.stock.most else None
         if waited is not None:
             self.start(waited, attempt.lane)
         else:
@@ -293,11 +293,21 @@ class Coordinator:
         if job.losses:
             shared.probation.ended(job)
 
-    def give_back_slots(self, count: int) -> None:
-        """General slots that an actor had taken for next heads, and has no use for."""
-        self.general.slots.give_back(count)
-        if count and self._has_reason:
-            self._alarm.wake()
+    def take_quiet_slots(self, most: int) -> int:
+        """Take so many general slots for next heads, or as many as are free: for `start_in`. None unless the queue is quiet."""
+        return self.general.slots.take(most) if self.is_quiet else 0
+
+    def start_in(self, slots: int, claimed: Sequence[Claimed]) -> None:
+        """Start these in general slots that were taken before. Those that are not used are free again."""
+        try:
+            for job in self.startable(claimed):
+                slots -= 1
+                self.start(job, None)
+        finally:
+            if slots:
+                self.general.slots.give_back(slots)
+                if self._has_reason:
+                    self._alarm.wake()
 
     def give_back_waiting(self, condition: Callable[[Claimed], bool] = lambda _: True) -> None:
         """Give back the jobs that wait for a slot, all or those of which this is true."""

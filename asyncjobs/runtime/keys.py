@@ -4,7 +4,8 @@ The truth about a key is in `serialized_jobs` (`runtime/serializer.py` has the p
 flight. All that a runner does for keys goes through here:
 
 1. *The outcome of a job with a key*: put here by its coordinator when the attempt has ended. The actor takes all outcomes that
-   wait, decides what may start in the slots that were freed, and hands both to the call line.
+   wait, decides what may start in the slots that were freed, and hands both to the call line, in one step. It does not wait for
+   the answer: what was claimed starts in the step in which the line has read it.
 2. *The hand-over.* The next head of a key may have the slot of the job before it, without a scan, if nothing else waits for
    that slot: the outcome is final, the queue is quiet (`runtime/coordinator.py`), and a general slot is free, which the actor
    then takes. Else the coordinator is woken before the line is: the head becomes pending behind all that is, and takes part in
@@ -21,14 +22,14 @@ flight. All that a runner does for keys goes through here:
    of the pool and beside the outcomes. A key that is locked is tried again soon, then left to the next sweep, and delays no
    other.
 7. An actor that is started again begins with what it had taken: an outcome is the actor's until the line has it, a key until
-   its call was answered. Slots that it held are given back by whatever ended it, and what was claimed for them by the line.
+   its call was answered. Slots that were taken for next heads are with their hand-over until the line answers or refuses it, and
+   no end of an actor changes that.
 
 There are four: all hand in to one line, so that more of them would buy nothing, and each costs a step of a task (16: 23.3 µs a
 job at ten slots, 4: 22.8, 1: 19.8; what differs between keys is what the database does, and advancing, which waits beside).
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 from zlib import crc32
@@ -37,10 +38,10 @@ import anyio
 import msgspec
 
 from asyncjobs.model.claim import Ack, Scan
-from asyncjobs.model.status import FINAL
 from asyncjobs.runtime import points
 from asyncjobs.runtime.attempt import Attempt
-from asyncjobs.runtime.call_line import CallLine, NoAnswer
+from asyncjobs.runtime.call_line import CallLine, Found
+from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.verifier import Verifier
 from asyncjobs.runtime.wakes import Wakes
@@ -125,6 +126,28 @@ class Advancer:
             asyncio.get_running_loop().call_later(pause, self.put, wanted)
 
 
+class HandOver:
+    """Slots that were taken for next heads, on their way through the line: each ends in an attempt, or is free again."""
+
+    def __init__(self, coordinator: Coordinator, slots: int, head_of: Ack | None) -> None:
+        self.scans = (Scan(coordinator.queue, None, slots),)
+        self.head_of = head_of
+        self.is_over = False
+        self._coordinator = coordinator
+        self._slots = slots
+
+    def answered(self, found: list[Found]) -> None:
+        """Start what was claimed."""
+        self.is_over = True
+        self._coordinator.start_in(self._slots, found[0].jobs)
+
+    def refused(self) -> None:
+        """The call failed, or was not made: the coordinator looks."""
+        self.is_over = True
+        self._coordinator.start_in(self._slots, ())
+        self._coordinator.wake(front=True)
+
+
 class Actor:
     """One partition of the keys."""
 
@@ -135,74 +158,67 @@ class Actor:
         self._advancer = Advancer(pool, wakes, events=events)
         self.items: asyncio.Queue[_Ended | Wanted] = asyncio.Queue()  # outlives the task
         self.taken: list[Ack] = []  # of these the line does not know yet
+        self._passed_on: asyncio.Event | None = None  # while somebody waits for it
 
     async def run(self) -> None:
         """Take what waits, decide, and hand it in, until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._advancer.run, name="asyncjobs advance keys")
-            await self._pass_on()
+            while True:
+                await self._take()
+                self._pass_on()
         raise RuntimeError("it was ended by the end of its advancer")  # whoever cancels that alone ends the group in silence
 
-    async def _pass_on(self) -> None:
-        while True:
-            await self._take()
-            slots: Counter[str] = Counter()
-            try:
-                self._decide(slots)
-                acks, self.taken = self.taken, []
-                for _ in acks:
-                    self.items.task_done()
-                if slots:
-                    await self._hand_over(acks, slots)
-                else:
-                    for ack in acks:
-                        self._line.put(ack)
-            finally:
-                for queue, count in slots.items():
-                    self._queues[queue].give_back_slots(count)
-
     async def _take(self) -> None:
-        """All that waits, at least one outcome. What is left of a task that was ended before comes first."""
-        while not self.taken:
+        """All that waits. What is left of a task that was ended before comes first."""
+        if not self.taken:
             self._note(await self.items.get())
-            while not self.items.empty():
-                self._note(self.items.get_nowait())
+        for _ in range(self.items.qsize()):
+            self._note(self.items.get_nowait())
 
     def _note(self, item: _Ended | Wanted) -> None:
         if isinstance(item, Wanted):
             self._advancer.put(item)
-            self.items.task_done()
             return
         attempt, ack = item
         if attempt.completed_in_transaction:
             self._verifier.verify(attempt, ack)
-            self.items.task_done()
         else:
             self.taken.append(ack)
 
-    def _decide(self, slots: Counter[str]) -> None:
-        """Take slots for next heads, by queue. Where there is none to be had, the coordinator looks."""
-        for ack in self.taken:
-            if ack.key_queue is not None and ack.final_status in FINAL:
-                coordinator = self._queues[ack.key_queue]
-                if coordinator.is_quiet and coordinator.general.slots.take_one():
-                    slots[ack.key_queue] += 1
-                else:
-                    coordinator.wake()
+    def _pass_on(self) -> None:
+        """To the line; and its next head may have the slot of each that has ended, or the coordinator looks."""
+        acks = self.taken
+        ended: dict[str, int] = {}  # by queue
+        for ack in acks:
+            if ack.key_queue is not None and ack.is_final:
+                ended[ack.key_queue] = ended.get(ack.key_queue, 0) + 1
+        for queue, count in ended.items():
+            self._hand_over(self._queues[queue], count, acks[0] if len(acks) == 1 else None)
+        for ack in acks:
+            self._line.put(ack)
+        self.taken = []
+        if self._passed_on is not None and self.items.empty():
+            self._passed_on.set()
+            self._passed_on = None
 
-    async def _hand_over(self, acks: Sequence[Ack], slots: Counter[str]) -> None:
-        scans = [Scan(queue, None, count) for queue, count in slots.items()]
-        try:
-            answers = await self._line.submit(acks, scans, head_of=acks[0] if len(acks) == 1 else None)
-        except NoAnswer:
-            for queue in slots:
-                self._queues[queue].wake(front=True)
-            return
-        for scan, found in zip(scans, answers, strict=True):
-            coordinator = self._queues[scan.queue]
-            for job in coordinator.startable(found.jobs):
-                slots[scan.queue] -= 1
-                coordinator.start(job, None)
+    def _hand_over(self, coordinator: Coordinator, count: int, head_of: Ack | None) -> None:
+        slots = coordinator.take_quiet_slots(count)
+        if slots < count:
+            coordinator.wake()
+        if slots:
+            self._line.hand_in(HandOver(coordinator, slots, head_of))
+
+    @property
+    def unwritten(self) -> int:
+        """How many items wait, of which nobody else knows yet."""
+        return self.items.qsize() + len(self.taken)
+
+    async def wait_passed_on(self) -> None:
+        """Wait until that is none."""
+        while self.unwritten:
+            self._passed_on = self._passed_on or asyncio.Event()
+            await self._passed_on.wait()
 
 
 class Keys:
@@ -235,9 +251,9 @@ class Keys:
     @property
     def unwritten(self) -> int:
         """How many items wait, of which nobody else knows yet."""
-        return sum(actor.items.qsize() + len(actor.taken) for actor in self.actors)
+        return sum(actor.unwritten for actor in self.actors)
 
     async def wait_passed_on(self) -> None:
         """Wait until all that was put is the line's, the verifier's or under way."""
         for actor in self.actors:
-            await actor.items.join()
+            await actor.wait_passed_on()

@@ -33,22 +33,21 @@ class Slots(asyncio.Semaphore):
 
     def take_free(self) -> int:
         """Take all that are free, without waiting for any; how many these are."""
-        count, self._value = self._value, 0
-        return count
+        return self.take(self._value)
 
-    def take_one(self) -> bool:
-        """Take one if one is free."""
-        if not self._value:
-            return False
-        self._value -= 1
-        return True
+    def take(self, most: int) -> int:
+        """Take so many, or as many as are free, without waiting for any; how many these are."""
+        count = min(most, self._value)
+        self._value -= count
+        return count
 
     def give_back(self, count: int = 1) -> None:
         """So many are not needed any more."""
-        if not 0 <= count <= self.size - self._value:
+        if not self._value <= (free := self._value + count) <= self.size:
             raise SlotsError(f"{count} slots are given back, and {self.taken} are taken of {self.size}")
-        if count:
-            self._value += count - 1
+        self._value = free
+        if count and self._waiters:  # a stranger's: nothing of a runner waits
+            self._value -= 1
             super().release()
 
     def release(self) -> None:

@@ -1,7 +1,7 @@
 """The statements of a job's life: enqueue, finish (ack, advance, claim), read back, give back, read."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ from asyncjobs.store.reading import readable
 _LIST: Final = 1_000
 _LIST_CHARACTERS: Final = 1 << 20
 _by_id: Final = attrgetter("id")
+_token: Final = attrgetter("token")
+_outcome: Final = attrgetter("outcome")
 _result: Final = attrgetter("result")
 _result_dropped: Final = attrgetter("result_dropped")
 
@@ -167,11 +169,11 @@ async def finish_completed(
 ) -> Finished:  # fmt: skip
     """`finish` where every ack is of an attempt that completed, and there is at most one scan, for general slots."""
     acks = sorted(acks, key=_by_id)
-    outcomes = [ack.outcome for ack in acks]
+    outcomes = [*map(_outcome, acks)]
     has_results = outcomes.count(COMPLETED) < len(outcomes)
     priority, place = FRONT if scan is None else scan.start
     rows = await link.fetch_often(
-        "finish_completed", runner_id, _numbers([ack.id for ack in acks]), _numbers([ack.token for ack in acks]),
+        "finish_completed", runner_id, _numbers(map(_by_id, acks)), _numbers(map(_token, acks)),
         _some(outcomes, _result) if has_results else None, _some(outcomes, _result_dropped) if has_results else None,
         None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, suspects,
         token_base, token_seq,
@@ -187,7 +189,7 @@ async def skipped(
     return {(row["queue"], row["lane"]) for row in await link.fetch("skipped", runner_id, queues, lanes, types, suspects)}
 
 
-def _numbers(numbers: Sequence[int]) -> str:
+def _numbers(numbers: Iterable[int]) -> str:
     return "{" + ",".join(map(str, numbers)) + "}"
 
 

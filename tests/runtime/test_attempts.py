@@ -77,7 +77,7 @@ class Rig:
         self.woken += 1
 
     def start(self, id: int = 1, *, type: str = "wait", lane: str | None = None, **fields: Any) -> Attempt:
-        assert self.coordinator.lanes[lane].slots.take_one()
+        assert self.coordinator.lanes[lane].slots.take(1)
         job = a_claimed(id=id, token=id, type=type, **fields)
         if job.losses:
             self.probation.claimed(job)

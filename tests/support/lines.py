@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from asyncjobs.model.claim import Ack, Claimed, Scan
-from asyncjobs.runtime.call_line import Found
+from asyncjobs.runtime.call_line import Found, Order
 
 
 class Line:
@@ -20,18 +20,23 @@ class Line:
         self.heads: list[Ack | None] = []  # by call that was asked for: whose next head it is for
         self.put_: list[Ack] = []
         self.on_ask: Callable[[], None] = lambda: None
-        self.fails: Exception | None = None
         self.given_back: list[int] = []
 
-    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan], *, head_of: Ack | None = None) -> list[Found]:
+    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> list[Found]:
+        return await self._ask(acks, scans, None)
+
+    def hand_in(self, order: Order) -> None:
+        self._ask((), order.scans, order.head_of).add_done_callback(
+            lambda answer: order.refused() if answer.exception() else order.answered(answer.result())
+        )
+
+    def _ask(self, acks: Sequence[Ack], scans: Sequence[Scan], head_of: Ack | None) -> "asyncio.Future[list[Found]]":
         self.put_ += acks
         self.on_ask()
-        if self.fails is not None:
-            raise self.fails
         self.heads.append(head_of)
         answer: asyncio.Future[list[Found]] = asyncio.get_running_loop().create_future()
         self.asked.append(([*scans], answer))
-        return await answer
+        return answer
 
     async def look(self, lanes: Sequence[tuple[str, str | None]]) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -82,6 +82,10 @@ async def acting(concurrency: int = 3, *, partitions: int = 1) -> AsyncGenerator
         for task in made.tasks:
             task.cancel()
         await asyncio.wait(made.tasks)
+        for _, answer in harness.line.asked:
+            if not answer.done():
+                answer.set_exception(NoAnswer())
+        await made.rest()
 
 
 async def test_head_that_ended_hands_its_slot_to_the_next_one_of_its_key_alone() -> None:
@@ -162,15 +166,6 @@ async def test_call_that_failed_gives_the_slots_back_and_the_coordinator_looks_a
         assert actors.harness.free == {None: 3}
 
 
-async def test_slots_are_given_back_when_the_handing_in_fails() -> None:
-    async with acting() as actors:
-        actors.harness.line.fails = ValueError("no line")
-        actors.end("k")
-        await actors.rest()
-        assert (actors.harness.free, actors.tasks[0].done()) == ({None: 3}, True)
-        assert actors.keys.actors[0].taken == [], "the line has it"
-
-
 async def test_outcomes_outlive_the_task() -> None:
     async with acting() as actors:
         for task in actors.tasks:
@@ -186,11 +181,11 @@ async def test_what_was_taken_and_not_decided_is_the_next_tasks(monkeypatch: pyt
     async with acting() as actors:
         actor = actors.keys.actors[0]
 
-        def fail(_slots: Any) -> None:
+        def fail(*_: Any) -> None:
             raise ValueError("a defect")
 
         with monkeypatch.context() as patched:
-            patched.setattr(actor, "_decide", fail)
+            patched.setattr(actor, "_hand_over", fail)
             ids = actors.end("k")
             await actors.rest()
         assert ([ack.id for ack in actor.taken], actors.put, actors.keys.unwritten) == (ids, [], 1)
@@ -198,13 +193,25 @@ async def test_what_was_taken_and_not_decided_is_the_next_tasks(monkeypatch: pyt
         assert (actors.put, actors.keys.unwritten) == (ids, 0)
 
 
-async def test_actor_that_is_ended_while_it_waits_for_its_answer_gives_its_slots_back() -> None:
+async def test_hand_over_outlives_the_task_of_its_actor() -> None:
     async with acting() as actors:
         ids = actors.end("k")
         await actors.rest()
         assert actors.harness.free == {None: 2}
         await actors.again()
-        assert (actors.harness.free, actors.put, actors.asked()) == ({None: 3}, ids, [])
+        assert (actors.harness.free, actors.put) == ({None: 2}, ids)
+        await actors.harness.answer(1)
+        assert (actors.harness.running, actors.harness.free) == ([(1, None)], {None: 2})
+
+
+async def test_outcomes_are_handed_in_while_an_answer_is_waited_for() -> None:
+    async with acting() as actors:
+        ids = actors.end("k")
+        await actors.rest()
+        ids += actors.end("k 2")
+        await actors.rest()
+        assert actors.put == ids
+        assert [(scan.limit, head.id if head else None) for scan, head in actors.asked()] == [(1, one) for one in ids]
 
 
 async def test_head_that_was_claimed_after_the_stop_is_given_back() -> None:
