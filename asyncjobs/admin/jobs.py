@@ -29,7 +29,8 @@ class Jobs(Desk):
         """Fail the attempt that runs, and let the job be retried after its back-off (dead after its last attempt). JobNotFound.
 
         Outcome `requested`, or the status of a job that does not run: there is no attempt that could fail (`final` for one that
-        has ended). With `will_retry=False` it is a `kill`, of any job.
+        has ended). One that was claimed and has not begun is given back, and no attempt is charged. With `will_retry=False` it is
+        a `kill`, of any job.
         """
         return await self._end("fail", job_id, "fail" if will_retry else "dead", message)
 

@@ -1,9 +1,9 @@
 """A handler that waits for another job, for as long as it takes: what of that can be known to end badly.
 
 A slot is not free while its handler waits. So a job that waits for one of its own queue needs a second slot there, and when its
-like have taken all of them each waits for a slot that none of them gives. That is told at once, for each pair of types. It cannot
-happen where slots are kept for the awaited job's lane: others never take those. What waits for a job that may start only when it
-has ended itself is refused.
+like have taken all of them each waits for a slot that none of them gives. That is told at once, for each pair of types,
+although the awaited job has a slot already: its like, or its next attempt, may find none. It cannot happen where slots are kept
+for the awaited job's lane: others never take those. What waits for a job that may start only when it has ended itself is refused.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from asyncjobs.telemetry.events import HandlerWaitsForItsQueue
 async def check_wait(opened: OpenApp, waiter: Claimed, job_id: int, queues: Mapping[str, Queue]) -> None:
     """Before the handler of `waiter` waits for that job without a time-out: refuse it (UsageError), or tell of it."""
     awaited = await opened.get(job_id)
-    if awaited is None or awaited.is_final or awaited.status == "processing":
+    if awaited is None or awaited.is_final:
         return
     if waiter.serialization_key is not None and awaited.serialization_key == waiter.serialization_key:
         raise UsageError(

@@ -195,8 +195,12 @@ async def run_until_signal(app: RunningApp, *, queues: Iterable[str | Queue] | N
             hurrying.append(loop.create_task(runners[0].stop()))
         asked.set()
 
+    def noted() -> None:
+        for runner in runners:
+            runner.heartbeat.note_stop_signal()
+
     try:
-        with handled(on_signal):
+        with handled(on_signal, noted=noted):
             async with running(app, queues=queues, types=types, grace=None, default_grace=GRACE_SECONDS_IN_RUN) as runner:
                 runners.append(runner)
                 await _first(runner.wait_stopped(), asked.wait())

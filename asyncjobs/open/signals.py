@@ -15,7 +15,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -64,15 +64,18 @@ os.register_at_fork(after_in_child=_put_back)
 
 
 @contextmanager
-def handled(on_signal: Callable[[], None]) -> Generator[None]:
-    """Call back in the loop for each SIGTERM and SIGINT; afterwards they are handled as before. UsageError in another thread."""
+def handled(on_signal: Callable[[], None], *, noted: Callable[[], None] | None = None) -> Generator[None]:
+    """Call back in the loop for each SIGTERM and SIGINT; afterwards they are handled as before. UsageError in another thread.
+
+    `noted` is called at once, even while the loop is blocked.
+    """
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in _NUMBERS}
     try:
         for number in _NUMBERS:
             loop.add_signal_handler(number, on_signal)
-            if (tell := at_once.get()) is not None:
-                signal.signal(number, partial(_tell, tell))  # the loop hears of it by a socket, whatever Python's handler is
+            if tells := [tell for tell in (at_once.get(), noted) if tell is not None]:
+                signal.signal(number, partial(_tell, tells))  # the loop hears of it by a socket, whatever Python's handler is
     except (ValueError, RuntimeError):
         raise UsageError(
             "jobs.run() handles signals, which only the main thread can: use `async with jobs.runner()` in others."
@@ -88,9 +91,10 @@ def handled(on_signal: Callable[[], None]) -> Generator[None]:
                 signal.signal(number, handler)
 
 
-def _tell(tell: Callable[[], None], number: int, frame: object) -> None:
+def _tell(tells: Sequence[Callable[[], None]], number: int, frame: object) -> None:
     del number, frame
-    tell()
+    for tell in tells:
+        tell()
 
 
 class _Interrupts:

@@ -13,7 +13,7 @@ A handler that blocks the main loop must not get its runner declared dead. The r
    same instant on (`is_confirmed`), whether or not that call has come: of a process that was frozen it comes late.
 4. A main loop that has not turned for `stall_after_seconds` is reported with the task that blocks it and the stack of its
    thread, and again each time the stall has doubled. The report is emitted from the heartbeat's thread: the main loop could
-   not.
+   not. When a signal asks for the stop meanwhile, which such a loop does not hear, the next report says so and does not wait.
 5. A main loop that has not turned for `stall_limit_seconds` is as good as dead: the beat stops on purpose, and the jobs are
    taken back by others. If the loop turns again, beats go on, and rule 2 or 3 says what became of it. The session that listens
    for it is ended: 200,000 notifications that such a loop did not read kept its backend in the middle of sending them, with a
@@ -77,6 +77,11 @@ class MainLoop:
         self.lag_seconds = 0.0  # how long its last answer took
         self._asked_at: float | None = None  # None: it answered
         self._report_at = stall_after_seconds
+        self._stop_asked = self._stop_told = False
+
+    def note_stop(self) -> None:
+        """A signal has asked for the stop. From any thread, and from a signal's handler: it takes no lock."""
+        self._stop_asked = True
 
     @property
     def stalled_seconds(self) -> float:
@@ -97,9 +102,12 @@ class MainLoop:
             self._report_at = self._stall_after_seconds
             self._asked_at = time.monotonic()
             self.call(self._answer)
-        elif self.stalled_seconds >= self._report_at:
+        elif self.stalled_seconds >= (self._report_at if self._stop_told or not self._stop_asked else self._stall_after_seconds):
             self._report_at = 2 * self.stalled_seconds
-            self._events.emit(LoopStalled(seconds=self.stalled_seconds, task=self._task(), stack=self._stack()))
+            stop_asked = self._stop_told = self._stop_asked
+            self._events.emit(
+                LoopStalled(seconds=self.stalled_seconds, task=self._task(), stack=self._stack(), stop_asked=stop_asked)
+            )
 
     def _answer(self) -> None:
         self.lag_seconds = self.stalled_seconds
@@ -202,6 +210,11 @@ class Heartbeat:
         """Say, at once and with each beat, that this runner stops by itself."""
         self.stops = True
         self.beat_now()
+
+    def note_stop_signal(self) -> None:
+        """A signal has asked for the stop: if the main loop does not turn, that is told. From a signal's handler."""
+        if self._thread is not None:
+            self._thread.main.note_stop()
 
     def linger(self, attempts: Sequence[Attempt], *, max_errors: int) -> Remains:
         """Beat on until these have ended, and write what they end in. The thread sees to it alone from now on."""

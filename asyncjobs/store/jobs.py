@@ -232,12 +232,12 @@ def _ack_columns(acks: Sequence[Ack]) -> list[list[Any] | None]:
     return [
         [ack.id for ack in acks],
         [ack.token for ack in acks],
-        _some(acks, _outcome),
+        _some(acks, _as_json),
         _some(acks, lambda ack: ack.outcome.result),
     ]
 
 
-def _outcome(ack: Ack) -> str | None:
+def _as_json(ack: Ack) -> str | None:
     """The server's type `outcome`, without what is null; None when the attempt completed and there is nothing to say."""
     outcome = ack.outcome
     if outcome is COMPLETED and ack.progress is None:

@@ -231,6 +231,7 @@ class LoopStalled(Event, frozen=True, kw_only=True):
     seconds: float
     stack: str
     task: str | None = None
+    stop_asked: bool = False  # by a signal, which the loop hears when it turns
 
 
 class PartRestarted(Event, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The history of attempts, put together from recorded events, and what the promises say about it (P2, P3, P7)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
@@ -184,22 +184,26 @@ def out_of_order(attempts: Sequence[Attempt], line: Iterable[Place]) -> list[Vio
     return found
 
 
-def uncounted(attempts: Sequence[Attempt], counted: Mapping[int, int]) -> list[Violation]:
+def uncounted(attempts: Sequence[Attempt], counted: Mapping[int, int], started_over: Collection[int] = ()) -> list[Violation]:
     """Attempts that did not count although they should: by their ordinals, and by the counts in the table (`counted`, by job).
 
-    One that was lost with its runner when the one before it had been lost as well may pay nothing (`model/probation.py`, 3).
+    One that was lost with its runner when the one before it had been lost as well may pay nothing (`model/probation.py`, 3): then
+    the next has its ordinal. What an operator started over (`started_over`) counts from nothing.
     """
     found = [Violation("P7", a.job_id, f"ran as attempt {a.number}") for a in attempts if a.number < 1]
     by_job = list(_neighbours(attempts, lambda attempt: attempt.job_id))
     spared = {second.token for first, second in by_job if first.outcome is None and second.outcome is None}
     for first, second in by_job:
-        spent = not first.given_back and first.outcome not in _FINAL and first.token not in spared
-        if spent and second.number <= first.number:
+        is_anew = second.number == 1 and second.job_id in started_over
+        if first.given_back or first.outcome in _FINAL or is_anew:
+            continue
+        if second.number < first.number + (first.token not in spared):
             found.append(Violation("P7", second.job_id, f"ran attempt {second.number} again after it was spent"))
     return found + [
         Violation("P7", last.job_id, f"counts {counted[last.job_id]} attempts after attempt {last.number}")
         for last in {attempt.job_id: attempt for attempt in attempts}.values()
-        if not last.given_back and counted.get(last.job_id, last.number) < last.number
+        if not (last.given_back or last.job_id in started_over)
+        and counted.get(last.job_id, last.number) < last.number - (last.token in spared)
     ]
 
 

@@ -107,7 +107,7 @@ class Auditor:
             *overlapping(attempts),
             *late(attempts),
             *out_of_order(attempts, await self._line(link)),
-            *uncounted(attempts, counted),
+            *uncounted(attempts, counted, {row["id"] for row in rows if row["is_started_over"]}),
         ]
 
     async def _has_notes(self, link: Link) -> bool:

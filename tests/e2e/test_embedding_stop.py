@@ -95,6 +95,26 @@ async def test_second_stop_does_not_wait_for_a_database_that_is_away(dsn: str, s
         assert await work.runners() == 1  # the rescue finds it
 
 
+async def test_jobs_whose_outcomes_a_stop_could_not_write_run_again_at_the_price_of_an_attempt(
+    dsn: str, schema: str, connection: Connection
+) -> None:
+    times: dict[str, Any] = {"heartbeat": 0.2, "runner_timeout": 1.2, "rescue_interval": 0.2}
+    async with Proxy(dsn) as proxy:
+        work = Work(proxy.dsn, schema, connection, **times)
+        async with work.jobs.runner(grace=0.3):
+            ids = await work.start(2)
+            proxy.black_hole()
+            work.go.set()
+            await eventually(lambda: work.jobs.health().runners[0].unwritten == 2, description="both wait to be written")
+        assert work.stopped[0].abandoned_job_ids == ids
+    other = Work(dsn, schema, connection, **times)
+    other.go.set()
+    async with other.jobs.runner():
+        for job_id in ids:
+            assert (await other.jobs.handle(job_id).wait(timeout=20)).result == "done"
+    assert (work.running, other.running, await work.rest()) == (2, 2, [("completed", 2)] * 2)
+
+
 async def test_stop_with_the_database_silent_ends_in_time_and_names_what_it_leaves(
     dsn: str, schema: str, connection: Connection
 ) -> None:

@@ -10,12 +10,13 @@ import pytest
 from sqlalchemy import NullPool
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from asyncjobs import AsyncJobs, DuplicateJob, JobRouter, Queue, UnknownType
+from asyncjobs import AsyncJobs, DuplicateJob, JobContext, JobRouter, Queue, UnknownType
 from asyncjobs.declare.definition import NewJob
 from asyncjobs.errors import EnqueueError, InvalidOption, NotOpen
 from asyncjobs.store.database import Connection
 from asyncjobs.telemetry.events import AttemptStarted
 from asyncjobs.testing import Recorder
+from tests.support.eventually import eventually
 from tests.support.program import Program
 
 ROUTER = JobRouter()
@@ -76,6 +77,31 @@ async def test_one_key_from_several_processes_at_once_makes_one_job(dsn: str, co
     assert len(handles) == 50
     assert sum(created for _, created in handles) == 1
     assert {job_id for job_id, _ in handles} == {await connection.fetchval("SELECT id FROM asyncjobs.jobs")}
+
+
+@pytest.mark.parametrize("on_duplicate", ["return", "replace"])
+async def test_successor_under_the_own_dedup_key_is_the_job_itself_and_nothing_follows(
+    on_duplicate: Literal["return", "replace"], dsn: str, connection: Connection
+) -> None:
+    jobs = an_app(dsn)
+
+    @jobs.job("step")
+    async def step(ctx: JobContext, key: str) -> tuple[bool, bool]:
+        following = await step.using(dedup_key=key, on_duplicate=on_duplicate).enqueue(key="a")
+        return following.id == ctx.job.id, following.created
+
+    async with jobs, jobs.runner():
+        own = await step.using(dedup_key="a").enqueue(key="a")
+        assert await own.result(timeout=10) == (True, False)
+        assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == 1
+        other = await step.using(dedup_key="b").enqueue(key="a")
+        assert await other.result(timeout=10) == (False, True)
+        await eventually(lambda: all_completed(connection, 3), description="the successor has run, and its own is itself again")
+
+
+async def all_completed(connection: Connection, count: int) -> bool:
+    found = await connection.fetch("SELECT status FROM asyncjobs.jobs")
+    return [row["status"] for row in found] == ["completed"] * count
 
 
 async def test_many_are_enqueued_in_one_call_whatever_gives_them(dsn: str, connection: Connection) -> None:

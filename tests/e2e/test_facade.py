@@ -182,3 +182,29 @@ async def test_a_fork_is_told_to_open_for_itself(dsn: str, schema: str) -> None:
         f'"add" was enqueued in process {child}, a fork of process {os.getpid()}, which had opened AsyncJobs: '
         "connections do not survive a fork, open it in this process."
     )
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+async def test_a_fork_that_opens_for_itself_enqueues_and_its_parent_goes_on(dsn: str, schema: str) -> None:
+    router, add = declare()
+    jobs = app(dsn, schema, router)
+
+    async def enqueue() -> int:
+        async with jobs:
+            return int((await add.enqueue(1)).id)
+
+    async with jobs:
+        told, tell = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(tell, str(asyncio.run(enqueue())).encode())
+            except Exception as error:  # noqa: BLE001 - the parent says what it was
+                os.write(tell, repr(error).encode())
+            finally:
+                os._exit(0)
+        os.close(tell)
+        said, _ = await asyncio.to_thread(lambda: (os.read(told, 4096).decode(), os.waitpid(child, 0)))
+        os.close(told)
+        own = await add.enqueue(2)
+        assert [(await jobs.get(job_id)) is not None for job_id in (int(said), own.id)] == [True, True]

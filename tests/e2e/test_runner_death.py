@@ -114,6 +114,21 @@ async def test_handler_that_blocks_the_loop_is_not_run_a_second_time(worker_app:
     assert any(line.startswith("stalled in") and str(handle.id) in line for line in said), said
 
 
+async def test_loop_that_is_blocked_when_a_signal_asks_for_the_stop_is_told_of_at_once(
+    worker_app: Any, dsn: str, tmp_path: Path
+) -> None:
+    """By the heartbeat's thread: the loop hears of the signal when it turns again."""
+    del worker_app
+    async with a_worker(dsn) as blocked:
+        await blocked.line("registered")
+        handle = await worker.block_until.enqueue(there=str(tmp_path / "enough"))
+        await blocked.line("stalled in")
+        blocked.terminate()
+        assert f"job {handle.id}" in await blocked.line("although a stop was asked for")
+        (tmp_path / "enough").touch()
+        await blocked.wait()
+
+
 async def test_loop_that_is_blocked_beyond_the_limit_loses_its_jobs_to_others(worker_app: Any, dsn: str, tmp_path: Path) -> None:
     async with a_worker(dsn, STALL_LIMIT="1") as blocked:
         await blocked.line("registered")

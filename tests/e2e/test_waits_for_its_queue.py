@@ -12,10 +12,12 @@ from asyncjobs.testing import Recorder
 from tests.support.eventually import eventually, patience
 
 ROUTER = JobRouter()
+STARTED: list[None] = []
 
 
 @ROUTER.job("child", max_attempts=1)
 async def child() -> int:
+    STARTED.append(None)
     await asyncio.sleep(0.2)  # it still runs when its parent begins to wait
     return 7
 
@@ -23,6 +25,15 @@ async def child() -> int:
 @ROUTER.job("parent", max_attempts=1)
 async def parent(queue: str, lane: str | None, key: str | None) -> int:
     return await (await child.using(queue=queue, lane=lane, serialization_key=key).enqueue()).result()
+
+
+@ROUTER.job("late", max_attempts=1)
+async def late() -> int:
+    """Begins to wait when the other job runs."""
+    STARTED.clear()
+    handle = await child.enqueue()
+    await eventually(lambda: STARTED, description="the child runs", interval=0.001)
+    return await handle.result()
 
 
 def an_app(dsn: str, concurrency: int) -> AsyncJobs:
@@ -42,6 +53,14 @@ async def test_a_wait_for_a_job_of_the_same_queue_is_told_once(app: AsyncJobs, r
             assert await (await parent.enqueue("default", None, None)).result() == 7
     (event,) = recorder.of(HandlerWaitsForItsQueue)
     assert (event.type, event.queue, event.awaited_type) == ("parent", "default", "child")
+
+
+async def test_a_wait_for_a_job_of_the_same_queue_is_told_although_that_runs_already(app: AsyncJobs, recorder: Recorder) -> None:
+    """It had a slot this time; and it would need one again for its next attempt."""
+    async with patience(5):
+        assert await (await late.enqueue()).result() == 7
+    (event,) = recorder.of(HandlerWaitsForItsQueue)
+    assert (event.type, event.awaited_type) == ("late", "child")
 
 
 @pytest.mark.parametrize(("queue", "lane"), [("other", None), ("default", "kept")])

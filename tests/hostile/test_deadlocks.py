@@ -127,11 +127,11 @@ class Stress:
 
 
 async def test_any_operations_at_the_same_time_do_not_deadlock(database: Database) -> None:
-    async with peers(database) as world:
+    async with peers(database) as pair:
         known: list[int] = []
-        sessions = [world.a, world.b]
+        sessions = [pair.a, pair.b]
         for number in (3, 4, 5, 6):
-            await insert_runner(world.admin, id=number, types=["email"])
+            await insert_runner(pair.admin, id=number, types=["email"])
             sessions.append(Peer(database.link(f"peer {number}", command_timeout=30), number))
         for session in sessions:
             await (await session.link.connection()).execute("SET deadlock_timeout = '20ms'; SET lock_timeout = '5s'")
@@ -140,28 +140,28 @@ async def test_any_operations_at_the_same_time_do_not_deadlock(database: Databas
         for session in sessions[2:]:
             await session.link.close()
         deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-        assert await world.admin.fetchval(deadlocks) == 0
-        await world.promises_hold()
-        await world.admin.execute("TRUNCATE asyncjobs.jobs, asyncjobs.serialized_jobs, asyncjobs.dedup_keys, asyncjobs.pauses")
+        assert await pair.admin.fetchval(deadlocks) == 0
+        await pair.promises_hold()
+        await pair.admin.execute("TRUNCATE asyncjobs.jobs, asyncjobs.serialized_jobs, asyncjobs.dedup_keys, asyncjobs.pauses")
 
 
 @pytest.mark.parametrize("by", ["enqueue", "commit"])
 async def test_a_replacement_locks_the_key_of_a_job_that_waits_before_the_job(database: Database, by: str) -> None:
-    async with peers(database) as world:
-        head = await world.a.enqueue()
-        job_id = await world.a.enqueue(dedup_key="d", delay_seconds=60)
-        await world.promote()
-        assert await world.line() == [(head, "pending"), (job_id, "waiting")]
+    async with peers(database) as pair:
+        head = await pair.a.enqueue()
+        job_id = await pair.a.enqueue(dedup_key="d", delay_seconds=60)
+        await pair.promote()
+        assert await pair.line() == [(head, "pending"), (job_id, "waiting")]
         fields: dict[str, Any] = {"dedup_key": "d", "on_duplicate": "replace", "payload": {"n": 2}}
         if by == "commit":
-            await world.a.begin()
-            assert await world.a.enqueue_in_transaction(**fields) == job_id
-        async with world.admin.transaction():  # as everybody does who lets such a job go: the key, and then the job
-            await world.admin.execute("SELECT asyncjobs.lock_keys('{k}')")
-            replacing = spawn(world.a.commit() if by == "commit" else world.a.enqueue(**fields))
-            await world.waits_for_lock(world.a)
-            await world.admin.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE NOWAIT", job_id)
+            await pair.a.begin()
+            assert await pair.a.enqueue_in_transaction(**fields) == job_id
+        async with pair.admin.transaction():  # as everybody does who lets such a job go: the key, and then the job
+            await pair.admin.execute("SELECT asyncjobs.lock_keys('{k}')")
+            replacing = spawn(pair.a.commit() if by == "commit" else pair.a.enqueue(**fields))
+            await pair.waits_for_lock(pair.a)
+            await pair.admin.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE NOWAIT", job_id)
         await replacing
         payloads = "SELECT payload ->> 'n' FROM asyncjobs.jobs WHERE id = $1"
-        assert await world.admin.fetchval(payloads, job_id) == "2"
-        await world.promises_hold()
+        assert await pair.admin.fetchval(payloads, job_id) == "2"
+        await pair.promises_hold()

@@ -71,7 +71,7 @@ async def test_locks_that_are_kept_of_what_has_moved_on_are_noticed(laboratory: 
     [change] = next(mutant for mutant in MUTANTS if mutant.name == "locks of what has moved on are kept").changes
     kept = await connection.fetchval("SELECT pg_get_functiondef($1::regproc)", f"asyncjobs.{change.function}")
     try:
-        await connection.execute(as_written(kept).replace(change.old, change.new))
+        await connection.execute(change.of(as_written(kept)))
         explorer = Explorer(
             lab, WORLDS["head processing, delayed due"], calls="^(tx replace s|retry s|finish_one h)$", patient=True
         )

@@ -21,8 +21,8 @@ def say(event: Event) -> None:
             tell(f"registered {runner_id}")
         case RunnerLostItself(reason=reason):
             tell(f"lost itself: {reason}")
-        case LoopStalled(task=task):
-            tell(f"stalled in {task}")
+        case LoopStalled(task=task, stop_asked=stop_asked):
+            tell(f"stalled in {task}" + (" although a stop was asked for" if stop_asked else ""))
         case AttemptStarted(job_id=job_id, attempt=attempt):
             tell(f"started job {job_id} attempt {attempt}")
         case AttemptEnded(job_id=job_id, outcome=outcome):

@@ -53,7 +53,7 @@ STEPS = st.tuples(
 )
 
 
-class World:
+class Both:
     """The database and the model, side by side."""
 
     def __init__(self, runner: asyncio.Runner, link: Link, clock: MovableClock, connection: Any) -> None:
@@ -121,24 +121,24 @@ def is_close(seconds: float | None, at: float | None, now: float) -> bool:
 
 
 @pytest.fixture
-def world(database: Database) -> Iterator[World]:
+def both(database: Database) -> Iterator[Both]:
     with asyncio.Runner() as runner:
         connection = runner.run(asyncpg.connect(database.dsn))
         link = database.link("test")
         clock = runner.run(MovableClock(database).__aenter__())
-        yield World(runner, link, clock, connection)
+        yield Both(runner, link, clock, connection)
         runner.run(clock.__aexit__())
         runner.run(link.close())
         runner.run(connection.close())
 
 
-def test_the_database_does_what_the_model_says(world: World) -> None:
+def test_the_database_does_what_the_model_says(both: Both) -> None:
     @settings(max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(st.lists(STEPS, min_size=8, max_size=40))
     def live(steps: list[tuple[int, tuple[str, int | None, float | None]]]) -> None:
-        world.begin()
+        both.begin()
         for process, (what, number, value) in steps:
-            world.do(process, what, number, value)
+            both.do(process, what, number, value)
 
     live()
 

@@ -42,12 +42,12 @@ _TABLES = (
 class KeysMachine(RuleBasedStateMachine):
     """The rules. What a rule does to the database, it does to the model; after each the two are compared."""
 
-    def __init__(self, world: Peers, callers: Sequence[Peer], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, pair: Peers, callers: Sequence[Peer], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self._loop = loop
-        self.world = world
+        self.pair = pair
         self.callers = callers
-        self.processes = [world.a, world.b]
+        self.processes = [pair.a, pair.b]
         self.model = KeyModel()
         self.open: list[tuple[Isolation, list[ModelJob]] | None] = [None, None]
         self.running: dict[int, tuple[int, Claimed]] = {}
@@ -62,10 +62,10 @@ class KeysMachine(RuleBasedStateMachine):
 
     async def _start(self) -> None:
         for table in _TABLES:
-            await self.world.admin.execute(f"DELETE FROM asyncjobs.{table}")
-        await self.world.admin.execute("SELECT setval('asyncjobs.jobs_id_seq', 1, false)")  # what is drawn depends on the ids
+            await self.pair.admin.execute(f"DELETE FROM asyncjobs.{table}")
+        await self.pair.admin.execute("SELECT setval('asyncjobs.jobs_id_seq', 1, false)")  # what is drawn depends on the ids
         for process in self.processes:
-            await insert_runner(self.world.admin, id=process.runner_id, types=["email", "report"])
+            await insert_runner(self.pair.admin, id=process.runner_id, types=["email", "report"])
 
     # Enqueues.
 
@@ -169,7 +169,7 @@ class KeysMachine(RuleBasedStateMachine):
 
     @rule()
     def promote(self) -> None:
-        self.do(self.world.promote())
+        self.do(self.pair.promote())
         for job_id in sorted(self.model.ids(lambda job: job.status in {"failed", "scheduled"})):
             job = self.model.jobs[job_id]
             if job in self.model.lines.get(job.key, []):
@@ -187,9 +187,9 @@ class KeysMachine(RuleBasedStateMachine):
 
     async def _lose(self, by: int) -> None:
         runner_id = self.processes[by].runner_id
-        await self.world.admin.execute("DELETE FROM asyncjobs.runners WHERE id = $1", runner_id)
+        await self.pair.admin.execute("DELETE FROM asyncjobs.runners WHERE id = $1", runner_id)
         await runners.rescue(self.processes[1 - by].link, 1000, max_errors=10)
-        await insert_runner(self.world.admin, id=runner_id, types=["email", "report"])
+        await insert_runner(self.pair.admin, id=runner_id, types=["email", "report"])
 
     @rule(by=PROCESSES)
     def sweep(self, by: int) -> None:
@@ -272,11 +272,11 @@ class KeysMachine(RuleBasedStateMachine):
         assert order == self.model.order()
 
     async def _look(self) -> tuple[dict[int, str], dict[str, list[int]]]:
-        rows = await self.world.admin.fetch(
+        rows = await self.pair.admin.fetch(
             "SELECT j.id, CASE WHEN s.id IS NOT NULL AND s.dispatched_at IS NULL THEN 'waiting' ELSE j.status END AS status"
             " FROM asyncjobs.jobs AS j LEFT JOIN asyncjobs.serialized_jobs AS s ON s.id = j.id"
         )
-        lines = await self.world.admin.fetch(
+        lines = await self.pair.admin.fetch(
             "SELECT serialization_key AS key, array_agg(id ORDER BY dispatched_at IS NULL, place) AS ids"
             " FROM asyncjobs.serialized_jobs GROUP BY serialization_key"
         )
@@ -291,29 +291,29 @@ class KeysMachine(RuleBasedStateMachine):
 
     async def _run_out(self) -> None:
         for key in ("x", "y", "z"):
-            await serialized.resume_key(self.world.a.link, key)
+            await serialized.resume_key(self.pair.a.link, key)
         for by, claimed in self.running.values():
             await self.processes[by].ack(claimed)
         for _ in range(1000):
-            await self.world.promote()
-            await self._sweep(self.world.a)
-            ran = await self.world.drain()
-            released = [(await serialized.release_key(self.world.a.link, key))[0] for key in ("x", "y", "z")]
+            await self.pair.promote()
+            await self._sweep(self.pair.a)
+            ran = await self.pair.drain()
+            released = [(await serialized.release_key(self.pair.a.link, key))[0] for key in ("x", "y", "z")]
             if not ran and not any(released):
                 break
-        await self.world.promises_hold()
-        assert await self.world.admin.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == 0
+        await self.pair.promises_hold()
+        assert await self.pair.admin.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == 0
 
 
 def _run(database: Database, examples: int, steps: int) -> None:
     with asyncio.Runner() as runner, contextlib.ExitStack() as stack:
         opened = AsyncExitStack()
         stack.callback(lambda: runner.run(opened.aclose()))
-        world = runner.run(opened.enter_async_context(peers(database)))
+        pair = runner.run(opened.enter_async_context(peers(database)))
         callers = [Peer(database.link(f"caller {number}"), 0) for number in (1, 2)]
         for caller in callers:
             opened.push_async_callback(caller.link.close)
-        machine: Any = partial(KeysMachine, world, callers, runner.get_loop())
+        machine: Any = partial(KeysMachine, pair, callers, runner.get_loop())
         run_state_machine_as_test(
             machine,
             settings=settings(

@@ -80,7 +80,7 @@ class Modelled:
 
 
 @dataclass
-class World:
+class Storage:
     """A database, and what talks to it, for all examples."""
 
     runner: asyncio.Runner
@@ -93,7 +93,7 @@ class World:
 
 
 class Lives(RuleBasedStateMachine):
-    world: World
+    storage: Storage
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,9 +102,9 @@ class Lives(RuleBasedStateMachine):
         self.lines: dict[str, list[int]] = {}
         self.lost: list[Claimed] = []
         self.numbers = 0
-        self.world.run(self.world.connection.execute(EMPTY))
-        self.world.claims.runner_id = 1
-        self.world.run(insert_runner(self.world.connection, id=1))
+        self.storage.run(self.storage.connection.execute(EMPTY))
+        self.storage.claims.runner_id = 1
+        self.storage.run(insert_runner(self.storage.connection, id=1))
 
     def of(self, *statuses: Status) -> list[Modelled]:
         return [job for job in self.jobs.values() if job.status in statuses]
@@ -131,10 +131,10 @@ class Lives(RuleBasedStateMachine):
     def enqueue(self, chance: Random) -> None:
         key, delay, most = chance.choice([None, None, "a", "b"]), chance.choice([0, 0, 5 * LONG]), chance.randint(1, 3)
         self.numbers += 1
-        link = self.world.claims.link
+        link = self.storage.claims.link
         row = a_row(serialization_key=key, delay_seconds=delay or None, max_attempts=most, dedup_key=f"d{self.numbers}")
-        ids = self.world.run(jobs.reserve_ids(link, 1))
-        self.world.run(jobs.enqueue(link, [row], ids, ids))
+        ids = self.storage.run(jobs.reserve_ids(link, 1))
+        self.storage.run(jobs.enqueue(link, [row], ids, ids))
         job = Modelled(ids[0], "scheduled" if delay else "pending", key, most, due_at=self.now + delay)
         self.jobs[job.id] = job
         if not delay:
@@ -164,13 +164,13 @@ class Lives(RuleBasedStateMachine):
     def wait(self, chance: Random) -> None:
         seconds = chance.choice([1, 4, 10]) * LONG
         self.now += seconds
-        self.world.run(self.world.clock.advance(seconds))
+        self.storage.run(self.storage.clock.advance(seconds))
 
     def promote(self, _chance: Random) -> None:
-        link = self.world.claims.link
-        promoted, _reached = self.world.run(due.promote(link, 100))
+        link = self.storage.claims.link
+        promoted, _reached = self.storage.run(due.promote(link, 100))
         if promoted.keys:
-            assert self.world.run(due.promote_keyed(link, promoted.keys, 100)) is not None
+            assert self.storage.run(due.promote_keyed(link, promoted.keys, 100)) is not None
         ready = sorted(
             (job for job in self.of("scheduled", "failed") if job.due_at <= self.now), key=lambda job: (job.due_at, job.id)
         )
@@ -182,7 +182,7 @@ class Lives(RuleBasedStateMachine):
 
     def claim(self, chance: Random) -> None:
         limit = chance.randint(1, 3)
-        claimed = self.world.run(self.world.claims.claim(limit))
+        claimed = self.storage.run(self.storage.claims.claim(limit))
         pending = self.of("pending")
         suspects = [job for job in claimed if job.suspicion]
         harmless = [job for job in pending if not job.suspicion]
@@ -200,8 +200,8 @@ class Lives(RuleBasedStateMachine):
         assert job.claim is not None
         if kind == "retry" and job.attempts >= job.max_attempts:
             kind = "dead"
-        finished = self.world.run(
-            self.world.claims.ack(an_ack(job.claim, kind, delay_seconds=5 * LONG if kind in {"retry", "snooze"} else 0))
+        finished = self.storage.run(
+            self.storage.claims.ack(an_ack(job.claim, kind, delay_seconds=5 * LONG if kind in {"retry", "snooze"} else 0))
         )
         assert finished.lost == []
         job.claim = None
@@ -233,7 +233,7 @@ class Lives(RuleBasedStateMachine):
 
     def operator_ends(self, chance: Random) -> None:
         job, wanted = chance.choice(list(self.jobs.values())), chance.choice(WANTED)
-        verb = self.world.run(serialized.end(self.world.claims.link, job.id, wanted, "by me"))
+        verb = self.storage.run(serialized.end(self.storage.claims.link, job.id, wanted, "by me"))
         assert verb.was == job.status
         if job.status in FINAL:
             assert verb.outcome == "final"
@@ -254,7 +254,7 @@ class Lives(RuleBasedStateMachine):
             change(job)
 
     def give_back(self, _chance: Random) -> None:
-        self.world.run(self.world.claims.give_back([]))
+        self.storage.run(self.storage.claims.give_back([]))
 
         def change(job: Modelled) -> None:
             job.status, job.attempts = "pending", job.attempts - 1
@@ -262,11 +262,11 @@ class Lives(RuleBasedStateMachine):
         self.lose(change)
 
     def rescue(self, _chance: Random) -> None:
-        world = self.world
-        world.run(world.connection.execute("DELETE FROM asyncjobs.runners"))
-        world.run(runners.rescue(world.claims.link, 100, max_errors=10))
-        world.claims.runner_id += 1
-        world.run(insert_runner(world.connection, id=world.claims.runner_id))
+        storage = self.storage
+        storage.run(storage.connection.execute("DELETE FROM asyncjobs.runners"))
+        storage.run(runners.rescue(storage.claims.link, 100, max_errors=10))
+        storage.claims.runner_id += 1
+        storage.run(insert_runner(storage.connection, id=storage.claims.runner_id))
 
         killer = blamed([job.lost for job in self.of("processing")])
 
@@ -286,7 +286,7 @@ class Lives(RuleBasedStateMachine):
 
     def operator_takes_back(self, _chance: Random) -> None:
         sql = "UPDATE asyncjobs.jobs SET status = 'pending', started_at = NULL WHERE status = 'processing'"
-        self.world.run(self.world.connection.execute(sql))
+        self.storage.run(self.storage.connection.execute(sql))
 
         def change(job: Modelled) -> None:
             job.status = "pending"
@@ -295,11 +295,11 @@ class Lives(RuleBasedStateMachine):
 
     def ack_late(self, chance: Random) -> None:
         claim, kind = chance.choice(self.lost), chance.choice(["completed", "retry", "dead", "interrupted"])
-        assert self.world.run(self.world.claims.ack(an_ack(claim, kind))).lost == [claim.token]
+        assert self.storage.run(self.storage.claims.ack(an_ack(claim, kind))).lost == [claim.token]
 
     @invariant()
     def is_what_the_model_says(self) -> None:
-        rows = self.world.run(self.world.connection.fetch(STATE))
+        rows = self.storage.run(self.storage.connection.fetch(STATE))
         found: dict[str, list[tuple[Any, ...]]] = {"job": [], "move": [], "dead_letter": [], "dedup": []}
         for kind, *values in rows:
             found[kind].append(tuple(values))
@@ -311,7 +311,7 @@ class Lives(RuleBasedStateMachine):
             assert now in TRANSITIONS[was], f"{was} became {now}"
 
     def teardown(self) -> None:
-        audits = [self.world.run(self.world.claims.link.fetch(name)) for name in ("audit_jobs", "audit_keys", "audit_dedup")]
+        audits = [self.storage.run(self.storage.claims.link.fetch(name)) for name in ("audit_jobs", "audit_keys", "audit_dedup")]
         # An operator's SQL may take a job back in its last attempt, and leaves the runner's name on the row.
         known = ("with no attempt left", "and owned by runner", "attempts of")
         found = [row["problem"] for rows in audits for row in rows if not any(part in row["problem"] for part in known)]
@@ -326,7 +326,7 @@ def test_jobs_live_as_the_model_says(database: Database) -> None:
         runner.run(connection.execute(MOVES))
 
         class Machine(Lives):
-            world = World(runner, Claims(link, connection), clock, connection)
+            storage = Storage(runner, Claims(link, connection), clock, connection)
 
         try:
             run_state_machine_as_test(

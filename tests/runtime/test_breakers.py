@@ -11,21 +11,21 @@ from asyncjobs.errors import CircuitOpen
 from asyncjobs.runtime import breakers as module
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import BreakerClosed, BreakerHalfOpened, BreakerOpened, DatabaseFailed
-from tests.support.breakers import Process, World, breaking
+from tests.support.breakers import Fleet, Process, breaking
 from tests.support.eventually import eventually
 
 
 @pytest.fixture
-async def world(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[World]:
+async def fleet(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Fleet]:
     async with breaking(database, monkeypatch) as made:
         yield made
 
 
 @contextmanager
-def no_statements(world: World) -> Generator[None]:
-    before = world.statements.copy()
+def no_statements(fleet: Fleet) -> Generator[None]:
+    before = fleet.statements.copy()
     yield
-    assert world.statements == before
+    assert fleet.statements == before
 
 
 async def opened(process: Process) -> None:
@@ -33,7 +33,7 @@ async def opened(process: Process) -> None:
     for _ in range(process.policy.failure_threshold):
         assert await process.call("failed") == "failed"
     assert await process.call() == "refused"
-    if process.world.down is None:
+    if process.fleet.down is None:
         await process.looked()
 
 
@@ -44,100 +44,100 @@ async def knows(process: Process, state: str) -> None:
 # Knowing.
 
 
-async def test_a_closed_breaker_costs_no_statement_a_call(world: World) -> None:
-    one = world.start()
+async def test_a_closed_breaker_costs_no_statement_a_call(fleet: Fleet) -> None:
+    one = fleet.start()
     assert await one.call() == "succeeded"
-    assert world.statements == {"look": 1, "declare": 1}
-    with no_statements(world):
+    assert fleet.statements == {"look": 1, "declare": 1}
+    with no_statements(fleet):
         for _ in range(1000):
             assert await one.call() == "succeeded"
 
 
-async def test_a_failure_is_one_statement_and_so_is_the_next_success(world: World) -> None:
-    one = world.start(failure_threshold=3)
+async def test_a_failure_is_one_statement_and_so_is_the_next_success(fleet: Fleet) -> None:
+    one = fleet.start(failure_threshold=3)
     await one.call()
     assert [await one.call("failed"), await one.call("succeeded")] == ["failed", "succeeded"]
-    assert world.statements["happen"] == 2
-    with no_statements(world):
+    assert fleet.statements["happen"] == 2
+    with no_statements(fleet):
         await one.call()
     assert [await one.call("failed") for _ in range(2)] == ["failed", "failed"], "the row of failures had ended"
     assert one.state == "closed"
 
 
-async def test_successes_at_the_same_time_end_a_row_of_failures_once(world: World) -> None:
-    one = world.start(failure_threshold=3)
+async def test_successes_at_the_same_time_end_a_row_of_failures_once(fleet: Fleet) -> None:
+    one = fleet.start(failure_threshold=3)
     await one.call("failed")
     await asyncio.gather(*(one.call() for _ in range(20)))
-    assert world.statements["happen"] == 2
+    assert fleet.statements["happen"] == 2
 
 
-async def test_failures_of_all_processes_count_and_all_hear_of_the_change(world: World) -> None:
-    one, two, three = world.start(), world.start(), world.start()
-    assert [await process.call() for process in world.processes] == ["succeeded"] * 3
-    await world.advance(1)
+async def test_failures_of_all_processes_count_and_all_hear_of_the_change(fleet: Fleet) -> None:
+    one, two, three = fleet.start(), fleet.start(), fleet.start()
+    assert [await process.call() for process in fleet.processes] == ["succeeded"] * 3
+    await fleet.advance(1)
     assert [await one.call("failed"), await two.call("failed")] == ["failed", "failed"]
     assert two.state == "open"
     await knows(one, "open")
     await knows(three, "open")
-    with no_statements(world):
-        assert [await process.call() for process in world.processes] == ["refused"] * 3
+    with no_statements(fleet):
+        assert [await process.call() for process in fleet.processes] == ["refused"] * 3
     assert [event for event in two.seen if isinstance(event, BreakerOpened)] == [
         BreakerOpened(service="mail", formerly="closed", failures=2, seconds=60.0)
     ]
     assert not [event for event in (*one.seen, *three.seen) if isinstance(event, BreakerOpened)], "who does it says it"
 
 
-async def test_a_success_of_another_process_ends_a_row_of_failures_without_a_statement(world: World) -> None:
-    one, two = world.start(), world.start()
+async def test_a_success_of_another_process_ends_a_row_of_failures_without_a_statement(fleet: Fleet) -> None:
+    one, two = fleet.start(), fleet.start()
     await two.call()
     await one.call("failed")
-    await world.advance(1)
+    await fleet.advance(1)
     await two.call("succeeded")  # it does not know of the failure
-    assert world.statements["happen"] == 1
-    await world.advance(1)
+    assert fleet.statements["happen"] == 1
+    await fleet.advance(1)
     await two.call("failed")
     assert two.state == "closed"
     await one.call("failed")
     assert one.state == "open"
 
 
-async def test_a_lost_notification_costs_two_intervals_at_most(world: World) -> None:
-    one, two = world.start(), world.start()
+async def test_a_lost_notification_costs_two_intervals_at_most(fleet: Fleet) -> None:
+    one, two = fleet.start(), fleet.start()
     await two.call()
-    world.notifies = False
+    fleet.notifies = False
     await opened(one)
-    with no_statements(world):
+    with no_statements(fleet):
         assert await two.call() == "succeeded"
-    await world.advance(21)  # it was not used in the last interval, so it has not looked
+    await fleet.advance(21)  # it was not used in the last interval, so it has not looked
     assert await two.call() == "refused"
 
 
-async def test_who_uses_a_breaker_looks_each_interval_and_who_does_not_asks_nothing(world: World) -> None:
-    one, two = world.start(), world.start()
+async def test_who_uses_a_breaker_looks_each_interval_and_who_does_not_asks_nothing(fleet: Fleet) -> None:
+    one, two = fleet.start(), fleet.start()
     await two.call()
     await two.call()
-    world.notifies = False
+    fleet.notifies = False
     await opened(one)
-    await world.advance(11)
+    await fleet.advance(11)
     await knows(two, "open")
-    await world.advance(1000)
+    await fleet.advance(1000)
     await one.looked()
     await one.call()
     await two.looked()
     assert (one.state, two.state) == ("closed", "closed")
     await eventually(lambda: not two.breakers._known["mail"].used, description="it has looked since its last call")
-    await world.advance(11)
-    before = world.statements["look"]
+    await fleet.advance(11)
+    before = fleet.statements["look"]
     for _ in range(3):
         passed = asyncio.create_task(two.breakers.wait_passed())
         await asyncio.sleep(0)  # it waits before time passes
-        await world.advance(11)
+        await fleet.advance(11)
         await passed
-    assert world.statements["look"] - before <= 3, "those of the other process"
+    assert fleet.statements["look"] - before <= 3, "those of the other process"
 
 
-async def test_a_row_that_is_deleted_is_a_breaker_that_is_closed(world: World, connection: Connection) -> None:
-    one = world.start()
+async def test_a_row_that_is_deleted_is_a_breaker_that_is_closed(fleet: Fleet, connection: Connection) -> None:
+    one = fleet.start()
     await opened(one)
     await connection.execute("DELETE FROM asyncjobs.circuit_breakers")
     await one.looked()
@@ -145,12 +145,12 @@ async def test_a_row_that_is_deleted_is_a_breaker_that_is_closed(world: World, c
     await opened(one)
 
 
-async def test_a_row_that_an_operator_updates_is_obeyed(world: World, connection: Connection) -> None:
-    one = world.start()
+async def test_a_row_that_an_operator_updates_is_obeyed(fleet: Fleet, connection: Connection) -> None:
+    one = fleet.start()
     await one.call()
     await connection.execute("UPDATE asyncjobs.circuit_breakers SET state = 'open'")
     await one.looked()
-    await world.advance(1_000_000)
+    await fleet.advance(1_000_000)
     assert await one.call() == "refused"
     with pytest.raises(CircuitOpen, match="is open until it is reset") as caught:
         await one.enter()
@@ -163,50 +163,50 @@ async def test_a_row_that_an_operator_updates_is_obeyed(world: World, connection
 # Probing.
 
 
-async def test_when_its_time_is_over_one_call_of_all_processes_is_let_through(world: World) -> None:
-    one, two, three = world.start(), world.start(), world.start()
+async def test_when_its_time_is_over_one_call_of_all_processes_is_let_through(fleet: Fleet) -> None:
+    one, two, three = fleet.start(), fleet.start(), fleet.start()
     await opened(one)
-    await world.advance(59)
-    assert [await process.call() for process in world.processes] == ["refused"] * 3
-    await world.advance(1.01)
+    await fleet.advance(59)
+    assert [await process.call() for process in fleet.processes] == ["refused"] * 3
+    await fleet.advance(1.01)
     probe = await two.enter()
     assert [await one.call(), await two.call(), await three.call()] == ["refused"] * 3
-    with no_statements(world):
+    with no_statements(fleet):
         assert [await one.call(), await two.call(), await three.call()] == ["refused"] * 3
     await two.breakers.leave(probe, "succeeded")
     await knows(one, "closed")
     await knows(three, "closed")
-    assert [await process.call() for process in world.processes] == ["succeeded"] * 3
+    assert [await process.call() for process in fleet.processes] == ["succeeded"] * 3
     assert [event for event in two.seen if isinstance(event, (BreakerHalfOpened, BreakerClosed))] == [
         BreakerHalfOpened(service="mail"),
         BreakerClosed(service="mail", formerly="half-open"),
     ]
 
 
-async def test_of_callers_at_the_same_time_only_one_asks_for_a_probe(world: World) -> None:
-    one = world.start(success_threshold=2)
+async def test_of_callers_at_the_same_time_only_one_asks_for_a_probe(fleet: Fleet) -> None:
+    one = fleet.start(success_threshold=2)
     await opened(one)
-    await world.advance(61)
-    before = world.statements["happen"]
+    await fleet.advance(61)
+    before = fleet.statements["happen"]
     made = await asyncio.gather(*(one.call() for _ in range(20)))
     assert sorted(made) == ["refused"] * 19 + ["succeeded"]
-    assert world.statements["happen"] - before == 2, "asked, and succeeded"
+    assert fleet.statements["happen"] - before == 2, "asked, and succeeded"
 
 
-async def test_a_failed_probe_opens_it_again_and_so_many_good_ones_close_it(world: World) -> None:
-    one = world.start(success_threshold=2)
+async def test_a_failed_probe_opens_it_again_and_so_many_good_ones_close_it(fleet: Fleet) -> None:
+    one = fleet.start(success_threshold=2)
     await opened(one)
-    await world.advance(61)
+    await fleet.advance(61)
     assert [await one.call("failed"), await one.call()] == ["failed", "refused"]
-    await world.advance(61)
+    await fleet.advance(61)
     assert [await one.call(), one.state] == ["succeeded", "half-open"]
     assert [await one.call(), one.state] == ["succeeded", "closed"]
 
 
-async def test_as_many_probes_as_declared_run_at_a_time(world: World) -> None:
-    one, two = world.start(probes=2, success_threshold=5), world.start(probes=2, success_threshold=5)
+async def test_as_many_probes_as_declared_run_at_a_time(fleet: Fleet) -> None:
+    one, two = fleet.start(probes=2, success_threshold=5), fleet.start(probes=2, success_threshold=5)
     await opened(one)
-    await world.advance(61)
+    await fleet.advance(61)
     first, second = await one.enter(), await two.enter()
     assert [await one.call(), await two.call()] == ["refused", "refused"]
     await one.breakers.leave(first, "succeeded")
@@ -217,14 +217,14 @@ async def test_as_many_probes_as_declared_run_at_a_time(world: World) -> None:
         await process.breakers.leave(call, "ended")
 
 
-async def test_a_probe_whose_process_died_lapses(world: World) -> None:
-    one, two = world.start(), world.start()
+async def test_a_probe_whose_process_died_lapses(fleet: Fleet) -> None:
+    one, two = fleet.start(), fleet.start()
     await opened(one)
-    await world.advance(61)
+    await fleet.advance(61)
     dead = await one.enter()
-    await world.advance(59)
+    await fleet.advance(59)
     assert await two.call() == "refused"
-    await world.advance(2)
+    await fleet.advance(2)
     alive = await two.enter()
     # It was only slow: what it found out counts.
     await one.breakers.leave(dead, "succeeded")
@@ -234,10 +234,10 @@ async def test_a_probe_whose_process_died_lapses(world: World) -> None:
     assert two.state == "closed", "one failure"
 
 
-async def test_a_cancelled_probe_is_given_back(world: World) -> None:
-    one, two = world.start(), world.start()
+async def test_a_cancelled_probe_is_given_back(fleet: Fleet) -> None:
+    one, two = fleet.start(), fleet.start()
     await opened(one)
-    await world.advance(61)
+    await fleet.advance(61)
     probe = await one.enter()
     await one.breakers.leave(probe, "ended")
     await one.breakers.flush()
@@ -245,10 +245,10 @@ async def test_a_cancelled_probe_is_given_back(world: World) -> None:
     assert await two.call() == "succeeded"
 
 
-async def test_who_is_cancelled_while_it_asks_gives_the_probe_back(world: World, connection: Connection) -> None:
-    one, two = world.start(), world.start()
+async def test_who_is_cancelled_while_it_asks_gives_the_probe_back(fleet: Fleet, connection: Connection) -> None:
+    one, two = fleet.start(), fleet.start()
     await opened(one)
-    await world.advance(61)
+    await fleet.advance(61)
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.circuit_breakers FOR UPDATE")
         asking = asyncio.create_task(one.enter())
@@ -263,14 +263,14 @@ async def test_who_is_cancelled_while_it_asks_gives_the_probe_back(world: World,
     assert await two.call() == "succeeded"
 
 
-async def test_late_reports_of_calls_from_before_change_nothing(world: World) -> None:
-    one = world.start()
+async def test_late_reports_of_calls_from_before_change_nothing(fleet: Fleet) -> None:
+    one = fleet.start()
     await one.call()
     early, late, later = await one.enter(), await one.enter(), await one.enter()
     await opened(one)
     await one.breakers.leave(early, "succeeded")
     assert one.state == "open"
-    await world.advance(61)
+    await fleet.advance(61)
     probe = await one.enter()
     await one.breakers.leave(late, "failed")
     await one.breakers.leave(later, "succeeded")
@@ -283,17 +283,17 @@ async def test_late_reports_of_calls_from_before_change_nothing(world: World) ->
 
 
 @pytest.fixture
-def broken(world: World) -> Callable[[], None]:
+def broken(fleet: Fleet) -> Callable[[], None]:
     def break_() -> None:
-        world.down = ConnectionRefusedError("away")
+        fleet.down = ConnectionRefusedError("away")
 
     return break_
 
 
 async def test_a_database_that_is_away_stops_no_call_and_the_process_goes_by_what_it_sees(
-    world: World, broken: Callable[[], None]
+    fleet: Fleet, broken: Callable[[], None]
 ) -> None:
-    one = world.start()
+    one = fleet.start()
     await one.call()
     broken()
     assert await one.call() == "succeeded"
@@ -301,52 +301,52 @@ async def test_a_database_that_is_away_stops_no_call_and_the_process_goes_by_wha
     assert one.breakers.is_cut_off
     assert [event.alone for event in one.seen if isinstance(event, BreakerOpened)] == [True]
     assert [event.during for event in one.seen if isinstance(event, DatabaseFailed)] == ["breakers"]
-    before = world.statements["happen"]
-    await world.advance(61)
+    before = fleet.statements["happen"]
+    await fleet.advance(61)
     assert [await one.call("failed"), await one.call()] == ["failed", "refused"]
-    await world.advance(61)
+    await fleet.advance(61)
     assert [await one.call(), one.state] == ["succeeded", "closed"]
-    assert world.statements["happen"] == before, "it is not asked again by each call"
+    assert fleet.statements["happen"] == before, "it is not asked again by each call"
     await opened(one)
-    world.down = None
-    await world.advance(31)
+    fleet.down = None
+    await fleet.advance(31)
     await eventually(lambda: not one.breakers.is_cut_off, description="the database answers again")
     assert await one.call() == "succeeded", "what was learned meanwhile is forgotten"
 
 
 async def test_an_open_breaker_stays_so_without_the_database_until_its_time_is_over(
-    world: World, broken: Callable[[], None]
+    fleet: Fleet, broken: Callable[[], None]
 ) -> None:
-    one = world.start()
+    one = fleet.start()
     await opened(one)
     broken()
-    await world.advance(30)
+    await fleet.advance(30)
     assert await one.call() == "refused"
-    await world.advance(31)
+    await fleet.advance(31)
     assert [await one.call(), one.state] == ["succeeded", "closed"]
 
 
-async def test_a_first_call_without_the_database_goes_through(world: World, broken: Callable[[], None]) -> None:
+async def test_a_first_call_without_the_database_goes_through(fleet: Fleet, broken: Callable[[], None]) -> None:
     broken()
-    one = world.start()
+    one = fleet.start()
     assert await one.call() == "succeeded"
 
 
 async def test_a_database_that_is_silent_holds_up_calls_once_and_for_a_moment(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.05)
-    one = world.start()
+    one = fleet.start()
     await one.call()
-    world.hangs = True
+    fleet.hangs = True
     await one.call("failed")
-    with no_statements(world):
+    with no_statements(fleet):
         for _ in range(100):
             assert await one.call() == "succeeded"
 
 
-async def test_a_strangers_lock_on_the_row_is_not_waited_for(world: World, connection: Connection) -> None:
-    one = world.start()
+async def test_a_strangers_lock_on_the_row_is_not_waited_for(fleet: Fleet, connection: Connection) -> None:
+    one = fleet.start()
     await one.call()
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.circuit_breakers FOR UPDATE")
@@ -356,10 +356,10 @@ async def test_a_strangers_lock_on_the_row_is_not_waited_for(world: World, conne
     assert one.circuit.failure_count == 0
 
 
-async def test_after_the_app_was_closed_nothing_is_reported_and_nothing_raises(world: World, monkeypatch: Any) -> None:
+async def test_after_the_app_was_closed_nothing_is_reported_and_nothing_raises(fleet: Fleet, monkeypatch: Any) -> None:
     from asyncjobs.errors import UsageError
 
-    one = world.start()
+    one = fleet.start()
     call = await one.enter()
 
     def closed(name: str, run: Any) -> Any:

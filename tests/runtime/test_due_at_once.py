@@ -47,30 +47,21 @@ async def test_promotion_is_in_bounded_batches(database: Database, connection: C
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE status = 'scheduled'") == 0
 
 
-async def test_claims_go_on_beside_a_batch_that_is_not_committed(
-    database: Database, connection: Connection, claiming: Claiming
+@pytest.mark.parametrize("is_claim_held", [False, True], ids=["a batch", "a claim"])
+async def test_claims_and_batches_go_on_beside_one_of_the_other_that_is_not_committed(
+    database: Database, connection: Connection, claiming: Claiming, *, is_claim_held: bool
 ) -> None:
     await fill(connection, BATCH, "pending", "probe")
     await fill(connection, BATCH, "scheduled", "probe")
     link = database.link("duties")
-    held = await link.connection()
-    async with held.transaction():
-        assert (await promote(link, BATCH))[0].count == BATCH
-        assert await claiming.take_all() == BATCH
-    assert await claiming.take_all() == BATCH
-    await link.close()
 
+    async def batch() -> int:
+        return (await promote(link, BATCH))[0].count
 
-async def test_batches_go_on_beside_a_claim_that_is_not_committed(
-    database: Database, connection: Connection, claiming: Claiming
-) -> None:
-    await fill(connection, BATCH, "pending", "probe")
-    await fill(connection, BATCH, "scheduled", "probe")
-    link = database.link("duties")
-    held = await claiming.claims.link.connection()
+    first, second = (claiming.take_all, batch) if is_claim_held else (batch, claiming.take_all)
+    held = await (claiming.claims.link if is_claim_held else link).connection()
     async with held.transaction():
-        assert await claiming.take_all() == BATCH
-        assert (await promote(link, BATCH))[0].count == BATCH
+        assert (await first(), await second()) == (BATCH, BATCH)
     assert await claiming.take_all() == BATCH
     await link.close()
 

@@ -13,7 +13,7 @@ import structlog
 
 from asyncjobs.testing.databases import databases
 from tests.simulation.course import draw
-from tests.simulation.mutants import MUTANTS, Mutant, mutated
+from tests.simulation.mutants import MUTANTS, Simulated, mutated
 from tests.simulation.server import Server
 from tests.simulation.simulate import Result, simulate
 from tests.support.server import running_server
@@ -61,7 +61,7 @@ def _run(server: Server, seeds: Sequence[int], given: argparse.Namespace) -> int
     return 1 if missed else 0
 
 
-def _is_caught(server: Server, seeds: Sequence[int], mutant: Mutant, *, trace: bool) -> bool:
+def _is_caught(server: Server, seeds: Sequence[int], mutant: Simulated, *, trace: bool) -> bool:
     """Whether one of the seeds notices. Those whose worlds lack what it takes are passed over."""
     simulated = 0
     with mutated(mutant, server):

@@ -17,6 +17,12 @@ from tests.simulation.server import Server
 
 #: Within which time a job starts that can.
 _PROMPT_SECONDS: Final = 1.5
+_STALLED: Final = """
+SELECT DISTINCT s.serialization_key FROM asyncjobs.serialized_jobs AS s
+WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS h
+                  WHERE h.serialization_key = s.serialization_key AND h.dispatched_at IS NOT NULL)
+  AND NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'key' AND p.name = s.serialization_key)
+"""
 
 
 def violations(server: Server, recorder: Recorder, told: Told, passes: list[Pass], home: Mapping[int, Process]) -> list[str]:
@@ -39,10 +45,9 @@ def _events(server: Server, recorder: Recorder, told: Told) -> list[str]:
     attempts = recorder.attempts()
     sql = Database(server.dsn).sql
     rows = server.fetch(sql("audit_attempts"), sorted({one.job_id for one in attempts}))
-    # What was started over may count from nothing: the server may do that after the last runner has left.
-    counted: dict[int, int] = {row["id"]: row["attempts"] for row in rows if row["attempts"] or row["id"] not in told.retried}
+    counted: dict[int, int] = {row["id"]: row["attempts"] for row in rows}
     line = [Place(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in server.fetch(sql("audit_line"))]
-    found = [*overlapping(attempts), *out_of_order(attempts, line), *uncounted(attempts, counted)]
+    found = [*overlapping(attempts), *out_of_order(attempts, line), *uncounted(attempts, counted, told.retried)]
     # (What an operator started over counts anew: its first attempt then is no late one of before.)
     judged = [
         one for one in History(attempts=attempts).violations()
@@ -114,6 +119,11 @@ def doubles(server: Server) -> list[str]:
         " GROUP BY type, dedup_key HAVING count(*) > 1"
     )
     return [f"P1: jobs {row['ids']} of dedup key {row['dedup_key']} live at once" for row in rows]
+
+
+def stalled(server: Server) -> list[str]:
+    """Keys that have jobs, are not paused and have no head, now."""
+    return [row[0] for row in server.fetch(_STALLED)]
 
 
 def _is_unseen(process: Process, since: float, until: float) -> bool:

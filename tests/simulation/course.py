@@ -82,6 +82,8 @@ def _of_late(random: Random, course: Course) -> Course:
         return _quarrelsome(random, course)
     if chance < 0.4:
         return _unruly(random, course)
+    if 0.465 <= chance < 0.485:
+        return _cut_off(random, course)
     return msgspec.structs.replace(course, prefetch=random.choice([0, 0, 3]))
 
 
@@ -91,6 +93,14 @@ def _quarrelsome(random: Random, course: Course) -> Course:
         slow_odds=0.0, late_odds=0.0, gate_odds=random.choice([0.3, 0.6]), ways=_some(random, _QUARRELS),
         plans=(("ok",), ("ok",), ("die",)), keys=random.choice(["a", "ab"]), durations=(0.0, 0.0, 0.01), concurrency=3,
         has_schedule=False, prefetch=random.choice([0, 3]),
+    )  # fmt: skip
+
+
+def _cut_off(random: Random, course: Course) -> Course:
+    """Runners are cut off in the middle of attempts that last longer than it takes to declare their runner dead."""
+    return msgspec.structs.replace(
+        course, runners=2, seconds=24.0, jobs=8, faults=("part",), fault_every=6.0, strikes=(), strike_odds=0.0, break_odds=0.0,
+        plans=(("ok",),), durations=(25.0, 25.0, 0.3), concurrency=3, prefetch=random.choice([0, 3]),
     )  # fmt: skip
 
 

@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from tests.simulation import broken
 from tests.simulation.app import LEASE_EXPIRY, RUNNER_TIMEOUT
 from tests.simulation.course import Course
 from tests.simulation.server import Server
-
-
-class Change(NamedTuple):
-    """Of one function of the schema."""
-
-    function: str
-    old: str
-    new: str
+from tests.support.mutants import (
+    ACK_NAMES_NO_TOKEN,
+    FINISH_COMPLETED_NAMES_NO_TOKEN,
+    FINISH_ONE_NAMES_NO_TOKEN,
+    KEYS_ARE_NOT_LOCKED,
+    NO_SECOND_LOOK,
+    RESCUE_LEAVES_THE_TOKEN,
+    Change,
+    Mutant,
+)
 
 
 def _any(_course: Course) -> bool:
@@ -56,6 +58,11 @@ def _lossy(course: Course) -> bool:
 def _gated(course: Course) -> bool:
     """Calls wait between their statements, while others go on with the same keys."""
     return course.is_calm and course.gate_odds > 0.0 and course.keys == "a" and course.jobs > 30
+
+
+def _crowded(course: Course) -> bool:
+    """Enqueues and acks of the same keys meet in their middle."""
+    return _gated(course) or (course.quarrels and bool({"keyed", "many", "press"} & set(course.ways)))
 
 
 def _late(course: Course) -> bool:
@@ -104,12 +111,9 @@ def _retries(course: Course) -> bool:
     return bool({"keyed", "many"} & set(course.ways)) and len(course.keys) < 3
 
 
-class Mutant(NamedTuple):
-    """What is broken, and how."""
+class Simulated(Mutant, frozen=True):
+    """One that a seed is to notice."""
 
-    name: str
-    changes: tuple[Change, ...] = ()
-    patches: Callable[[], list[Any]] = list
     needs: Callable[[Course], bool] = _any  # other worlds cannot show it, or hardly, and are passed over
 
 
@@ -118,7 +122,7 @@ def mutated(mutant: Mutant, server: Server) -> Generator[None]:
     """The protocol is broken in this way."""
     with ExitStack() as stack:
         for change in mutant.changes:
-            stack.callback(server.change_back, server.change(*change))
+            stack.callback(server.change_back, server.change(change))
         for one in mutant.patches():
             stack.enter_context(one)
         yield
@@ -127,90 +131,87 @@ def mutated(mutant: Mutant, server: Server) -> Generator[None]:
 _ENDED = "a.key IS NOT NULL AND a.is_final"
 _FENCE = "AND j.claim_token = {} AND j.status = 'processing'"
 
-MUTANTS: tuple[Mutant, ...] = (
-    Mutant("acks are not fenced", (
+MUTANTS: tuple[Simulated, ...] = (
+    Simulated("acks are not fenced", (
         Change("ack", _FENCE.format("o.token"), ""), Change("finish_one", _FENCE.format("_token"), ""),
         Change("finish_completed", _FENCE.format("ANY (_tokens)"), ""),
     ), needs=_frozen),
-    Mutant("acks name no token", (
-        Change("ack", "AND j.claim_token = o.token", ""), Change("finish_one", "AND j.claim_token = _token", ""),
-        Change("finish_completed", "AND j.claim_token = ANY (_tokens)", ""),
+    Simulated("acks name no token", (
+        ACK_NAMES_NO_TOKEN, FINISH_ONE_NAMES_NO_TOKEN, FINISH_COMPLETED_NAMES_NO_TOKEN,
     ), needs=_frozen),
-    Mutant("the attempt is not counted at the claim", (
+    Simulated("the attempt is not counted at the claim", (
         Change("claim", "least(j.attempts, 2147483646) + 1", "j.attempts"),
         Change("finish_completed", "least(j.attempts, 2147483646) + 1", "j.attempts"),
     )),
-    Mutant("a lease is renewed by name", (
+    Simulated("a lease is renewed by name", (
         Change("renew_leases", "WHERE l.held_by_worker_id = _holder AND l.token = h.token ORDER BY", "ORDER BY"),
     ), needs=_dozes),
-    Mutant("the last of a key's line is dispatched", (
+    Simulated("the last of a key's line is dispatched", (
         Change("dispatch_keys", "ORDER BY s.place LIMIT 1", "ORDER BY s.place DESC LIMIT 1"),
     )),
-    Mutant("a runner that is gone claims", (
+    Simulated("a runner that is gone claims", (
         Change("finish", "IF FOUND THEN\n            RETURN QUERY", "IF true THEN\n            RETURN QUERY"),
         Change("finish_completed", "ELSIF _is_special IS NULL THEN", "ELSIF false THEN"),
     ), needs=_frozen),
-    Mutant("a snooze is an attempt", (Change("ack", "WHEN s.refund THEN", "WHEN s.refund AND s.snooze IS NOT TRUE THEN"),)),
-    Mutant("a rescue leaves the token", (Change("fail_lost", "claim_token = NULL, runner_id", "runner_id"),), needs=_frozen),
-    Mutant("giving back names no last token", (
+    Simulated("a snooze is an attempt", (Change("ack", "WHEN s.refund THEN", "WHEN s.refund AND s.snooze IS NOT TRUE THEN"),)),
+    Simulated("a rescue leaves the token", (RESCUE_LEAVES_THE_TOKEN,), needs=_frozen),
+    Simulated("giving back names no last token", (
         Change("give_back", "AND ((_last_token - coalesce(j.claim_token, _last_token)) & 4294967295) < 2147483648", ""),
     ), needs=_lossy),
-    Mutant("keys are not locked", (Change("lock_keys", "PERFORM pg_advisory_xact_lock(", "PERFORM concat("),), needs=_gated),
-    Mutant("an ack does not look again", (
-        Change("look_again", "RETURN (SELECT array_agg(d.id) FROM asyncjobs.dispatch_keys(_keys) AS d)", "RETURN NULL"),
-    ), needs=_gated),
-    Mutant("busy keys are filtered after the lock", (
+    Simulated("keys are not locked", (KEYS_ARE_NOT_LOCKED,), needs=_crowded),
+    Simulated("an ack does not look again", (NO_SECOND_LOOK,), needs=_crowded),
+    Simulated("busy keys are filtered after the lock", (
         Change("dispatch_keys", "WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE "
             "d.serialization_key = ANY (ARRAY[k.key]) AND d.dispatched_at IS NOT NULL)\n          AND NOT (", "WHERE NOT ("),
         Change("dispatch_keys", "WHERE s.id = ANY (ARRAY[head.id])", "WHERE s.id = ANY (ARRAY[head.id]) AND NOT EXISTS ("
             "SELECT FROM asyncjobs.serialized_jobs AS d "
             "WHERE d.serialization_key = s.serialization_key AND d.dispatched_at IS NOT NULL)"),
     ), needs=_gated),
-    Mutant("a retry loses its place", (
+    Simulated("a retry loses its place", (
         Change("ack", _ENDED, _ENDED.replace("a.is_final", "(a.is_final OR a.status = 'failed')")),
     ), needs=_retries),
-    Mutant("a snooze loses its place", (
+    Simulated("a snooze loses its place", (
         Change("ack", _ENDED, _ENDED.replace("a.is_final", "(a.is_final OR a.status = 'scheduled')")),
     ), needs=_retries),
-    Mutant("a dedup key is not freed", (
+    Simulated("a dedup key is not freed", (
         Change("ack", "IF _dedup IS NOT NULL THEN", "IF false THEN"),
     ), needs=_has("dedup")),
-    Mutant("a claim does not see pauses", (
+    Simulated("a claim does not see pauses", (
         Change("claim_scans", "_any_paused := EXISTS (SELECT FROM asyncjobs.pauses);", "_any_paused := false;"),
     ), needs=_has("pause")),
-    Mutant("a paused key is dispatched", (
+    Simulated("a paused key is dispatched", (
         Change("dispatch_keys", "_any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses)", "_any_paused boolean := false"),
     ), needs=_has("pause")),
-    Mutant("a dead head does not halt its key", (Change("release_keys", "j.on_dead = 'halt'", "false"),), needs=_has("halt")),
-    Mutant("a schedule ticks from any tick", (Change("tick_schedule", "s.last_tick = _previous AND ", ""),), needs=_ticks),
-    Mutant("a commit tells nobody of what it enqueued", (
+    Simulated("a dead head does not halt its key", (Change("release_keys", "j.on_dead = 'halt'", "false"),), needs=_has("halt")),
+    Simulated("a schedule ticks from any tick", (Change("tick_schedule", "s.last_tick = _previous AND ", ""),), needs=_ticks),
+    Simulated("a commit tells nobody of what it enqueued", (
         Change("announce", "AND coalesce(r.notify, true) AND", "AND false AND"),
     ), needs=_calm_here),
-    Mutant("a taken lease is not compared again", (
+    Simulated("a taken lease is not compared again", (
         Change("take_leases", "AND l.token = t.token AND l.renewals = t.renewals\n", "\n"),
         Change("take_leases", "WHERE t.duty = l.job_name AND t.token = l.token AND t.renewals = l.renewals",
             "WHERE t.duty = l.job_name"),
     ), needs=_dozes),
-    Mutant("the coordinator's flag is cleared after the fetch", patches=broken.answered_late, needs=_late),
-    Mutant("everybody is woken before the LISTEN", patches=broken.wake_first, needs=_calm),
-    Mutant("promotion tells nobody", patches=broken.promote_silently, needs=_calm),
-    Mutant("a NOTIFY that failed is forgotten", patches=broken.forget_marks, needs=_fragile),
-    Mutant("claims that were not answered are forgotten", patches=broken.no_doubt, needs=_lossy),
-    Mutant("outcomes that were not answered are forgotten", patches=broken.lost_acks, needs=_lossy),
-    Mutant("attempts go on without a confirmed beat", patches=broken.never_unconfirmed, needs=_parted),
-    Mutant("a runner is dead after one late beat", patches=broken.dead_at_a_glance),
-    Mutant("an enqueue is repeated blindly", patches=broken.enqueue_blindly, needs=_lossy),
-    Mutant("a wake-up during a pass is lost", patches=broken.late_version, needs=_late),
-    Mutant("jobs of runners that left are nobody's", patches=broken.no_orphans, needs=_stubborn),
-    Mutant("nobody hints at what becomes due", patches=broken.no_hints, needs=_calm),
-    Mutant("the next head of a key is not told of", patches=broken.silent_heads, needs=_calm),
-    Mutant("a short claim does not look once more", patches=broken.looks_once, needs=_gated),
-    Mutant("scans never return to the front", patches=broken.never_at_the_front, needs=_calm),
-    Mutant("a lease is trusted for ever", patches=broken.trusted_for_ever, needs=_dozes),
-    Mutant("a lease is taken at sight", patches=broken.taken_at_sight),
-    Mutant("a job is started beside itself", patches=broken.claims_beside_itself, needs=_stubborn),
-    Mutant("keys are not swept", patches=broken.no_sweep, needs=_completes),
-    Mutant("a statement that waited decides by the pauses of before", (
+    Simulated("the coordinator's flag is cleared after the fetch", patches=broken.answered_late, needs=_late),
+    Simulated("everybody is woken before the LISTEN", patches=broken.wake_first, needs=_calm),
+    Simulated("promotion tells nobody", patches=broken.promote_silently, needs=_calm),
+    Simulated("a NOTIFY that failed is forgotten", patches=broken.forget_marks, needs=_fragile),
+    Simulated("claims that were not answered are forgotten", patches=broken.no_doubt, needs=_lossy),
+    Simulated("outcomes that were not answered are forgotten", patches=broken.lost_acks, needs=_lossy),
+    Simulated("attempts go on without a confirmed beat", patches=broken.never_unconfirmed, needs=_parted),
+    Simulated("a runner is dead after one late beat", patches=broken.dead_at_a_glance),
+    Simulated("an enqueue is repeated blindly", patches=broken.enqueue_blindly, needs=_lossy),
+    Simulated("a wake-up during a pass is lost", patches=broken.late_version, needs=_late),
+    Simulated("jobs of runners that left are nobody's", patches=broken.no_orphans, needs=_stubborn),
+    Simulated("nobody hints at what becomes due", patches=broken.no_hints, needs=_calm),
+    Simulated("the next head of a key is not told of", patches=broken.silent_heads, needs=_calm),
+    Simulated("a short claim does not look once more", patches=broken.looks_once, needs=_gated),
+    Simulated("scans never return to the front", patches=broken.never_at_the_front, needs=_calm),
+    Simulated("a lease is trusted for ever", patches=broken.trusted_for_ever, needs=_dozes),
+    Simulated("a lease is taken at sight", patches=broken.taken_at_sight),
+    Simulated("a job is started beside itself", patches=broken.claims_beside_itself, needs=_stubborn),
+    Simulated("keys are not swept", patches=broken.no_sweep, needs=_completes),
+    Simulated("a statement that waited decides by the pauses of before", (
         Change("finish_one", "(SELECT true FROM asyncjobs.runners",
             "(SELECT NOT EXISTS (SELECT FROM asyncjobs.pauses) FROM asyncjobs.runners"),
         Change("finish_one", "IF _is_there IS NULL THEN\n        _heads", "IF _is_there IS NOT TRUE THEN\n        _heads"),
@@ -221,38 +222,37 @@ MUTANTS: tuple[Mutant, ...] = (
         Change("hold_back_key", "PERFORM asyncjobs.hold_key(_key);",
             "PERFORM asyncjobs.hold_key(_key);\n    INSERT INTO asyncjobs.pauses (kind, name) VALUES ('key', _key) "
             "ON CONFLICT DO NOTHING;"),
-    ), needs=_quarrels("press")),
-    Mutant("a pause waits for no claim", (
+    ), needs=_quarrels("press", "pause")),
+    Simulated("a pause waits for no claim", (
         Change("wait_for_claims", "WHILE _claims && asyncjobs.claims_under_way() LOOP", "WHILE false LOOP"),
         Change("hold_back_key", "PERFORM asyncjobs.hold_key(_key);", "PERFORM asyncjobs.lock_keys(ARRAY[_key]);"),
     ), needs=_quarrels("pause", "press")),
-    Mutant("locks of what has moved on are kept", (
+    Simulated("locks of what has moved on are kept", (
         Change("lock_in_order", "RAISE EXCEPTION 'a job moved on' USING ERRCODE = 'AJ001';",
             "PERFORM asyncjobs.lock_keys(_keys); RETURN;"),
     ), needs=_quarrels("swap", "replace", "sweep")),
-    Mutant("a job that is brought back to life does not have its dedup key again", (
+    Simulated("a job that is brought back to life does not have its dedup key again", (
         Change("take_dedup_key", "ELSE _by_hand OR d.expires_at <= _now END",
             "ELSE (_by_hand AND d.job_id <> _id) OR d.expires_at <= _now END"),
     ), needs=_quarrels("revive")),
-    Mutant("who was frozen begins what it had claimed", patches=broken.begins_unconfirmed, needs=_ahead),
-    Mutant("a completion that was not committed counts", patches=broken.uncommitted_counts, needs=_unruly),
-    Mutant("a part that is cancelled is not started again", patches=broken.parts_end, needs=_unruly),
-    Mutant("attempts pay for the end of their program", patches=broken.charged_for_ends, needs=_unruly),
-    Mutant("what exits in a sink ends its program", patches=broken.sinks_exit, needs=_unruly),
-    Mutant("what a duty leaks ends it", patches=broken.leaks_end, needs=_unruly),
-    Mutant("nobody tells a duty that its term is trusted again", patches=broken.trusted_in_silence, needs=_unruly),
-    Mutant("a claim is of more than there are permits", patches=broken.claims_too_much),
-    Mutant("a permit is given back twice", patches=broken.gives_back_twice),
-    Mutant("the outcome of a key goes around its actor", patches=broken.goes_around, needs=_has("keyed", "many")),
-    Mutant("two calls of a line are under way", patches=broken.two_at_a_time),
+    Simulated("who was frozen begins what it had claimed", patches=broken.begins_unconfirmed, needs=_ahead),
+    Simulated("a completion that was not committed counts", patches=broken.uncommitted_counts, needs=_unruly),
+    Simulated("a part that is cancelled is not started again", patches=broken.parts_end, needs=_unruly),
+    Simulated("attempts pay for the end of their program", patches=broken.charged_for_ends, needs=_unruly),
+    Simulated("what exits in a sink ends its program", patches=broken.sinks_exit, needs=_unruly),
+    Simulated("what a duty leaks ends it", patches=broken.leaks_end, needs=_unruly),
+    Simulated("nobody tells a duty that its term is trusted again", patches=broken.trusted_in_silence, needs=_unruly),
+    Simulated("a claim is of more than there are permits", patches=broken.claims_too_much),
+    Simulated("a permit is given back twice", patches=broken.gives_back_twice),
+    Simulated("the outcome of a key goes around its actor", patches=broken.goes_around, needs=_has("keyed", "many")),
+    Simulated("two calls of a line are under way", patches=broken.two_at_a_time),
 )  # fmt: skip
 
 #: Each of these is noticed by one of the first 200 seeds. The others are not, by any of those whose worlds could show it;
-#: tests of the rules themselves notice them (acks that name no token: test_finish, claims of who is gone: test_claim, giving
-#: back: test_lost_answers, busy keys and looking again: test_serialization_races, ticks: test_schedules, taken leases:
-#: test_leases, trust: test_lease, late beats and those who left: test_rescuer, second looks: test_second_look, sweep:
-#: test_serializer, wake-ups: test_service, attempts without a confirmed beat: test_runner_lost, starts after a
-#: freeze: test_frozen_runner, locks of what has moved on: test_interleavings).
+#: tests of the rules themselves notice them (acks that name no token: test_mutants, claims of who is gone: test_claim, giving
+#: back: test_lost_answers, busy keys: test_serialization_races, statements that waited: test_under_locks, trust: test_lease,
+#: those who left: test_rescuer, second looks: test_second_look, sweep: test_serializer, wake-ups: test_service, starts after a
+#: freeze: test_frozen_runner).
 NOTICED: Final = (
     "acks are not fenced", "the attempt is not counted at the claim", "a lease is renewed by name",
     "the last of a key's line is dispatched", "a snooze is an attempt", "a rescue leaves the token", "keys are not locked",
@@ -263,9 +263,10 @@ NOTICED: Final = (
     "claims that were not answered are forgotten", "outcomes that were not answered are forgotten",
     "an enqueue is repeated blindly", "nobody hints at what becomes due",
     "the next head of a key is not told of", "scans never return to the front", "a lease is taken at sight",
-    "a job is started beside itself",
-    "a statement that waited decides by the pauses of before",
-    "a pause waits for no claim",
+    "a job is started beside itself", "a pause waits for no claim", "an ack does not look again",
+    "a schedule ticks from any tick",
+    "a taken lease is not compared again", "attempts go on without a confirmed beat", "a runner is dead after one late beat",
+    "locks of what has moved on are kept", "nobody tells a duty that its term is trusted again",
     "a job that is brought back to life does not have its dedup key again",
     "a completion that was not committed counts", "a part that is cancelled is not started again",
     "attempts pay for the end of their program", "what exits in a sink ends its program", "what a duty leaks ends it",

@@ -52,23 +52,19 @@ CREATE FUNCTION asyncjobs.simulated_move() RETURNS trigger LANGUAGE plpgsql AS $
 BEGIN
     INSERT INTO asyncjobs.simulated_moves
         (at, job_id, was, is_now, attempts_were, attempts, token_was, token, runner_id, is_paused, is_rescue, has_runner)
-    VALUES (asyncjobs.clock(), NEW.id, coalesce(OLD.status, 'waiting'), NEW.status, coalesce(OLD.attempts, 0), NEW.attempts,
+    VALUES (asyncjobs.clock(), NEW.id, OLD.status, NEW.status, OLD.attempts, NEW.attempts,
         OLD.claim_token, NEW.claim_token,
         coalesce(NEW.runner_id, OLD.runner_id), NEW.status = 'processing' AND EXISTS (
             SELECT FROM asyncjobs.pauses AS p WHERE p.paused_at < asyncjobs.clock()
             -- (A claim does not ask for keys: the verb holds a head back. It is judged by its answer.)
             AND ((p.kind, p.name) IN (('queue', NEW.queue), ('type', NEW.type))
-                 OR (TG_OP = 'INSERT' AND p.kind = 'key' AND p.name = NEW.serialization_key))),
+                 OR (OLD.status = 'waiting' AND p.kind = 'key' AND p.name = NEW.serialization_key))),
         NEW.rescues > OLD.rescues, EXISTS (SELECT FROM asyncjobs.runners AS r WHERE r.id = NEW.runner_id));
     RETURN NULL;
 END $$;
 
 CREATE TRIGGER simulated_move AFTER UPDATE OF status ON asyncjobs.jobs
     FOR EACH ROW EXECUTE FUNCTION asyncjobs.simulated_move();
-
--- The next job of a key starts as it comes out of its line.
-CREATE TRIGGER simulated_start AFTER INSERT ON asyncjobs.jobs
-    FOR EACH ROW WHEN (NEW.status = 'processing') EXECUTE FUNCTION asyncjobs.simulated_move();
 """
 _SET: Final = re.compile(r"SET lock_timeout TO '([0-9]+m?s)'")
 _SET_HERE: Final = re.compile(r"set_config\('lock_timeout', ([^,]+), true\)")
@@ -112,7 +108,9 @@ def _gated(definition: str) -> str:
     for line in definition.split("\n"):
         code = line.strip()
         begins = (
-            before.endswith((";", " LOOP")) or before == "BEGIN" or (before.startswith(_OPENING) and before.endswith(" THEN"))
+            before.endswith((";", " LOOP"))
+            or before in {"BEGIN", "ELSE"}
+            or (before.startswith(_OPENING) and before.endswith(" THEN"))
         )
         if is_body and begins and code and not code.startswith(_NO_STATEMENT):
             lines.append(line.replace(code, _GATE + code, 1))

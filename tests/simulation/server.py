@@ -21,6 +21,7 @@ import asyncpg
 from asyncjobs.store.database import Database
 from tests.simulation.schema import ADDED, FUNCTIONS, as_written, name_of, simulated
 from tests.simulation.wire import Wire, make_real_loop
+from tests.support.mutants import Change
 
 #: What the server would do by itself after a real time, it does at once; what depends on statistics does not change on the way.
 _SETTINGS: Final = {
@@ -222,13 +223,11 @@ class Server:
         """For the checks."""
         return list(self.do(self._monitor, self._monitor.fetch(sql, *args)))
 
-    def change(self, function: str, old: str, new: str) -> str:
+    def change(self, change: Change) -> str:
         """Change a function of the schema; returns what undoes it."""
-        definition = self._definitions[function]
-        if old not in definition:
-            raise LookupError(f"{function} has changed: say again what is to be taken out for {new!r}")
-        self._definitions[function] = definition.replace(old, new)
-        self.run(simulated(self._definitions[function]))
+        definition = self._definitions[change.function]
+        self._definitions[change.function] = changed = change.of(definition)
+        self.run(simulated(changed))
         return definition
 
     def change_back(self, definition: str) -> None:

@@ -1,20 +1,18 @@
 """One seed: runners and a client in a world that fails, then a time of peace, and what must be so.
 
-The calls are the product's own SQL on a real PostgreSQL, one statement at a time (`server.py`), so what a statement sees that has
-waited for a lock - all else as of its beginning, and the newest version of that row alone - is the server's own doing. A model of
-that in Python would hold what we think of it, and that was what was wrong. (Pairs and triples of calls, and where the first of
-them is held, are gone through by `tests/interleavings` without gaps, against the serial orders; here they meet runners that
-remember, and faults.) Statements that wait have to happen, though, and have to be seen. They did not and were not, which let
-a start under an answered pause, two live jobs of a dedup key, starts in a runner that was dead and three-way deadlocks pass:
+The calls are the product's own SQL on a real PostgreSQL, one statement at a time (`server.py`): what a statement sees that has
+waited for a lock is the server's own doing. A model in Python would hold what we think of it, and that was what was wrong.
+(Pairs and triples of calls are gone through by `tests/interleavings` without gaps; here they meet runners that remember, and
+faults.) Statements that wait have to happen, though, and have to be seen. They did not and were not, which let starts under an
+answered pause, two live jobs of a dedup key and three-way deadlocks pass:
 
-* Every lock time-out struck at once, so that whoever would have waited gave up: `hold_key` never held up an ack. It is virtual
-  time now.
-* Gates, at which a call waits in its middle with its locks, were for one call in ten, in worlds in which hardly anybody else
-  wanted those locks. Now there are worlds that quarrel for them.
-* What was checked were updates of a status. The next job of a key starts by an insert; a pause's promise begins with its answer,
-  which the client had and nobody compared; dedup keys were looked at in the end, when all was over.
-* Nothing was claimed ahead, so nobody had anything to begin after a freeze; and what the application lets out, and what ends its
-  program besides a kill, was not in any world.
+* Every lock time-out struck at once, so that whoever would have waited gave up. It is virtual time now.
+* Gates, at which a call waits in its middle with its locks, lay in front of the locks mostly, and hardly anybody wanted these.
+  Now worlds quarrel for them, and a gate may wait for the other call.
+* What was checked were updates of a status. A pause's promise begins with its answer, which the client had and nobody compared;
+  dedup keys were looked at in the end, when all was over; keys without a head were swept before anybody looked.
+* Nothing was claimed ahead, so nobody had anything to begin after a freeze; and what the application lets out, and what ends
+  its program besides a kill, was not in any world.
 
 1. Faults, at random: processes killed, frozen, stalled, stopped and started; connections reset or silent; the server down; its
    clock set; answers and notifications late; parts of runners cancelled, and programs ended by an exit.
@@ -36,7 +34,7 @@ from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, ClaimWasLost, Event, Events, ServicePassFailed, SinkFailed
 from asyncjobs.testing import Recorder
 from tests.simulation.app import LEAKED, HandlerError, Pass, make_app, misbehave
-from tests.simulation.checks import doubles, moves, untimely, violations
+from tests.simulation.checks import doubles, moves, stalled, untimely, violations
 from tests.simulation.client import Client, Told
 from tests.simulation.patches import simulated
 from tests.simulation.probes import Probes
@@ -49,6 +47,8 @@ from tests.simulation.world import World
 _PEACE_SECONDS: Final = 150.0
 _LONGEST_LINE: Final = 30  # attempts one after the other, of one key
 _STOP_SECONDS: Final = 4.2
+#: Within which every key that has jobs and is not paused has a head, where nothing fails: no sweep is waited for.
+_SETTLED_SECONDS: Final = 5.0
 #: Longer than a call that nobody waits for takes to the server.
 _STRAGGLER_SECONDS: Final = 20.0
 
@@ -216,8 +216,6 @@ class _Simulation:
                 ClaimWasLost(job_id=started.job_id, token=started.token, runner_id=started.runner_id, during="the process's life")
             )
 
-    # The course of things.
-
     def run(self) -> None:
         world = self.world
         for runner in self.runners:
@@ -233,6 +231,8 @@ class _Simulation:
         self._make_peace()
         if moves(world.server, self.told):  # said once more by the checks
             return
+        if self.course.quarrels and not world.run(_SETTLED_SECONDS, until=self._has_no_stalled_key):
+            self.found.append(f"P4: a key had no head for {_SETTLED_SECONDS:g} s of peace: {stalled(world.server)}")
         patience = _PEACE_SECONDS + _LONGEST_LINE * max(self.course.durations)
         if not world.run(patience, until=self._is_quiet):
             rows = world.server.fetch(
@@ -355,6 +355,12 @@ class _Simulation:
             " + (SELECT count(*) FROM asyncjobs.serialized_jobs)"
         )
         return bool(left == 0)
+
+    def _has_no_stalled_key(self) -> bool:
+        if self.world.now < self._next_look:
+            return False
+        self._next_look = self.world.now + 0.5
+        return all(client.is_done for client in self.clients) and not stalled(self.world.server)
 
     def _is_duty_done(self) -> bool:
         return any(done.began_at > self._peace_at and done.ended_at is not None for done in self.passes)

@@ -13,6 +13,7 @@ carried out.
 import asyncio
 import heapq
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from itertools import count
 from random import Random
@@ -32,9 +33,20 @@ _IDLE_SECONDS: Final = 4.0
 _START: Final = 1000.0
 #: How long a call may wait between two of its statements.
 _GATED_SECONDS: Final = (0.0005, 0.005, 0.05, 0.3)
+#: Where nothing fails, some wait there until one of these calls has ended in their middle, or waits for their locks; at most so
+#: long. (Some of these locks are given up after 0.05 s.)
+_FINISHES: Final = frozenset({"finish", "finish_one", "finish_completed"})
+_ENQUEUES: Final = frozenset({"enqueue", "enqueue_alike", "enqueue_usual", "commit"})
+_MET: Final = (frozenset({"hold_back_key", "wait_for_claims"}), _ENQUEUES, _FINISHES)
+#: Those have some twenty gates, in front of and behind the locks of keys; others have fewer.
+_LONG: Final = _FINISHES | _ENQUEUES
+_MET_SECONDS: Final = 0.6
+_SOON_SECONDS: Final = 0.002
 #: As long as a call may sleep until others have ended, and how long at a time.
 _SLEEP_SECONDS: Final = 2.0
 _TURN_SECONDS: Final = 0.01
+#: An enqueue that is made again meets its own rows.
+_MET_AGAIN: Final = "jobs_pkey"
 #: Of each call of a role that breaks even where nothing else does.
 _FRAGILE_ODDS: Final = 0.3
 
@@ -63,6 +75,8 @@ class World:
         self._plans: list[tuple[float, int, Callable[[], None]]] = []
         self._parked: list[Call] = []
         self._stragglers: set[Call] = set()
+        self._opened: set[str] = set()  # gates
+        self._meetings: list[tuple[str, frozenset[str]]] = []  # gates that open when one of these calls has ended
 
     def clock(self) -> float:
         return self.now
@@ -292,8 +306,23 @@ class World:
         self._parked.append(call)
         self._wait(call)
         if gate:
-            self.plan(self.random.choice(_GATED_SECONDS), lambda: self._open_gate(gate))
+            self.plan(self._gated_seconds(gate), lambda: self._open_gate(gate))
+        else:
+            self._meet(call)
         return None
+
+    def _meet(self, call: Call) -> None:
+        """It has ended, or waits for a lock: who waited at a gate for that goes on soon."""
+        for gate, names in tuple(self._meetings):
+            if call.name in names:
+                self._meetings.remove((gate, names))
+                self.plan(_SOON_SECONDS, partial(self._open_gate, gate))
+
+    def _gated_seconds(self, gate: str) -> float:
+        if (self.course.quarrels or self.course.is_calm) and self.random.random() < 0.5:
+            self._meetings.append((gate, self.random.choice(_MET)))
+            return _MET_SECONDS
+        return self.random.choice(_GATED_SECONDS)
 
     def _close_gate(self, call: Call) -> str:
         """Perhaps the call is to wait at a gate: after how many, and at which."""
@@ -301,10 +330,11 @@ class World:
             return ""
         number = self.number()
         self.server.close_gate(number)
-        return f"{self.random.randrange(20 if call.name.startswith('finish') else 8)} {number}"
+        return f"{self.random.randrange(20 if call.name in _LONG else 8)} {number}"
 
     def _open_gate(self, gate: str) -> None:
-        if gate:
+        if gate and gate not in self._opened:
+            self._opened.add(gate)
             self.server.open_gate(int(gate.split()[1]))
             self._look_at_parked()
 
@@ -337,11 +367,14 @@ class World:
         self.trace(connection.process.name, connection.role, call.name, summary, "abandoned" if call.is_abandoned else "")
         if isinstance(error, asyncpg.DeadlockDetectedError):
             self.violations.append(f"locks: {call.name} of {connection.process.name} met a deadlock")
+        if isinstance(error, asyncpg.IntegrityConstraintViolationError) and error.constraint_name != _MET_AGAIN:
+            self.violations.append(f"locks: {call.name} of {connection.process.name} broke a constraint: {error}")
         self._note_transaction(call, error)
         if call.name in {"hold_back_key", "wait_for_claims"}:
             rows = self.server.fetch("SELECT token FROM asyncjobs.simulated_moves WHERE is_now = 'processing'")
             connection.process.claimed = {row[0] for row in rows}
         self._tell(call)
+        self._meet(call)
         self._settle(call)
         if call.at_answer is not None:
             call.at_answer()

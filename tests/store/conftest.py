@@ -6,6 +6,7 @@ import pytest
 
 from asyncjobs.store.database import Connection, Database
 from tests.support.claims import Claims
+from tests.support.peers import Peers, peers
 
 
 @pytest.fixture
@@ -16,3 +17,10 @@ async def claims(database: Database, connection: Connection) -> AsyncGenerator[C
     yield made
     await link.close()
     await made.end_all()
+
+
+@pytest.fixture
+async def pair(database: Database) -> AsyncGenerator[Peers]:
+    """Two processes that enqueue, claim and ack. A suite that leaves jobs behind overrides it."""
+    async with peers(database) as made:
+        yield made

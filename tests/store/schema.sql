@@ -506,7 +506,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c2611889374ccfb9
+-- body: a1240004a8aba507
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -1336,7 +1336,7 @@ CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6633278158080850
+-- body: 6e7289f399f1b929
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)

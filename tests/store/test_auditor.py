@@ -11,7 +11,7 @@ import pytest
 
 from asyncjobs.store import serialized
 from asyncjobs.store.database import Connection, Database
-from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted
+from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, JobsRescued
 from asyncjobs.testing import Auditor, PromiseBroken, Recorder
 from tests.support.factories import insert, insert_job, insert_place, insert_runner, insert_waiting
 from tests.support.peers import peers
@@ -161,6 +161,27 @@ async def test_finds_a_start_out_of_the_lines_order(auditor: Auditor, connection
     assert [(found.promise, found.job_id) for found in await auditor.violations()] == [("P3", second)]
 
 
+@pytest.mark.parametrize("is_by_hand", [True, False])
+async def test_count_from_nothing_is_found_unless_an_operator_started_the_job_over(
+    auditor: Auditor, connection: Connection, *, is_by_hand: bool
+) -> None:
+    """A death by its runner's is told by the rescue's process: of the attempt nothing is seen but that it was lost."""
+    job = await insert_job(connection, status="dead", attempts=2)
+    if is_by_hand:
+        link = auditor.database.link("operator")
+        await insert(connection, "dead_letter_jobs", job_id=job, original_job="{}")
+        assert (await serialized.retry(link, job, "me")).outcome == "retried"
+        await link.close()
+    await connection.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), attempts = 1")
+    about: dict[str, Any] = {"job_id": job, "type": "email", "queue": "default", "runner_id": 1}
+    auditor.recorder.record(AttemptStarted(**about, attempt=2, token=1))
+    auditor.recorder.record(JobsRescued(job_ids=[job], reason="its runner was lost"))
+    auditor.recorder.record(AttemptStarted(**about, attempt=1, token=2))
+    auditor.recorder.record(AttemptEnded(**about, attempt=1, token=2, outcome="completed"))
+    found = [one.job_id for one in await auditor.violations() if one.promise == "P7"]
+    assert found == ([] if is_by_hand else [job])
+
+
 async def test_finds_a_count_that_the_table_lost(auditor: Auditor, connection: Connection) -> None:
     job = await insert_job(connection, status="completed", attempts=1)
     about: dict[str, Any] = {"job_id": job, "type": "email", "queue": "default", "attempt": 2, "token": 1, "runner_id": 1}
@@ -234,16 +255,16 @@ async def test_finds_two_jobs_of_one_dedup_key_that_lived_at_the_same_time(
     """Of which nothing is left to be seen: a retry that does not take its key again while the time of that lasts."""
     definition = await connection.fetchval("SELECT pg_get_functiondef('asyncjobs.take_dedup_key'::regproc)")
     assert "ELSE _by_hand OR d.expires_at" in definition
-    async with peers(database) as world:
+    async with peers(database) as pair:
         for is_broken in (False, True):
             if is_broken:
                 await connection.execute(definition.replace("ELSE _by_hand OR d.expires_at", "ELSE d.expires_at"))
-            first = await world.a.enqueue(None, dedup_key="d", dedup_for_seconds=3600.0)
-            await serialized.cancel(world.a.link, first, "no")
-            await serialized.retry(world.a.link, first, "me")
+            first = await pair.a.enqueue(None, dedup_key="d", dedup_for_seconds=3600.0)
+            await serialized.cancel(pair.a.link, first, "no")
+            await serialized.retry(pair.a.link, first, "me")
             await connection.execute("UPDATE asyncjobs.dedup_keys SET expires_at = now() - interval '1 s'")
-            second = await world.a.enqueue(None, dedup_key="d")
-            await world.drain()
+            second = await pair.a.enqueue(None, dedup_key="d")
+            await pair.drain()
             await connection.execute("UPDATE asyncjobs.dedup_keys SET expires_at = now() - interval '1 s'")
             found = [violation for violation in await auditor.violations() if violation.promise == "dedup"]
             told = f"dedup: job {second} came to life beside job {first} of dedup key d of email"

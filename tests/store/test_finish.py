@@ -1,4 +1,7 @@
-"""Outcomes as they are written: fenced by id, token and status, each with all that belongs to it in one commit."""
+"""Outcomes as they are written: fenced by id, token and status, each with all that belongs to it in one commit.
+
+What all statements that write completions do alike is in `test_completions.py`.
+"""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -10,7 +13,7 @@ from asyncjobs.model.claim import Ack, Claimed, Scan, to_job
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Database
-from tests.support.claims import Claims, an_ack
+from tests.support.claims import LOSSES, Claims, an_ack, take_away
 from tests.support.factories import insert, insert_job, insert_place, insert_waiting
 
 
@@ -20,23 +23,6 @@ async def delay_of(claims: Claims, job_id: int) -> float:
         "SELECT extract(epoch FROM run_at - updated_at)::float8 FROM asyncjobs.jobs WHERE id = $1", job_id
     )
     return float(seconds)
-
-
-async def test_completed_job_keeps_its_result_and_token_and_is_nobodys(claims: Claims) -> None:
-    job = await claims.claim_one()
-    finished = await claims.ack(an_ack(job, result='{"n": 1}'))
-    row = await claims.row(job.id)
-    assert (finished.lost, row["status"], json.loads(row["result"])) == ([], "completed", {"n": 1})
-    assert (row["runner_id"], row["claim_token"], row["attempts"]) == (None, job.token, 1)
-    assert row["completed_at"] is not None
-    assert row["error_message"] is None
-
-
-async def test_dropped_result_says_why(claims: Claims) -> None:
-    job = await claims.claim_one()
-    await claims.ack(an_ack(job, result_dropped="too large: 2 bytes"))
-    row = await claims.row(job.id)
-    assert (row["result"], row["result_dropped"]) == (None, "too large: 2 bytes")
 
 
 async def test_failed_attempt_is_due_after_its_delay_with_the_error_on_record(claims: Claims) -> None:
@@ -111,34 +97,21 @@ async def test_death_leaves_a_dead_letter_with_the_job_as_it_was(claims: Claims)
     assert [error["type"] for error in json.loads(dead_letter["error_details"])["errors"]] == ["E"]
 
 
-@pytest.mark.parametrize("kind", ["completed", "cancel", "dead"])
-async def test_end_frees_the_dedup_key(claims: Claims, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "keeps"), [("retry", True), ("snooze", True), ("interrupted", True), ("cancel", False), ("dead", False)]
+)
+async def test_job_that_goes_on_keeps_its_dedup_key(claims: Claims, kind: str, *, keeps: bool) -> None:
     job = await claims.claim_one(dedup_key="k")
     await insert(claims.connection, "dedup_keys", type="email", dedup_key="k", job_id=job.id)
     await claims.ack(an_ack(job, kind))
-    assert await claims.connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0
-
-
-@pytest.mark.parametrize("kind", ["retry", "snooze", "interrupted"])
-async def test_job_that_goes_on_keeps_its_dedup_key(claims: Claims, kind: str) -> None:
-    job = await claims.claim_one(dedup_key="k")
-    await insert(claims.connection, "dedup_keys", type="email", dedup_key="k", job_id=job.id)
-    await claims.ack(an_ack(job, kind))
-    assert await claims.connection.fetchval("SELECT live FROM asyncjobs.dedup_keys") is True
+    assert await claims.connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys WHERE live") == keeps
+    assert await claims.connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == keeps
 
 
 async def keyed(claims: Claims, **columns: Any) -> Claimed:
     job = await claims.claim_one(serialization_key="k", **columns)
     await insert_place(claims.connection, "k", job.id, is_head=True)
     return job
-
-
-async def test_end_lets_the_next_of_the_key_become_pending_and_tells_its_queue(claims: Claims) -> None:
-    job = await keyed(claims)
-    following = await insert_waiting(claims.connection, "k", queue="mail")
-    finished = await claims.ack(an_ack(job))
-    assert finished.heads == ["mail"]
-    assert (await claims.row(following))["status"] == "pending"
 
 
 async def test_next_of_the_key_may_be_claimed_in_the_same_call(claims: Claims) -> None:
@@ -157,35 +130,13 @@ async def test_job_that_goes_on_keeps_its_key(claims: Claims, kind: str) -> None
     assert (await claims.row(following))["status"] == "waiting"
 
 
-async def take_away(claims: Claims, job: Claimed, how: str) -> None:
-    """What may come between a claim and its ack."""
-    execute = claims.connection.execute
-    if how == "rescue":
-        await execute("DELETE FROM asyncjobs.runners")
-        await claims.connection.fetch("SELECT rescued FROM asyncjobs.rescue(100, 10)")
-    elif how == "give back":
-        await claims.give_back([])
-    elif how == "operator":
-        await execute("UPDATE asyncjobs.jobs SET status = 'pending', started_at = NULL WHERE status = 'processing'")
-    elif how == "end":
-        await execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL")
-    elif how == "delete":
-        await execute("DELETE FROM asyncjobs.jobs")
-    elif how == "another claim":
-        await claims.give_back([])
-        assert [again.id for again in await claims.claim()] == [job.id]
-
-
-LOSSES = ["rescue", "give back", "operator", "end", "delete", "another claim"]
-
-
 @pytest.mark.parametrize("how", LOSSES)
 async def test_late_outcome_touches_nothing_and_is_lost(claims: Claims, how: str) -> None:
     job = await claims.claim_one(dedup_key="d")
     await insert(claims.connection, "dedup_keys", type="email", dedup_key="d", job_id=job.id)
     await take_away(claims, job, how)
     before = await claims.row(job.id)
-    for kind in ("completed", "retry", "snooze", "cancel", "dead", "interrupted"):
+    for kind in ("retry", "snooze", "cancel", "dead", "interrupted"):
         finished = await claims.ack(an_ack(job, kind, message="late", error={"message": "late"}))
         assert finished.lost == [job.token]
         assert await claims.row(job.id) == before
@@ -229,13 +180,6 @@ async def test_end_that_was_asked_for_comes_with_the_end_of_the_attempt(
     assert (await claims.row(following))["status"] == "pending"
     assert await claims.connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0
     assert await claims.connection.fetchval("SELECT count(*) FROM asyncjobs.dead_letter_jobs") == (status == "dead")
-
-
-async def test_job_that_completes_although_its_end_was_asked_for_has_completed(claims: Claims) -> None:
-    job = await claims.claim_one()
-    await claims.connection.execute("UPDATE asyncjobs.jobs SET requested_outcome = 'cancel'")
-    await claims.ack(an_ack(job))
-    assert (await claims.row(job.id))["status"] == "completed"
 
 
 async def test_paused_type_is_paused_when_it_is_given_back(claims: Claims) -> None:

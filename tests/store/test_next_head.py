@@ -1,11 +1,8 @@
 """Where the next head of a key is looked for: behind the one that ended, so that a long day of a key costs each job the same."""
 
-from collections.abc import AsyncGenerator
-
 import pytest
 
-from asyncjobs.store.database import Database
-from tests.support.peers import Peers, peers
+from tests.support.peers import Peers
 
 #: Of the index, in this transaction: how many pages that takes depends on what else the server does.
 _READ = "SELECT pg_stat_get_xact_tuples_returned('asyncjobs.serialized_jobs_line'::regclass)"
@@ -18,39 +15,33 @@ _CALLS = {
 }
 
 
-@pytest.fixture
-async def world(database: Database) -> AsyncGenerator[Peers]:
-    async with peers(database) as made:
-        yield made
-
-
 @pytest.mark.parametrize("call", _CALLS)
-async def test_jobs_that_ended_cost_the_next_of_their_key_nothing(world: Peers, call: str) -> None:
-    await world.a.enqueue(times=60)
-    assert max([await _end(world, call) for _ in range(50)]) <= _ENTRIES
-    await world.drain()
+async def test_jobs_that_ended_cost_the_next_of_their_key_nothing(pair: Peers, call: str) -> None:
+    await pair.a.enqueue(times=60)
+    assert max([await _end(pair, call) for _ in range(50)]) <= _ENTRIES
+    await pair.drain()
 
 
-async def _end(world: Peers, call: str) -> int:
+async def _end(pair: Peers, call: str) -> int:
     """The head of the key ends: how many entries of the lines' index that reads."""
-    found = await world.admin.fetch("SELECT id, claim_token FROM asyncjobs.jobs WHERE status = 'processing'")
-    job_id, token = found[0] if found else await _claim(world)
-    async with world.admin.transaction():
-        before = await world.admin.fetchval(_READ)
-        await world.admin.execute(f"SELECT FROM {_CALLS[call].replace('$1', str(job_id)).replace('$2', str(token))}")
-        return int(await world.admin.fetchval(_READ) - before)
+    found = await pair.admin.fetch("SELECT id, claim_token FROM asyncjobs.jobs WHERE status = 'processing'")
+    job_id, token = found[0] if found else await _claim(pair)
+    async with pair.admin.transaction():
+        before = await pair.admin.fetchval(_READ)
+        await pair.admin.execute(f"SELECT FROM {_CALLS[call].replace('$1', str(job_id)).replace('$2', str(token))}")
+        return int(await pair.admin.fetchval(_READ) - before)
 
 
-async def _claim(world: Peers) -> tuple[int, int]:
-    job = await world.a.claim_one()
+async def _claim(pair: Peers) -> tuple[int, int]:
+    job = await pair.a.claim_one()
     return job.id, job.token
 
 
-async def test_job_that_was_not_the_head_leaves_the_line_in_its_order(world: Peers) -> None:
+async def test_job_that_was_not_the_head_leaves_the_line_in_its_order(pair: Peers) -> None:
     """Its place says nothing of who waits before it."""
-    last = await world.a.enqueue(times=4)
+    last = await pair.a.enqueue(times=4)
     for table in ("jobs", "serialized_jobs"):
-        await world.admin.execute(f"DELETE FROM asyncjobs.{table} WHERE id = $1", last - 3)
-    await world.admin.execute("UPDATE asyncjobs.jobs SET status = 'cancelled', completed_at = now() WHERE id = $1", last - 1)
-    assert await world.admin.fetchval("SELECT asyncjobs.release_keys(ARRAY[$1::bigint])", last - 1) == [last - 2]
-    assert await world.drain() == [last - 2, last]
+        await pair.admin.execute(f"DELETE FROM asyncjobs.{table} WHERE id = $1", last - 3)
+    await pair.admin.execute("UPDATE asyncjobs.jobs SET status = 'cancelled', completed_at = now() WHERE id = $1", last - 1)
+    assert await pair.admin.fetchval("SELECT asyncjobs.release_keys(ARRAY[$1::bigint])", last - 1) == [last - 2]
+    assert await pair.drain() == [last - 2, last]

@@ -16,9 +16,9 @@ async def test_after_this_interleaving_nothing_is_stuck_and_all_run_in_order(
     call: Call,
     database: Database,
 ) -> None:
-    async with peers(database, call=call) as world:
-        await SCENARIOS[name](world)
-        await world.promises_hold()
-        await world.drain()
-        await world.promises_hold()
-        assert await world.admin.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == 0
+    async with peers(database, call=call) as pair:
+        await SCENARIOS[name](pair)
+        await pair.promises_hold()
+        await pair.drain()
+        await pair.promises_hold()
+        assert await pair.admin.fetchval("SELECT count(*) FROM asyncjobs.serialized_jobs") == 0

@@ -13,7 +13,7 @@ from tests.support.peers import Peers, peers, spawn
 
 
 @pytest.fixture
-async def world(database: Database) -> AsyncGenerator[Peers]:
+async def pair(database: Database) -> AsyncGenerator[Peers]:
     async with peers(database) as made:
         yield made
         await made.promote()
@@ -24,21 +24,21 @@ def _rows(keys: str) -> list[Any]:
     return [a_row("email", serialization_key=key, dedup_key=key, on_duplicate="replace") for key in keys]
 
 
-async def _replace(world: Peers, keys: str, ids: list[int]) -> None:
-    reserved = await jobs.reserve_ids(world.b.link, len(keys))
-    answer = await jobs.enqueue(world.b.link, _rows(keys), reserved, [7] * len(keys))
+async def _replace(pair: Peers, keys: str, ids: list[int]) -> None:
+    reserved = await jobs.reserve_ids(pair.b.link, len(keys))
+    answer = await jobs.enqueue(pair.b.link, _rows(keys), reserved, [7] * len(keys))
     assert sorted(one.id for one in answer.enqueued) == sorted(ids)
 
 
-async def _replace_at_commit(world: Peers, keys: str, ids: list[int]) -> None:
-    await world.b.begin()
-    answer = await callers.enqueue(await world.b.link.connection(), world.b.link.database, _rows(keys), [7] * len(keys))
+async def _replace_at_commit(pair: Peers, keys: str, ids: list[int]) -> None:
+    await pair.b.begin()
+    answer = await callers.enqueue(await pair.b.link.connection(), pair.b.link.database, _rows(keys), [7] * len(keys))
     assert sorted(one.id for one in answer.enqueued) == sorted(ids)
-    await world.b.commit()
+    await pair.b.commit()
 
 
-async def _end(world: Peers, keys: str, ids: list[int]) -> None:
-    done = await finding.end_many(world.b.link, ids, "cancel", "no", 10)
+async def _end(pair: Peers, keys: str, ids: list[int]) -> None:
+    done = await finding.end_many(pair.b.link, ids, "cancel", "no", 10)
     assert {verb.outcome for verb in done.values()} <= {"cancelled", "again"}
 
 
@@ -50,21 +50,21 @@ VERBS: dict[str, Verb] = {"replace": _replace, "replace at the commit": _replace
 @pytest.mark.parametrize("enqueued", ["abc", "cba", "bca"])
 @pytest.mark.parametrize("verb", VERBS)
 async def test_acks_of_several_keys_and_who_changes_their_lines_never_wait_in_a_circle(
-    world: Peers, database: Database, verb: str, enqueued: str, named: str
+    pair: Peers, database: Database, verb: str, enqueued: str, named: str
 ) -> None:
-    await world.admin.execute("ALTER ROUTINE asyncjobs.end_jobs SET lock_timeout = '30s'")
+    await pair.admin.execute("ALTER ROUTINE asyncjobs.end_jobs SET lock_timeout = '30s'")
     for key in "abc":
-        await world.a.enqueue(key)
-    heads = await world.a.claim()
-    waiting = {key: await world.a.enqueue(key, dedup_key=key) for key in enqueued}
+        await pair.a.enqueue(key)
+    heads = await pair.a.claim()
+    waiting = {key: await pair.a.enqueue(key, dedup_key=key) for key in enqueued}
     holder = database.link("holder")
     connection = await holder.connection()
     async with connection.transaction():
         await connection.execute("SELECT FROM asyncjobs.serialized_jobs WHERE id = ANY ($1) FOR UPDATE", list(waiting.values()))
-        changing = spawn(VERBS[verb](world, named, [waiting[key] for key in named]))
-        await world.waits_for_lock(world.b)
-        ending = spawn(world.a.finish([world.a.completion(job) for job in heads]))
-        await world.waits_for_lock(world.a)
+        changing = spawn(VERBS[verb](pair, named, [waiting[key] for key in named]))
+        await pair.waits_for_lock(pair.b)
+        ending = spawn(pair.a.finish([pair.a.completion(job) for job in heads]))
+        await pair.waits_for_lock(pair.a)
     await asyncio.gather(changing, ending)
     await holder.close()
-    await world.promises_hold()
+    await pair.promises_hold()

@@ -30,17 +30,17 @@ CREATE OR REPLACE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql ST
 class Process:
     """One process's breakers. Its service runs."""
 
-    def __init__(self, world: "World", policy: Policy, **options: Any) -> None:
-        self.world = world
+    def __init__(self, fleet: "Fleet", policy: Policy, **options: Any) -> None:
+        self.fleet = fleet
         self.policy = policy
-        self.pool = Pool(world.database, 2)
-        self.wakes = Wakes(lambda payload: world.deliver(self, payload))
+        self.pool = Pool(fleet.database, 2)
+        self.wakes = Wakes(lambda payload: fleet.deliver(self, payload))
         self.events = Events()
         self.seen: list[Event] = []
         self.events.subscribe(self.seen.append)
         self.parts = Parts(self.events)
         self.breakers = Breakers(
-            self.pool, self.wakes, [policy], events=self.events, start=self.parts.start, monotonic=world.monotonic,
+            self.pool, self.wakes, [policy], events=self.events, start=self.parts.start, monotonic=fleet.monotonic,
             **({"look_seconds": 10.0} | options),
         )  # fmt: skip
         self.parts.start("breakers", self.breakers.run)
@@ -85,7 +85,7 @@ class Process:
         await self.pool.close()
 
 
-class World:
+class Fleet:
     """A database, its clock, and the processes. `statements` counts what is sent about breakers.
 
     Time stands still but for `advance`, in the database and in the processes.
@@ -142,17 +142,17 @@ class World:
 
 
 @asynccontextmanager
-async def breaking(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[World]:
-    """A world without processes yet. The clock it moves is the schema's."""
+async def breaking(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Fleet]:
+    """A fleet without processes yet. The clock it moves is the schema's."""
     async with MovableClock(database) as clock:
         await _stand_still(database)
         monkeypatch.setattr(breakers, "_ANSWER_SECONDS", 60.0)  # a machine that stands still is no silent database
-        world = World(database, clock, monkeypatch)
+        fleet = Fleet(database, clock, monkeypatch)
         try:
-            yield world
+            yield fleet
         finally:
-            world.down, world.hangs = None, False
-            for process in world.processes:
+            fleet.down, fleet.hangs = None, False
+            for process in fleet.processes:
                 await process.close()
 
 

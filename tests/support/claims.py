@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Link
 from tests.support.factories import insert_job, insert_runner
+from tests.support.peers import Call
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 _DEFAULTS: dict[str, Any] = {
@@ -79,6 +80,23 @@ class Claims:
         """Write these outcomes."""
         return await self.finish(acks, **options)
 
+    async def complete(self, call: Call, ack: Ack) -> Finished:
+        """Write this completion by the statement of this name, and claim nothing."""
+        if call == "finish":
+            return await self.ack(ack)
+        if call == "finish_one":
+            return await jobs.finish_one(self.link, self.runner_id, ack, None, ("email",), next_token=0)
+        return await jobs.finish_completed(
+            self.link,
+            self.runner_id,
+            [ack],
+            None,
+            ("email",),
+            suspects=False,
+            token_base=self.token_base,
+            token_seq=next(self._seq),
+        )
+
     async def give_back(self, running: Sequence[int]) -> list[tuple[int, str]]:
         """Give back what is not among `running`, whenever it was claimed."""
         last_token = (self.token_base << 32) | (2**31 - 1)
@@ -93,3 +111,25 @@ class Claims:
         await self.connection.execute(
             "UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL WHERE status = 'processing'"
         )
+
+
+LOSSES: Final = ("rescue", "give back", "operator", "end", "delete", "another claim")
+
+
+async def take_away(claims: Claims, job: Claimed, how: str) -> None:
+    """What may come between a claim and its ack."""
+    execute = claims.connection.execute
+    if how == "rescue":
+        await execute("DELETE FROM asyncjobs.runners")
+        await claims.connection.fetch("SELECT rescued FROM asyncjobs.rescue(100, 10)")
+    elif how == "give back":
+        await claims.give_back([])
+    elif how == "operator":
+        await execute("UPDATE asyncjobs.jobs SET status = 'pending', started_at = NULL WHERE status = 'processing'")
+    elif how == "end":
+        await execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL")
+    elif how == "delete":
+        await execute("DELETE FROM asyncjobs.jobs")
+    elif how == "another claim":
+        await claims.give_back([])
+        assert [again.id for again in await claims.claim()] == [job.id]

@@ -189,9 +189,9 @@ async def peers(database: Database, *, call: Call = "finish") -> AsyncGenerator[
             await link.connection()
             await insert_runner(admin, schema=database.schema, id=number, types=list(TYPES))
             made.append(Peer(link, number, call=call))
-        world = Peers(made[0], made[1], admin, database)
-        await world.wait_for_keys("30s")  # a machine that stands still makes nobody give up
-        yield world
+        pair = Peers(made[0], made[1], admin, database)
+        await pair.wait_for_keys("30s")  # a machine that stands still makes nobody give up
+        yield pair
 
 
 def spawn(coroutine: Any) -> "asyncio.Task[Any]":

@@ -42,7 +42,7 @@ class Breakers:
         self.looked += 1
 
 
-class World:
+class Runner:
     """A gate of a runner with five types, and its time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,104 +82,104 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(monkeypatch)
+def runner(monkeypatch: pytest.MonkeyPatch) -> Runner:
+    return Runner(monkeypatch)
 
 
-def test_types_of_closed_breakers_are_claimed_like_any_other(world: World) -> None:
-    assert sorted(world.gate.types()) == ["dead_letter", "other", "plain", "postcard", "text"]
-    assert world.gate.probes() == []
+def test_types_of_closed_breakers_are_claimed_like_any_other(runner: Runner) -> None:
+    assert sorted(runner.gate.types()) == ["dead_letter", "other", "plain", "postcard", "text"]
+    assert runner.gate.probes() == []
 
 
-def test_types_of_an_open_breaker_are_not_claimed_at_all(world: World) -> None:
-    world.breakers.free["mail"] = 0
-    assert sorted(world.gate.types()) == ["other", "plain", "text"]
-    assert world.gate.probes() == []
+def test_types_of_an_open_breaker_are_not_claimed_at_all(runner: Runner) -> None:
+    runner.breakers.free["mail"] = 0
+    assert sorted(runner.gate.types()) == ["other", "plain", "text"]
+    assert runner.gate.probes() == []
 
 
-def test_so_many_jobs_of_all_types_of_a_service_as_its_breaker_lets_through_are_probes(world: World) -> None:
-    world.breakers.probes = 3
-    world.breakers.free["mail"] = 2
-    assert sorted(world.gate.types()) == ["other", "plain", "text"]
-    assert world.gate.probes() == [Probe(DEAD_LETTERS, 2)]
+def test_so_many_jobs_of_all_types_of_a_service_as_its_breaker_lets_through_are_probes(runner: Runner) -> None:
+    runner.breakers.probes = 3
+    runner.breakers.free["mail"] = 2
+    assert sorted(runner.gate.types()) == ["other", "plain", "text"]
+    assert runner.gate.probes() == [Probe(DEAD_LETTERS, 2)]
 
 
-def test_a_probe_counts_until_its_attempt_ends(world: World) -> None:
-    world.breakers.probes = 2
-    world.breakers.free["mail"] = 2
-    world.found(1, 2)
-    assert world.gate.probes() == [], "it has claimed them, though they have not asked the breaker yet"
-    woken = world.woken
-    world.ended(1)
-    assert world.woken == woken + 1, "the next may be looked for"
-    assert world.gate.probes() == [Probe(DEAD_LETTERS, 1)]
-    world.ended(1)
-    world.ended(7, type="plain")
-    assert world.woken == woken + 1, "that was no probe"
+def test_a_probe_counts_until_its_attempt_ends(runner: Runner) -> None:
+    runner.breakers.probes = 2
+    runner.breakers.free["mail"] = 2
+    runner.found(1, 2)
+    assert runner.gate.probes() == [], "it has claimed them, though they have not asked the breaker yet"
+    woken = runner.woken
+    runner.ended(1)
+    assert runner.woken == woken + 1, "the next may be looked for"
+    assert runner.gate.probes() == [Probe(DEAD_LETTERS, 1)]
+    runner.ended(1)
+    runner.ended(7, type="plain")
+    assert runner.woken == woken + 1, "that was no probe"
 
 
-def test_a_probe_that_hangs_counts_for_as_long_as_one_may_take(world: World) -> None:
-    world.breakers.free["mail"] = 1
-    world.found(1)
-    world.advance(59.9)
-    assert world.gate.probes() == []
-    woken = world.woken
-    world.advance(0.2)
-    assert world.woken > woken, "somebody looks then"
-    assert world.gate.probes() == [Probe(DEAD_LETTERS, 1)]
+def test_a_probe_that_hangs_counts_for_as_long_as_one_may_take(runner: Runner) -> None:
+    runner.breakers.free["mail"] = 1
+    runner.found(1)
+    runner.advance(59.9)
+    assert runner.gate.probes() == []
+    woken = runner.woken
+    runner.advance(0.2)
+    assert runner.woken > woken, "somebody looks then"
+    assert runner.gate.probes() == [Probe(DEAD_LETTERS, 1)]
 
 
-def test_a_probe_of_one_service_is_none_of_another(world: World) -> None:
-    world.breakers.free |= {"mail": 1, "sms": 1}
-    world.found(1)
-    assert world.gate.probes() == [], "of texts there were none: they are not looked for again at once"
-    world.advance(0.2)
-    assert world.gate.probes() == [Probe(("text",), 1)]
+def test_a_probe_of_one_service_is_none_of_another(runner: Runner) -> None:
+    runner.breakers.free |= {"mail": 1, "sms": 1}
+    runner.found(1)
+    assert runner.gate.probes() == [], "of texts there were none: they are not looked for again at once"
+    runner.advance(0.2)
+    assert runner.gate.probes() == [Probe(("text",), 1)]
 
 
 @pytest.mark.parametrize(("seconds", "hold"), [(0.0, 0.1), (0.004, 0.1), (0.5, 10.0)])
 def test_a_look_that_found_too_few_is_not_repeated_before_twenty_times_its_cost(
-    world: World, seconds: float, hold: float
+    runner: Runner, seconds: float, hold: float
 ) -> None:
-    world.breakers.free["mail"] = 1
-    world.found(seconds=seconds)
-    world.advance(hold * 0.99)
-    assert world.gate.probes() == []
-    assert world.woken == 0
-    world.advance(hold * 0.02)
-    assert world.woken == 1, "whoever wanted one meanwhile looks then"
-    assert world.gate.probes() == [Probe(DEAD_LETTERS, 1)]
+    runner.breakers.free["mail"] = 1
+    runner.found(seconds=seconds)
+    runner.advance(hold * 0.99)
+    assert runner.gate.probes() == []
+    assert runner.woken == 0
+    runner.advance(hold * 0.02)
+    assert runner.woken == 1, "whoever wanted one meanwhile looks then"
+    assert runner.gate.probes() == [Probe(DEAD_LETTERS, 1)]
 
 
-def test_nobody_is_woken_for_a_look_that_nobody_missed(world: World) -> None:
-    world.breakers.free["mail"] = 1
-    world.found()
-    world.advance(1.0)
-    assert world.woken == 0
+def test_nobody_is_woken_for_a_look_that_nobody_missed(runner: Runner) -> None:
+    runner.breakers.free["mail"] = 1
+    runner.found()
+    runner.advance(1.0)
+    assert runner.woken == 0
 
 
-def test_whenever_a_breaker_lets_more_through_the_coordinators_look_at_the_front(world: World) -> None:
-    world.breakers.free["mail"] = 1
-    world.found()
-    world.gate._changed("mail")
-    assert world.woken == 1
-    assert world.gate.probes() == [Probe(DEAD_LETTERS, 1)], "at once, whatever the last look cost"
-    world.breakers.free["mail"] = 0
-    world.gate._changed("mail")
-    world.gate._changed("a service of another program")
-    assert world.woken == 1
+def test_whenever_a_breaker_lets_more_through_the_coordinators_look_at_the_front(runner: Runner) -> None:
+    runner.breakers.free["mail"] = 1
+    runner.found()
+    runner.gate._changed("mail")
+    assert runner.woken == 1
+    assert runner.gate.probes() == [Probe(DEAD_LETTERS, 1)], "at once, whatever the last look cost"
+    runner.breakers.free["mail"] = 0
+    runner.gate._changed("mail")
+    runner.gate._changed("a service of another program")
+    assert runner.woken == 1
 
 
-async def test_it_follows_the_breakers_from_open_to_close(world: World) -> None:
-    await world.gate.open()
-    assert world.breakers.looked == 1, "it is known how they are"
-    assert world.breakers.changed == world.gate._changed
-    world.gate.close()
-    world.gate.close()
-    assert world.breakers.changed is None
+async def test_it_follows_the_breakers_from_open_to_close(runner: Runner) -> None:
+    await runner.gate.open()
+    assert runner.breakers.looked == 1, "it is known how they are"
+    assert runner.breakers.changed == runner.gate._changed
+    runner.gate.close()
+    runner.gate.close()
+    assert runner.breakers.changed is None
 
 
-async def test_without_a_type_that_has_a_breaker_nothing_is_waited_for(world: World) -> None:
-    gate = Gate(cast("Any", world.breakers), ["plain"], {}, cast("Any", world), later=world._later)
+async def test_without_a_type_that_has_a_breaker_nothing_is_waited_for(runner: Runner) -> None:
+    gate = Gate(cast("Any", runner.breakers), ["plain"], {}, cast("Any", runner), later=runner._later)
     await gate.open()
-    assert (gate.types(), world.breakers.looked) == (["plain"], 0)
+    assert (gate.types(), runner.breakers.looked) == (["plain"], 0)

@@ -40,6 +40,13 @@ def promises(found: list[Any]) -> list[tuple[str, int | None]]:
 RESCUED = JobsRescued(job_ids=[1], reason="dead")
 FIRST, BOTH = [started(1, 10), ended(1, 10, "retry")], [started(1, 10), started(1, 11, 2, runner_id=2)]
 SECOND, AGAIN = [started(1, 11, 2), ended(1, 11)], [started(1, 11), ended(1, 11)]
+
+
+def lost_as(*numbers: int) -> list[Event]:
+    """Attempts with these numbers, of which each was lost with its runner."""
+    return [event for at, number in enumerate(numbers) for event in (started(1, 20 + at, number), RESCUED)]
+
+
 LAST = [started(1, 12, 2), ended(1, 12)]
 OF_K = [started(1, 10, key="k"), started(2, 11, key="k"), started(3, 12, key="other")]
 
@@ -66,6 +73,10 @@ COUNTS: dict[str, tuple[list[Event], int, bool]] = {
     "none after a failure": ([*FIRST, *AGAIN], 1, True),
     "none after a crash": ([started(1, 10), RESCUED, *AGAIN], 1, True),
     "none after a second crash": ([started(1, 10), RESCUED, started(1, 11, 2), RESCUED, *LAST], 2, False),  # it may pay nothing
+    "less than before after a second crash": ([*lost_as(1, 2), *AGAIN], 1, True),
+    "none after any crash but the first": ([*lost_as(1, 2, 2, 2), *LAST], 2, False),
+    "less in the table after a second crash": (lost_as(1, 2), 1, False),
+    "less in the table after a crash": (lost_as(1), 0, True),
     "none after a failure and a crash": ([*FIRST, started(1, 11, 2), RESCUED, *LAST], 2, True),
     "after a snooze": ([started(1, 10), ended(1, 10, "snooze"), *AGAIN], 1, False),
     "after a stop": ([started(1, 10), ended(1, 10, "interrupted"), *AGAIN], 1, False),
@@ -78,6 +89,12 @@ COUNTS: dict[str, tuple[list[Event], int, bool]] = {
 @pytest.mark.parametrize(("happened", "count", "is_wrong"), COUNTS.values(), ids=COUNTS)
 def test_attempts_are_counted(happened: list[Event], count: int, *, is_wrong: bool) -> None:
     assert promises(uncounted(history(*happened), {1: count})) == [("P7", 1)] * is_wrong
+
+
+@pytest.mark.parametrize(("count", "is_started_over"), [(1, True), (1, False), (0, True)])
+def test_what_an_operator_started_over_counts_anew(count: int, *, is_started_over: bool) -> None:
+    found = uncounted(history(*lost_as(1, 2, 3), *AGAIN), {1: count}, {1} if is_started_over else ())
+    assert promises(found) == [("P7", 1)] * (not is_started_over)
 
 
 LINE = [Place("k", 1, 100), Place("k", 2, 101)]

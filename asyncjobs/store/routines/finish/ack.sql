@@ -38,7 +38,8 @@ BEGIN
         WHERE j.id = ANY (ARRAY[o.id]) AND j.claim_token = o.token AND j.status = 'processing'
         RETURNING j.id, j.claim_token, j.status, j.serialization_key AS key, j.dedup_key, j.requested_outcome AS request,
             s.refund AND s.unbegun IS NOT TRUE AS is_uncounted, j.status IN ('completed', 'dead', 'cancelled') AS is_final)
-    SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (WHERE a.status = 'pending' AND a.request IS NULL),
+    SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (
+            WHERE a.status = 'pending' AND (a.request IS NULL OR (a.request = 'fail' AND NOT a.is_uncounted))),
         array_agg(a.id) FILTER (WHERE a.request IS NOT NULL AND NOT a.is_final),
         array_agg(a.id) FILTER (WHERE a.request IS NOT NULL AND a.is_uncounted), array_agg(a.id) FILTER (WHERE a.status = 'dead'),
         array_agg(a.id) FILTER (WHERE a.key IS NOT NULL AND a.is_final), array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL AND a.is_final)
