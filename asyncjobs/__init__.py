@@ -76,9 +76,10 @@ from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, Retry, Snooze, Verdict
 from asyncjobs.model.status import Status
-from asyncjobs.router import JobRouter, JobType
+from asyncjobs.router import AsyncJobType, JobRouter, JobType, SyncJobType
 from asyncjobs.runner import Runner
 from asyncjobs.settings import Lane, Queue, Settings
+from asyncjobs.waiting import Ended, as_completed, gather
 
 # Handlers write it without a parameter: to type checkers it is that of an AsyncJobs, while the program runs it is the class.
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ else:
 __all__ = [
     "AlreadyOpen",
     "AmbiguousApp",
+    "AsyncJobType",
     "AsyncJobs",
     "AsyncJobsError",
     "AttemptTimeout",
@@ -109,6 +111,7 @@ __all__ = [
     "DuplicateName",
     "Duration",
     "DutyContext",
+    "Ended",
     "EnqueueError",
     "FailedByHand",
     "Hook",
@@ -156,6 +159,7 @@ __all__ = [
     "Snooze",
     "StateError",
     "Status",
+    "SyncJobType",
     "UndecodablePayload",
     "UnknownLane",
     "UnknownQueue",
@@ -167,5 +171,7 @@ __all__ = [
     "WaitTimeout",
     "WouldBlock",
     "WrongLoop",
+    "as_completed",
+    "gather",
     "resource",
 ]

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from types import TracebackType
@@ -21,6 +21,7 @@ from asyncjobs.declare.new_job import (
     check_jobs,
     check_placed,
     in_slices,
+    is_nobodys,
     named,
     one_connection,
     only,
@@ -34,7 +35,15 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
-from asyncjobs.open.current_app import check_loop, keeper_of, not_open, refuse_in_memory, running_loop
+from asyncjobs.open.current_app import (
+    AWAIT_IT_THERE,
+    ENQUEUE_SYNC,
+    check_loop,
+    keeper_of,
+    not_open,
+    refuse_in_memory,
+    running_loop,
+)
 from asyncjobs.open.job_wait import check_wait
 from asyncjobs.open.lifecycle import Lifecycle
 from asyncjobs.open.owning_app import Breaker
@@ -44,6 +53,7 @@ from asyncjobs.runner import Runner
 from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.runtime.health import Health
 from asyncjobs.runtime.open_app import OpenApp
+from asyncjobs.runtime.watch import Watch
 from asyncjobs.settings import MoreSettings, Queue, check_queues, make_settings
 from asyncjobs.store.migrate import Status as Migrations
 from asyncjobs.telemetry.events import Events
@@ -223,15 +233,15 @@ class AsyncJobs(JobRouter):
             raise not_open(what, self)
         return opened
 
-    def _opened_for(self, what: str) -> OpenApp:
+    def _opened_for(self, what: str, instead: str = AWAIT_IT_THERE) -> OpenApp:
         opened = self._opened(what)
-        check_loop(opened.loop, self.lifecycle.thread_name)
+        check_loop(opened.loop, self.lifecycle.thread_name, instead=instead)
         return opened
 
     def open_breakers(self, what: str) -> Breakers:
         """The breakers of the open app, for its own loop; NotOpen, WrongLoop."""
         opened = self._opened(what)
-        check_loop(opened.loop, self.lifecycle.thread_name, instead="breaker.sync()")
+        check_loop(opened.loop, self.lifecycle.thread_name, instead="use breaker.sync() there")
         return opened.breakers
 
     def breakers_in(self, what: str) -> Breakers:
@@ -270,7 +280,7 @@ class AsyncJobs(JobRouter):
         row = admit(new.row, new.handler, self.queues, self.settings)
         opened = self.lifecycle.opened
         if opened is None or running_loop() is not opened.loop:  # which no fork has, nor a loop that is closed
-            opened = self._opened_for(f'"{row.type}" was enqueued')
+            opened = self._opened_for(f'"{row.type}" was enqueued', ENQUEUE_SYNC)
         one = await opened.enqueue_one(row)
         return JobHandle(one.id, self._itself, new.handler.decode_result, one.created)
 
@@ -283,7 +293,7 @@ class AsyncJobs(JobRouter):
         if keeper is not None:
             enqueued = keeper.keep(rows)
         else:
-            opened = self._opened_for(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called")
+            opened = self._opened_for(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called", ENQUEUE_SYNC)
             enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
         itself = self._itself  # and one decoder for each type: what is made for each job, the garbage collector walks
         decoders = {handler: handler.decode_result for handler in {new.handler for new in news}}
@@ -294,9 +304,15 @@ class AsyncJobs(JobRouter):
         return handles
 
     async def get(self, job_id: int, /) -> Job | None:
-        """The job as it is now, also while it waits behind others of its key; None when there is none (yet, or any more)."""
+        """The job as it is now, also while it waits behind others of its key; None when there is none (yet, or any more).
+
+        So it is for a number that no job can have (0, -1, 2**63). Ids can be guessed: check whose job it is before you show it.
+        """
         refuse_in_memory(self, f"job {job_id} was asked for")
-        return await self._opened_for(f"job {job_id} was asked for").get(check_job_id(job_id))
+        opened = self._opened_for(f"job {job_id} was asked for")
+        if is_nobodys(job_id):
+            return None
+        return await opened.get(check_job_id(job_id))
 
     def handle(self, job_id: int, /) -> JobHandle[Any]:
         """The handle of a job that is known by its id. Nothing is looked up yet; its result is plain JSON."""
@@ -311,7 +327,16 @@ class AsyncJobs(JobRouter):
         opened = self._opened_for(f"job {job_id} was waited for")
         context = current.get()
         if timeout is None and context is not None and context.jobs is self:
-            await check_wait(opened, context.claimed, job_id, self.queues)
+            await check_wait(opened, context.claimed, [job_id], self.queues)
         if timeout == 0:  # a time-out of nothing would end before the first look
             return ended(job_id, await opened.get(job_id))
         return await opened.wait_final(job_id, timeout)
+
+    async def watch(self, job_ids: Sequence[int], told: Callable[[], None], *, for_ever: bool) -> Watch:
+        """Watch these jobs until they have ended. What waiting for many does with each app."""
+        refuse_in_memory(self, f"{len(job_ids)} jobs were waited for")
+        opened = self._opened_for(f"{len(job_ids)} jobs were waited for")
+        context = current.get()
+        if for_ever and context is not None and context.jobs is self:
+            await check_wait(opened, context.claimed, job_ids, self.queues)
+        return Watch(opened, job_ids, told)

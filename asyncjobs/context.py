@@ -12,6 +12,7 @@ from asyncjobs.connections import Connection
 from asyncjobs.errors import ConfigurationError, LeaseLost, UsageError, WouldBlock
 from asyncjobs.model.claim import Claimed
 from asyncjobs.model.job import Job
+from asyncjobs.model.trace import own_trace
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -109,7 +110,7 @@ class JobContext(Generic[App_co]):
         claimed = attempt.claimed
         self.attempt = claimed.attempt
         self.max_attempts = claimed.max_attempts
-        self.correlation_id = claimed.correlation_id
+        self.correlation_id = claimed.correlation_id or own_trace(claimed.id)
         self.jobs = jobs
         self.resources: AsyncExitStack | None = None  # what `use` opened; the attempt closes it
         self._attempt = attempt

@@ -253,11 +253,12 @@ class KeyNotFound(AsyncJobsError):
 
 
 class ScheduleNotFound(AsyncJobsError):
-    """No schedule of this name was ever declared. `.name`."""
+    """No schedule of this name is in the database: a runner that declares it writes it when it starts. `.name`."""
 
     def __init__(self, name: str, known: Iterable[str] = ()) -> None:
         self.name, self.known = name, sorted(known)
-        super().__init__(f'there is no schedule "{name}" ({listed(self.known)}).{did_you_mean(name, self.known)}')
+        guess = did_you_mean(name, self.known) or " Schedules are written when a runner that declares them starts."
+        super().__init__(f'there is no schedule "{name}" ({listed(self.known)}).{guess}')
 
 
 class BreakerNotFound(AsyncJobsError):
@@ -303,7 +304,11 @@ class ResultUnavailable(JobError):
 
 
 class WaitTimeout(JobError, TimeoutError):
-    """The job had not ended in the time that the caller gave it. It goes on."""
+    """The job had not ended in the time that the caller gave it. It goes on. `.missing`: the ids of all that had not ended."""
+
+    def __init__(self, message: str, *, job_id: int, missing: Iterable[int] = ()) -> None:
+        self.missing = list(missing) or [job_id]
+        super().__init__(message, job_id=job_id)
 
 
 class AttemptTimeout(AsyncJobsError, TimeoutError):

@@ -1,12 +1,13 @@
 """A job known by its id: what `enqueue` returns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast, final
 
 import msgspec
 
-from asyncjobs.errors import InvalidOption, JobCancelled, JobDied, ResultUnavailable, WaitTimeout
+from asyncjobs.errors import InvalidOption, JobCancelled, JobDied, JobFailed, ResultUnavailable, WaitTimeout
 from asyncjobs.model.duration import duration_seconds
+from asyncjobs.model.ending import Ending
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.open_app import not_found
@@ -19,11 +20,39 @@ def _as_it_is(text: str | None) -> Any:
     return None if text is None else msgspec.json.decode(text)
 
 
+class Watching(Protocol):
+    """Jobs of one app that somebody waits for: `runtime/watch.py`."""
+
+    missing: dict[int, None]
+
+    def close(self) -> None:
+        """Watch no longer."""
+        ...
+
+    @property
+    def has_news(self) -> bool:
+        """Whether some of what is missing ended in this process."""
+        ...
+
+    @property
+    def has_all(self) -> bool:
+        """Whether all of it did, or nothing is missing."""
+        ...
+
+    async def look(self, *, everywhere: bool) -> list[Ending]:
+        """Those that have ended, or are not there."""
+        ...
+
+
 class Waiter(Protocol):
     """The app of the job."""
 
     async def wait_final(self, job_id: int, timeout: float | None) -> Job:
         """The job's final row; JobNotFound, WaitTimeout."""
+        ...
+
+    async def watch(self, job_ids: Sequence[int], told: Callable[[], None], *, for_ever: bool) -> Watching:
+        """Watch these jobs until they have ended. `for_ever`: there is no time-out."""
         ...
 
 
@@ -56,7 +85,7 @@ class JobHandle(Generic[R_co]):
 
     async def wait(self, *, timeout: Duration | None = None) -> Job:
         """The job's final row, whatever it ended in. JobNotFound; WaitTimeout after `timeout` seconds (0: look once)."""
-        return await self._app().wait_final(self.id, _seconds(timeout))
+        return await self._app().wait_final(self.id, timeout_seconds(timeout))
 
     async def result(self, *, timeout: Duration | None = None) -> R_co:
         """What the handler returned. JobDied and JobCancelled carry the job that ended otherwise.
@@ -64,23 +93,41 @@ class JobHandle(Generic[R_co]):
         ResultUnavailable when it was dropped or does not fit the declared type; JobNotFound and WaitTimeout as with `wait`.
         """
         job = await self.wait(timeout=timeout)
-        if job.status == "dead":
-            raise JobDied(job, f'job {job.id} "{job.type}" died after {job.attempts} attempts: {job.error_message}')
-        if job.status == "cancelled":
-            raise JobCancelled(job, f'job {job.id} "{job.type}" was cancelled: {job.error_message}')
-        if job.result_dropped:
-            raise ResultUnavailable(
-                f'job {job.id} "{job.type}" completed, its result was dropped: {job.result_dropped}', job_id=job.id
-            )
+        failure = failure_of(job)
+        if failure is not None:
+            raise failure
         if "result" in job.unreadable:
-            raise ResultUnavailable(f'job {job.id} "{job.type}" completed, its result cannot be read', job_id=job.id)
+            raise _unavailable(job.id, job.type, "its result cannot be read")
         text = None if job.result is None else msgspec.json.encode(job.result).decode()
-        try:
-            return cast("R_co", self._decode(text))
-        except ValueError as error:
-            raise ResultUnavailable(
-                f'job {job.id} "{job.type}" completed, its result does not fit the declared type: {error}', job_id=job.id
-            ) from None
+        return cast("R_co", result_from(self, job.type, text, job.result_dropped))
+
+
+def app_of(handle: JobHandle[Any]) -> Waiter:
+    """The app of the handle's job; NotOpen, NotIncluded and AmbiguousApp as of an enqueue."""
+    return handle._app()  # noqa: SLF001 - no method: users have nothing to do with it
+
+
+def result_from(handle: JobHandle[Any], type: str | None, text: str | None, dropped: str | None) -> Any:
+    """The result of the handle's completed job from its row, as JSON text. ResultUnavailable."""
+    if dropped:
+        raise _unavailable(handle.id, type, f"its result was dropped: {dropped}")
+    try:
+        return handle._decode(text)  # noqa: SLF001
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+        raise _unavailable(handle.id, type, f"its result does not fit the declared type: {error}") from None
+
+
+def failure_of(job: Job) -> JobFailed | None:
+    """What is raised where the result of this job is asked for, which has ended; None when it completed."""
+    if job.status == "dead":
+        return JobDied(job, f'job {job.id} "{job.type}" died after {job.attempts} attempts: {job.error_message}')
+    if job.status == "cancelled":
+        return JobCancelled(job, f'job {job.id} "{job.type}" was cancelled: {job.error_message}')
+    return None
+
+
+def _unavailable(job_id: int, type: str | None, what: str) -> ResultUnavailable:
+    return ResultUnavailable(f'job {job_id} "{type}" completed, {what}', job_id=job_id)
 
 
 def ended(job_id: int, job: Job | None) -> Job:
@@ -92,7 +139,8 @@ def ended(job_id: int, job: Job | None) -> Job:
     return job
 
 
-def _seconds(timeout: Duration | None) -> float | None:
+def timeout_seconds(timeout: Duration | None) -> float | None:
+    """The time-out of a wait; InvalidOption when it is none."""
     if timeout is None:
         return None
     try:

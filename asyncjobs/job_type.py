@@ -1,14 +1,17 @@
 """A job type as users hold it: what a decorator leaves in place of the function."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, final
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, final
 
+from asyncjobs.context import JobContext, current
 from asyncjobs.declare.definition import JobDefinition, NewJob
 from asyncjobs.declare.new_job import check_job_id, empty_row, fill_row
 from asyncjobs.declare.options import NONE_GIVEN, Checked, Options, check_options
+from asyncjobs.errors import UsageError
 from asyncjobs.handles import JobHandle
 from asyncjobs.model.new_row import NewRow
+from asyncjobs.model.outcome import VERDICTS, Verdict
 from asyncjobs.open.current_app import Router, app_for, check_may_block, keeper_of
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.settings import Settings
@@ -25,9 +28,8 @@ class LimitingRouter(Router, Protocol):
         ...
 
 
-@final
 class JobType(Generic[P, R_co]):
-    """A job's type, typed by its handler's signature. Immutable, and not callable: `handler` is the function.
+    """A job's type, typed by its handler's signature. Immutable. Decorators make one of its two kinds, which can be called.
 
     Which app an enqueue goes to: inside an attempt that attempt's, else the one open AsyncJobs that includes the type.
     NotOpen, NotIncluded and AmbiguousApp say what to write otherwise.
@@ -51,7 +53,7 @@ class JobType(Generic[P, R_co]):
 
     @property
     def handler(self) -> Callable[..., Any]:
-        """The function itself, for calling it without a job."""
+        """The function itself, which takes its context where it has one."""
         return self._handler.function
 
     @property
@@ -89,9 +91,9 @@ class JobType(Generic[P, R_co]):
         check_may_block(loop, f"await {self._handler.function_name}.enqueue(...)")
         return asyncio.run_coroutine_threadsafe(app.enqueue(new), loop).result()
 
-    def using(self, **options: Unpack[Options]) -> "JobType[P, R_co]":
+    def using(self, **options: Unpack[Options]) -> Self:
         """This type with options for what is enqueued through it; later ones over earlier ones. InvalidOption."""
-        return JobType(self._handler, self._router, check_options(options, over=self._options))
+        return type(self)(self._handler, self._router, check_options(options, over=self._options))
 
     def handle(self, job_id: int, /) -> JobHandle[R_co]:
         """The handle of a job of this type that is known by its id. Nothing is looked up yet."""
@@ -108,3 +110,65 @@ class JobType(Generic[P, R_co]):
 
     def _app(self) -> OwningApp:
         return app_for(self._handler, self._router)
+
+    def _called(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of a call of the handler: with the current attempt's context, where it takes one. UsageError."""
+        handler = self._handler
+        if handler.is_stub:
+            raise UsageError(
+                f'job "{handler.name}" ({handler.declared_at}) is a stub, its handler runs in another service: '
+                f"await {handler.function_name}.enqueue(...)."
+            )
+        if not handler.takes_context:
+            return args
+        if args and isinstance(args[0], JobContext):
+            raise UsageError(f'"{handler.name}" was called with a context: leave it out, the current attempt\'s is passed.')
+        context = current.get()
+        if context is None:
+            raise UsageError(
+                f'"{handler.name}" takes a context and was called outside of an attempt, where there is none: in a test '
+                f"await asyncjobs.testing.perform({handler.function_name}.new(...)), elsewhere enqueue it."
+            )
+        return (context, *args)
+
+
+@final
+class AsyncJobType(JobType[P, R_co]):
+    """The type of an `async def` handler. A call of it calls the handler itself: nothing is enqueued, checked or retried."""
+
+    __slots__ = ()
+
+    @property
+    def handler(self) -> Callable[..., Awaitable[R_co | Verdict]]:
+        """The function itself, which takes its context where it has one."""
+        return self._handler.function
+
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """What the handler returns; a verdict is raised. It gets the current attempt's context, if it takes one.
+
+        UsageError for a stub, and outside of an attempt for a handler that takes a context (in tests: `perform`).
+        """
+        return cast("R_co", _no_verdict(await self._handler.function(*self._called(args), **kwargs)))
+
+
+@final
+class SyncJobType(JobType[P, R_co]):
+    """The type of a plain `def` handler. A call of it calls the handler itself, in the caller's thread."""
+
+    __slots__ = ()
+
+    @property
+    def handler(self) -> Callable[..., R_co | Verdict]:
+        """The function itself, which takes its context where it has one."""
+        return self._handler.function
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """What the handler returns; a verdict is raised. Contexts and stubs as of an `AsyncJobType`."""
+        return cast("R_co", _no_verdict(self._handler.function(*self._called(args), **kwargs)))
+
+
+def _no_verdict(answer: object) -> object:
+    """The answer; a verdict is raised, so that a caller has a result or none: in a handler it becomes the caller's own."""
+    if issubclass(type(answer), VERDICTS):
+        raise cast("Verdict", answer)
+    return answer

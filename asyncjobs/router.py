@@ -13,7 +13,7 @@ from asyncjobs.declare.schedules import Misfire, Overlap, check_job, check_sched
 from asyncjobs.declare.signature import check_function
 from asyncjobs.declare.source_location import callers_place, local_names_of, place_of, variable_of
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName
-from asyncjobs.job_type import JobType
+from asyncjobs.job_type import AsyncJobType, JobType, SyncJobType
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.breaker import Policy
 from asyncjobs.model.names import check_name, shown
@@ -21,7 +21,7 @@ from asyncjobs.model.outcome import Duration
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.settings import Settings, Strategy, config_seconds
 
-__all__ = ["JobRouter", "JobType"]
+__all__ = ["AsyncJobType", "JobRouter", "JobType", "SyncJobType"]
 
 _DEFAULT_SETTINGS = Settings()
 
@@ -247,7 +247,7 @@ class JobRouter:
         handler = JobDefinition(name, checked, declared, declared_at=place_of(checked))
         handler.prepare(local_names_of(checked))
         self.declarations.add(handler)
-        return JobType(handler, self)
+        return (AsyncJobType if handler.is_async else SyncJobType)(handler, self)
 
     def _plan(self, what: Literal["schedule", "duty", "circuit breaker"], name: str, place: str, details: dict[str, Any]) -> None:
         self.declarations.plan(Planned(what=what, name=name, declared_at=place, details=details))

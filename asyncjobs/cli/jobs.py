@@ -13,6 +13,7 @@ from asyncjobs.errors import JobNotFound
 from asyncjobs.model.explanation import Explanation
 from asyncjobs.model.finding import JobsDone
 from asyncjobs.model.job import Job
+from asyncjobs.model.status import in_words
 from asyncjobs.model.tree import Node
 from asyncjobs.runtime.open_app import not_found
 from asyncjobs.store.serialized import Verb
@@ -74,7 +75,7 @@ async def explain(asked: Asked, job_id: int) -> None:
 async def largest(asked: Asked, limit: int) -> int | None:
     """Show the largest payloads among the newest 10,000 jobs."""
     jobs = await asked.jobs.admin.largest(limit=limit)
-    rows = [(job.id, job.type, job.queue, job.status, f"{job.payload_bytes:,}") for job in jobs]
+    rows = [(job.id, job.type, job.queue, in_words(job.status), f"{job.payload_bytes:,}") for job in jobs]
     return found(asked, "job", jobs, lambda: screen.table(("id", "type", "queue", "status", "bytes"), rows), filtered=False)
 
 
@@ -173,8 +174,8 @@ async def _get(asked: Asked, job_id: int) -> Job:
 
 def _table(jobs: Sequence[Job]) -> str:
     rows = [
-        (job.id, job.type, job.status, job.queue, f"{job.attempts}/{job.max_attempts}", job.run_at, job.serialization_key,
-         job.error_message or job.last_error)
+        (job.id, job.type, in_words(job.status), job.queue, f"{job.attempts}/{job.max_attempts}", job.run_at,
+         job.serialization_key, job.error_message or job.last_error)
         for job in jobs
     ]  # fmt: skip
     return screen.table(("id", "type", "status", "queue", "attempts", "due", "key", "error"), rows)
@@ -195,7 +196,7 @@ def _branches(nodes: Sequence[Node], depth: int = 0) -> list[str]:
     for node in nodes:
         job = node.job
         error = f": {screen.text(job.error_message)}" if job.error_message else ""
-        lines.append(f"{'  ' * depth}{job.id} {screen.text(job.type)} {job.status}{error}")
+        lines.append(f"{'  ' * depth}{job.id} {screen.text(job.type)} {in_words(job.status)}{error}")
         lines += _branches(node.children, depth + 1)
         if node.hidden:
             lines.append(f"{'  ' * (depth + 1)}… and {node.hidden} more")

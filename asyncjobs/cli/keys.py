@@ -8,6 +8,7 @@ import msgspec
 from asyncjobs.cli import screen
 from asyncjobs.cli.filters import LIMIT
 from asyncjobs.cli.kit import BY, YES, Asked, Group, argument, found, group, option, verb
+from asyncjobs.model.status import in_words
 from asyncjobs.store.serialized import KeyState, Place
 
 _KEY = argument("key")
@@ -73,7 +74,18 @@ async def purge(asked: Asked, key: str) -> None:
 
 
 def _table(keys: Sequence[KeyState]) -> str:
-    rows = [(one.key, one.depth, one.head_id, one.head_type, one.head_status, one.oldest_at, one.blocked) for one in keys]
+    rows = [
+        (
+            one.key,
+            one.depth,
+            one.head_id,
+            one.head_type,
+            in_words(one.head_status),
+            one.oldest_at,
+            one.blocked,
+        )
+        for one in keys
+    ]
     return screen.table(("key", "jobs", "head", "type", "status", "oldest", "blocked"), rows)
 
 

@@ -10,6 +10,7 @@ from asyncjobs.admin import Admin
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE, BadInput
 from asyncjobs.cli.kit import BY, Asked, Group, found, option, verb
+from asyncjobs.model.status import in_words
 from asyncjobs.store.overview import Stats
 
 _WHAT = (
@@ -71,7 +72,7 @@ def queue_table(states: Sequence[QueueState], *, chosen: str | None = None) -> s
          one.in_use, one.paused)
         for one in states
     ]  # fmt: skip
-    return screen.table(("queue", *_STATUSES, "slots", "in use", "held"), rows)
+    return screen.table(("queue", *map(in_words, _STATUSES), "slots", "in use", "held"), rows)
 
 
 async def runners(asked: Asked, former: int) -> int | None:

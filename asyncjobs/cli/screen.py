@@ -22,7 +22,7 @@ from rich.text import Text
 _WIDE: Final = 10_000  # characters: a pipe has no width
 
 _COLOURS: Final[Mapping[str, str]] = {
-    "pending": "cyan", "processing": "blue", "completed": "green", "failed": "yellow", "dead": "red", "cancelled": "dim",
+    "pending": "cyan", "processing": "blue", "completed": "green", "to be retried": "yellow", "dead": "red", "cancelled": "dim",
     "paused": "magenta", "open": "red", "half-open": "yellow", "closed": "green", "critical": "bold red", "warning": "yellow",
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ import msgspec
 
 from asyncjobs.cli import screen
 from asyncjobs.cli.kit import Asked, Group, option, verb
+from asyncjobs.model.status import in_words
 from asyncjobs.store.metrics import TypeMetrics
 from asyncjobs.store.overview import Count, LaneUse, Stats
 
@@ -50,7 +51,7 @@ def _text(found: Told, window: float) -> str:
 
 def counts_table(counts: Sequence[Count]) -> str:
     """The unfinished jobs by queue, type and status."""
-    rows = [(one.queue, one.type, one.status, one.count, one.oldest_at, one.unserved) for one in counts]
+    rows = [(one.queue, one.type, in_words(one.status), one.count, one.oldest_at, one.unserved) for one in counts]
     return screen.table(("queue", "type", "status", "jobs", "oldest", "unserved"), rows)
 
 

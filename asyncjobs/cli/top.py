@@ -123,5 +123,5 @@ class _View:
 def _head(stats: Stats) -> str:
     return (
         f"{screen.text(datetime.now(UTC))}  pending {stats.pending:,} (oldest {screen.text(stats.oldest_pending_age)})  "
-        f"processing {stats.processing:,}  failed {stats.failed:,}  dead letters {stats.dead_letters:,}"
+        f"processing {stats.processing:,}  to be retried {stats.failed:,}  dead letters {stats.dead_letters:,}"
     )

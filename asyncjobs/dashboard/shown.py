@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from asyncjobs.model.status import in_words
+
 #: Controls but for tab and line feed, marks and overrides of direction, what has no width, and halves of surrogate pairs.
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0e\ufeff\ufff9-\ufffb\ud800-\udfff]"
@@ -101,6 +103,6 @@ def size(count: int) -> str:
 
 
 FILTERS: Final[Mapping[str, Any]] = {
-    "age": age, "data": data, "line": line, "number": number, "percent": percent, "seconds": seconds, "seen": seen,
-    "size": size, "stamp": stamp,
+    "age": age, "data": data, "in_words": in_words, "line": line, "number": number, "percent": percent, "seconds": seconds,
+    "seen": seen, "size": size, "stamp": stamp,
 }  # fmt: skip

@@ -210,3 +210,8 @@ def check_job_id(job_id: object) -> int:
     if isinstance(job_id, bool) or not isinstance(job_id, int) or not 0 < job_id < 2**63:
         raise InvalidOption(f"job_id={job_id!r} is no job's id: give the `id` of a handle.", option="job_id")
     return job_id
+
+
+def is_nobodys(job_id: object) -> bool:
+    """Whether this is a whole number that no job can have."""
+    return isinstance(job_id, int) and not isinstance(job_id, bool) and not 0 < job_id < 2**63

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from asyncjobs.declare import pydantic_types
+from asyncjobs.declare.options import KNOWN as OPTIONS
 from asyncjobs.declare.signature import Parameter, show_hint
 from asyncjobs.errors import InvalidHandler, InvalidPayload, UndecodablePayload, UnstorableResult, did_you_mean
 from asyncjobs.model.discreet import discreet
@@ -224,6 +225,9 @@ class PayloadCodec:
         for name in arguments:
             if name not in self.fields:
                 guess = did_you_mean(str(name), self.fields)
+                if not guess and name in OPTIONS:
+                    value = arguments[name] if isinstance(arguments[name], int | float) else "..."
+                    guess = f" That is an option: use .using({name}={value}).enqueue(...)."
                 raise InvalidPayload(self.name, f"unknown field {shown(name)}.{guess}", path=f"$.{name}")
 
     def decode(self, text: str) -> dict[str, Any]:

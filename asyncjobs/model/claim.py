@@ -11,6 +11,7 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, Outcome, refused
 from asyncjobs.model.status import FINAL, Status
 from asyncjobs.model.storable import cut, in_ascii
+from asyncjobs.model.trace import own_trace
 
 #: Where a scan starts when it starts at the front: before every (priority, place).
 FRONT: Final = (-1, -1)
@@ -167,6 +168,7 @@ def to_job(claimed: Claimed) -> Job:
     """The job as its handler sees it."""
     started_at = _instant(claimed.started_epoch)
     same: dict[str, Any] = dict(zip(_SAME, _same(claimed), strict=True))
+    same["correlation_id"] = claimed.correlation_id or own_trace(claimed.id)
     return Job(
         **same, status="processing", payload=msgspec.json.decode(claimed.payload), attempts=claimed.attempt,
         timeout=None if claimed.timeout_seconds is None else timedelta(seconds=claimed.timeout_seconds),

@@ -166,7 +166,7 @@ def _behind(facts: Facts, head: Explanation | None) -> Explanation:
 
 
 def _later(facts: Facts) -> Explanation:
-    what = "its retry" if facts.status == "failed" else "it"
+    what = "its next attempt" if facts.status == "failed" else "it"
     if facts.run_at > facts.now:
         left = timedelta(seconds=round((facts.run_at - facts.now).total_seconds()))
         return _explained(

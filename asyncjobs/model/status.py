@@ -19,3 +19,8 @@ TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
     "dead": frozenset({"pending", "waiting"}),
     "cancelled": frozenset({"pending", "waiting"}),
 }
+
+
+def in_words(status: str) -> str:
+    """The status as people read it. Tables, filters and `--json` have its name: `failed` reads as if nothing were to come."""
+    return "to be retried" if status == "failed" else status

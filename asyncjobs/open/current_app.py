@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from threading import current_thread
-from typing import Protocol
+from typing import Final, Protocol
 
 from asyncjobs.context import current
 from asyncjobs.declare.definition import JobDefinition
@@ -128,14 +128,14 @@ def not_open(what: str, app: OwningApp) -> NotOpen:
     )
 
 
-def check_loop(loop: asyncio.AbstractEventLoop, opened_in_thread: str, *, instead: str = "enqueue_sync") -> None:
-    """WrongLoop unless this is the loop that the app was opened in; it says what to use `instead`."""
+def check_loop(loop: asyncio.AbstractEventLoop, opened_in_thread: str, *, instead: str) -> None:
+    """WrongLoop unless this is the loop that the app was opened in; it says what to do `instead`."""
     running = running_loop()
     if running is not loop:
         here = "no event loop" if running is None else f"loop {id(running):#x}"
         raise WrongLoop(
             f"opened in loop {id(loop):#x} of thread {opened_in_thread}, used from {here} of thread {current_thread().name}: "
-            f"use {instead} there."
+            f"{instead}."
         )
 
 
@@ -151,6 +151,12 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+#: What to do instead in another loop, or in a thread.
+ENQUEUE_SYNC: Final = "use enqueue_sync there"
+CLOSE_IT_THERE: Final = "close it there first, or enqueue with enqueue_sync"
+AWAIT_IT_THERE: Final = "await it in that loop, from a thread with asyncio.run_coroutine_threadsafe(..., loop).result()"
 
 
 class Keeper(Protocol):

@@ -6,37 +6,37 @@ although the awaited job has a slot already: its like, or its next attempt, may 
 for the awaited job's lane: others never take those. What waits for a job that may start only when it has ended itself is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from asyncjobs.errors import UsageError
 from asyncjobs.model.claim import Claimed
-from asyncjobs.model.job import Job
+from asyncjobs.model.ending import AwaitedKind
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.settings import Queue
 from asyncjobs.telemetry.events import HandlerWaitsForItsQueue
 
 
-async def check_wait(opened: OpenApp, waiter: Claimed, job_id: int, queues: Mapping[str, Queue]) -> None:
-    """Before the handler of `waiter` waits for that job without a time-out: refuse it (UsageError), or tell of it."""
-    awaited = await opened.get(job_id)
-    if awaited is None or awaited.is_final:
-        return
-    if waiter.serialization_key is not None and awaited.serialization_key == waiter.serialization_key:
-        raise UsageError(
-            f'job {waiter.id} waits for job {job_id}, which has its key "{waiter.serialization_key}" and so starts only when '
-            "it has ended: give the other job another key, or wait outside of a handler."
-        )
-    pair = waiter.type, awaited.type
-    if pair not in opened.waits_told and _may_be_starved(waiter, awaited, queues):
-        opened.waits_told.add(pair)
-        opened.events.emit(
-            HandlerWaitsForItsQueue(
-                job_id=waiter.id, type=waiter.type, queue=waiter.queue, awaited_id=awaited.id, awaited_type=awaited.type
+async def check_wait(opened: OpenApp, waiter: Claimed, job_ids: Sequence[int], queues: Mapping[str, Queue]) -> None:
+    """Before the handler of `waiter` waits for those jobs without a time-out: refuse it (UsageError), or tell of it."""
+    kinds = await opened.awaited_kinds(job_ids, waiter.serialization_key)
+    for awaited in kinds:
+        if awaited.is_behind:
+            raise UsageError(
+                f'job {waiter.id} waits for job {awaited.id}, which has its key "{waiter.serialization_key}" and so starts only '
+                "when it has ended: give the other job another key, or wait outside of a handler."
             )
-        )
+    for awaited in kinds:
+        pair = waiter.type, awaited.type
+        if pair not in opened.waits_told and _may_be_starved(waiter, awaited, queues):
+            opened.waits_told.add(pair)
+            opened.events.emit(
+                HandlerWaitsForItsQueue(
+                    job_id=waiter.id, type=waiter.type, queue=waiter.queue, awaited_id=awaited.id, awaited_type=awaited.type
+                )
+            )
 
 
-def _may_be_starved(waiter: Claimed, awaited: Job, queues: Mapping[str, Queue]) -> bool:
+def _may_be_starved(waiter: Claimed, awaited: AwaitedKind, queues: Mapping[str, Queue]) -> bool:
     """Whether jobs like the waiter may take every slot that the awaited job could have."""
     if awaited.queue != waiter.queue:
         return False

@@ -16,7 +16,7 @@ from asyncjobs.admin.desk import Ground
 from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.dsn import Dsn, resolve_dsn
 from asyncjobs.errors import NotOpen
-from asyncjobs.open.current_app import check_loop, closed, opened
+from asyncjobs.open.current_app import CLOSE_IT_THERE, check_loop, closed, opened
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.store import migrate
@@ -66,7 +66,7 @@ class Lifecycle:
         """Open the app, or count one more open of it. WrongLoop when it is open in another loop."""
         self._forget_gone()
         if self.opened is not None:
-            check_loop(self.opened.loop, self.thread_name)
+            check_loop(self.opened.loop, self.thread_name, instead=CLOSE_IT_THERE)
         loop = asyncio.get_running_loop()
         if self._turn is None or self._turn_in is not loop:
             self._turn, self._turn_in = asyncio.Lock(), loop

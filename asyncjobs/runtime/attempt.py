@@ -42,6 +42,7 @@ from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, verdict_in
 from asyncjobs.model.request import Request, Wanted
+from asyncjobs.model.trace import own_trace
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
 from asyncjobs.runtime.closing import Context, close
@@ -359,7 +360,7 @@ class Attempt:
             job_id=claimed.id,
             job_type=claimed.type,
             attempt=claimed.attempt,
-            correlation_id=claimed.correlation_id,
+            correlation_id=claimed.correlation_id or own_trace(claimed.id),
         )
         return logger
 
@@ -447,7 +448,8 @@ class Attempt:
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), serialization_key=claimed.serialization_key,
                 queued_seconds=max(claimed.started_epoch - claimed.run_epoch, 0.0),
-                correlation_id=claimed.correlation_id, trace_context=claimed.trace_context, began_at=began_at,
+                correlation_id=claimed.correlation_id or own_trace(claimed.id), trace_context=claimed.trace_context,
+                began_at=began_at,
             )
         )  # fmt: skip
 

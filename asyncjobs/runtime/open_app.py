@@ -25,6 +25,7 @@ from typing import Final, Protocol, TypeVar
 from asyncjobs.connections import Connection
 from asyncjobs.errors import DatabaseUnavailable, JobNotFound, UsageError, WaitTimeout, WrongLoop
 from asyncjobs.model.breaker import Policy
+from asyncjobs.model.ending import AwaitedKind, Ending
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.status import FINAL
@@ -177,7 +178,8 @@ class OpenApp:
             raise UsageError(f"opened in process {self.pid} and used in its fork {os.getpid()}: open it after the fork.")
         if asyncio.get_running_loop() is not self.loop:
             raise WrongLoop(
-                f"opened in loop {id(self.loop):#x}, used from loop {id(asyncio.get_running_loop()):#x}: use enqueue_sync there."
+                f"opened in loop {id(self.loop):#x}, used from loop {id(asyncio.get_running_loop()):#x}: "
+                "await it in the loop that it was opened in."
             )
 
     async def enqueue(
@@ -217,6 +219,15 @@ class OpenApp:
         self.check_usable()
         return await self._read(partial(jobs.get, job_id=job_id))
 
+    async def ended_among(self, ids: Sequence[int]) -> list[Ending]:
+        """Those of the jobs that have ended, and those that are not there."""
+        self.check_usable()
+        return await self._read(partial(jobs.ended_among, ids=ids))
+
+    async def awaited_kinds(self, ids: Sequence[int], key: str | None) -> list[AwaitedKind]:
+        """Of the jobs that have not started, one of each kind."""
+        return await self._read(partial(jobs.awaited_kinds, ids=ids, key=key))
+
     async def _read(self, call: Callable[[Link], Awaitable[T]]) -> T:
         """What was read, however often a connection breaks. DatabaseUnavailable when that takes longer than connect_timeout."""
         until, failures = time.monotonic() + self.settings.reach_seconds, 0
@@ -240,7 +251,7 @@ class OpenApp:
         """
         self.check_usable()
         ended = asyncio.Event()
-        forget = self.wakes.wait_for(job_id, ended.set)
+        forget = self.wakes.wait_for((job_id,), lambda _: ended.set())
         try:
             async with asyncio.timeout(timeout):
                 await self._wait_final(job_id, ended)

@@ -4,7 +4,7 @@ The runners and waiters of a process register here; whatever makes a job pending
 once, and the parts in this process are woken in memory, the other processes by one NOTIFY.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 #: What notifications begin with.
@@ -47,7 +47,7 @@ class Wakes:
     def __init__(self, notify: Callable[[str], None]) -> None:
         self._notify = notify
         self._woken: list[Woken] = []
-        self._waiters: dict[int, list[Callable[[], None]]] = {}
+        self._waiters: dict[int, list[Callable[[int], None]]] = {}
         self._breakers: Callable[[], None] = _nothing
 
     def add(self, woken: Woken) -> Callable[[], None]:
@@ -135,16 +135,18 @@ class Wakes:
         for woken in tuple(self._woken):
             woken.wake_all()
 
-    def wait_for(self, job_id: int, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back when the job ended in this process, until the returned function is called."""
-        self._waiters.setdefault(job_id, []).append(callback)
+    def wait_for(self, job_ids: Collection[int], callback: Callable[[int], None]) -> Callable[[], None]:
+        """Call back with the id of each of the jobs that ends in this process, until the returned function is called."""
+        for job_id in job_ids:
+            self._waiters.setdefault(job_id, []).append(callback)
 
         def forget() -> None:
-            callbacks = self._waiters.get(job_id, [])
-            if callback in callbacks:
-                callbacks.remove(callback)
-            if not callbacks:
-                self._waiters.pop(job_id, None)
+            for job_id in job_ids:
+                callbacks = self._waiters.get(job_id, [])
+                if callback in callbacks:
+                    callbacks.remove(callback)
+                if not callbacks:
+                    self._waiters.pop(job_id, None)
 
         return forget
 
@@ -156,7 +158,7 @@ class Wakes:
     def ended(self, job_id: int) -> None:
         """The job ended."""
         for callback in tuple(self._waiters.get(job_id, ())):
-            callback()
+            callback(job_id)
 
 
 def _nothing() -> None:

@@ -9,9 +9,11 @@ import msgspec
 
 from asyncjobs.model.chance import CHANCE
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
+from asyncjobs.model.ending import AwaitedKind, Ending
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.outcome import COMPLETED
+from asyncjobs.model.trace import own_trace
 from asyncjobs.store import door, plain
 from asyncjobs.store.database import Link, Record
 from asyncjobs.store.reading import readable
@@ -297,6 +299,29 @@ async def status(link: Link, job_id: int) -> str | None:
     return None if row is None else row["status"]
 
 
+async def ended_among(link: Link, ids: Sequence[int]) -> list[Ending]:
+    """Those of the jobs that have ended, and those that are not there; of what ended without a result the row, too."""
+    endings = [Ending(*row) for row in await link.fetch("ended_among", ids)]
+    failed = [one.id for one in endings if one.status in {"dead", "cancelled"}]
+    if not failed:
+        return endings
+    found = {row["id"]: to_job(row) for row in await link.fetch("jobs_by_id", failed)}
+    seen = [_with_job(one, found.get(one.id)) if one.status in {"dead", "cancelled"} else one for one in endings]
+    return [one for one in seen if one is not None]
+
+
+def _with_job(ending: Ending, job: Job | None) -> Ending | None:
+    """The ending with the job's row, which was read a moment later: it may have been pruned, or retried (then it goes on)."""
+    if job is None:
+        return Ending(ending.id)
+    return msgspec.structs.replace(ending, status=job.status, job=job) if job.is_final else None
+
+
+async def awaited_kinds(link: Link, ids: Sequence[int], key: str | None) -> list[AwaitedKind]:
+    """Of the jobs that have not started, one of each kind; `key`: of the handler that waits for them."""
+    return [AwaitedKind(*row) for row in await link.fetch("awaited_kinds", ids, key)]
+
+
 async def get(link: Link, job_id: int) -> Job | None:
     """The job, or None when there is none with this id (not committed yet, rolled back, or pruned)."""
     row = await link.fetch_row("job", job_id)
@@ -305,4 +330,6 @@ async def get(link: Link, job_id: int) -> Job | None:
 
 def to_job(row: Record) -> Job:
     """A Job from a row with the columns of `job.sql`."""
-    return Job(**readable(dict(row)))
+    values = readable(dict(row))
+    values["correlation_id"] = values["correlation_id"] or own_trace(values["id"])
+    return Job(**values)

@@ -21,6 +21,7 @@ from asyncjobs.app import AsyncJobs
 from asyncjobs.errors import DuplicateJob, UsageError
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.model.trace import own_trace
 from asyncjobs.open.current_app import keeper
 
 _ids: Final = count(1)
@@ -78,8 +79,10 @@ def job_of(row: NewRow, *, job_id: int | None = None) -> Job:
     due = row.run_at or now + timedelta(seconds=row.delay_seconds or 0)
     same: dict[str, Any] = {name: getattr(row, name) for name in Job.__struct_fields__ if name in NewRow.__struct_fields__}
     same |= {"payload": msgspec.json.decode(row.payload), "run_at": due}
+    made_id = next(_ids) if job_id is None else job_id
+    same["correlation_id"] = row.correlation_id or own_trace(made_id)
     return Job(
-        **same, id=next(_ids) if job_id is None else job_id, status="scheduled" if due > now else "pending", scheduled_at=due,
+        **same, id=made_id, status="scheduled" if due > now else "pending", scheduled_at=due,
         timeout=None if row.timeout_seconds is None else timedelta(seconds=row.timeout_seconds), created_at=now, updated_at=now,
     )  # fmt: skip
 

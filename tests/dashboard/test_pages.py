@@ -49,7 +49,7 @@ async def test_the_first_page_shows_numbers_and_charts(browser: Browser) -> None
 async def test_a_job_page_tells_its_life_and_why_it_does_not_run(browser: Browser, ids: dict[str, int]) -> None:
     page = await browser.get(f"/jobs/{ids['failed']}")
     assert "Why it is not running: " in page.text
-    assert "its retry is due at" in page.text
+    assert "its next attempt is due at" in page.text
     assert "attempt 1 failed TimeoutError : no answer within 5 s" in page.text
     assert "Traceback (most recent call last)" in page.text
 

@@ -66,7 +66,7 @@ async def test_nothing_of_whoever_opened_the_app_or_enqueued_leaks_into_attempts
     async with jobs.runner():
         await (await look.using(correlation_id="a").enqueue()).wait(timeout=10)
         await (await look.enqueue()).wait(timeout=10)
-    assert seen == [True, "a", True, None]
+    assert seen == [True, "a", True, "job-2"]
     assert current.get() is None
 
 

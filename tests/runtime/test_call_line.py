@@ -146,8 +146,8 @@ async def test_retry_tells_the_promoter_and_an_end_tells_the_waiters(database: D
     ended: list[str] = []
     async with at_work(database, connection) as rig:
         first, second, third = await rig.enqueue(3)
-        rig.wakes.wait_for(first, lambda: ended.append("first"))
-        rig.wakes.wait_for(second, lambda: ended.append("second"))
+        rig.wakes.wait_for([first], lambda _: ended.append("first"))
+        rig.wakes.wait_for([second], lambda _: ended.append("second"))
         rig.wake()
         await rig.wait_running(3)
         rig.put(first)

@@ -96,7 +96,7 @@ async def test_a_version_that_the_newest_runner_knows_waits_for_a_slot(app: Asyn
 
 async def test_a_job_that_is_not_due_says_when_it_is(app: AsyncJobs, connection: Connection) -> None:
     run_at = await connection.fetchval("SELECT now() + interval '90 minutes'")
-    for status, what in (("scheduled", "it"), ("failed", "its retry")):
+    for status, what in (("scheduled", "it"), ("failed", "its next attempt")):
         job_id = await insert_job(connection, status=status, run_at=run_at)
         found = await app.admin.explain(job_id)
         assert (found.reason, found.until) == ("not due", run_at)

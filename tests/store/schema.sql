@@ -882,7 +882,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7997df370b286b64
+-- body: 8d438eb8b596eb9e
 
 CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -893,7 +893,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 92d5b0388ff54bd1
+-- body: e1b7386ecbd6b5d3
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1358,6 +1358,12 @@ CREATE FUNCTION asyncjobs.outlive(_ids bigint[], _tokens bigint[], _outlived int
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 78b6792e00ded787
 
+CREATE FUNCTION asyncjobs.own_trace(_id bigint)
+    RETURNS text
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.pack_histogram(jsonb)
     RETURNS bigint[]
     LANGUAGE sql
@@ -1602,7 +1608,7 @@ CREATE FUNCTION asyncjobs.requeue_dead_letters(_ids bigint[], _by text, _force b
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 85b8a992cf011c61
+-- body: 59e505775cd21850
 
 CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
     RETURNS bigint[]
@@ -1786,6 +1792,12 @@ CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous ti
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f0bc7a064d58255b
+
+CREATE FUNCTION asyncjobs.traced_job(_correlation_id text)
+    RETURNS bigint
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     RETURNS text[]

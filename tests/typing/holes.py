@@ -61,15 +61,15 @@ class Methods:
     async def method(self, n: int) -> None: ...
 
 
-reveal_type(any_first)  # JobType[Any, Any] | JobType[(), None]
-reveal_type(any_first_of_two)  # JobType[Any, Any] | JobType[(n: int), None]
-reveal_type(object_first)  # JobType[(n: int), None]
-reveal_type(protocol_first)  # JobType[(), None]
-reveal_type(optional_context)  # JobType[(n: int), None]
-reveal_type(star)  # JobType[(*args: int), None]
-reveal_type(two_stars)  # JobType[(**kwargs: int), None]
-reveal_type(context_second)  # JobType[(n: int, ctx: JobContext[AsyncJobs]), None]
-reveal_type(returns_any)  # JobType[(n: int), Any]
-reveal_type(only_snooze)  # JobType[(n: int), Never] | JobType[(n: int), Unknown]
-reveal_type(Methods.method)  # JobType[(self: Methods, n: int), None]
+reveal_type(any_first)  # AsyncJobType[Any, Any] | AsyncJobType[(), None]
+reveal_type(any_first_of_two)  # AsyncJobType[Any, Any] | AsyncJobType[(n: int), None]
+reveal_type(object_first)  # AsyncJobType[(n: int), None]
+reveal_type(protocol_first)  # AsyncJobType[(), None]
+reveal_type(optional_context)  # AsyncJobType[(n: int), None]
+reveal_type(star)  # AsyncJobType[(*args: int), None]
+reveal_type(two_stars)  # AsyncJobType[(**kwargs: int), None]
+reveal_type(context_second)  # AsyncJobType[(n: int, ctx: JobContext[AsyncJobs]), None]
+reveal_type(returns_any)  # AsyncJobType[(n: int), Any]
+reveal_type(only_snooze)  # AsyncJobType[(n: int), Never] | AsyncJobType[(n: int), Unknown]
+reveal_type(Methods.method)  # AsyncJobType[(self: Methods, n: int), None]
 jobs.runner(queues="mail")

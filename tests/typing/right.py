@@ -22,14 +22,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from asyncjobs import (
     AsyncJobs,
+    AsyncJobType,
     Backoff,
     Cancel,
     CircuitBreaker,
     Dead,
     DutyContext,
+    Ended,
     Hook,
     Job,
     JobContext,
+    JobError,
     JobHandle,
     JobRouter,
     JobType,
@@ -40,7 +43,10 @@ from asyncjobs import (
     Retry,
     Runner,
     Snooze,
+    SyncJobType,
     Verdict,
+    as_completed,
+    gather,
     resource,
 )
 from asyncjobs.integrations.aiohttp import JOBS, setup
@@ -116,7 +122,10 @@ router = JobRouter(queue="mail", lane="fast", timeout=60, max_attempts=5, backof
 jobs = AsyncJobs(
     "postgresql://x",
     schema="my jobs",
-    queues=[Queue("default"), Queue("mail", concurrency=8, lanes={"fast": 3, "slow": Lane(2, timeout=timedelta(minutes=1))}, prefetch=2)],
+    queues=[
+        Queue("default"),
+        Queue("mail", concurrency=8, lanes={"fast": 3, "slow": Lane(2, timeout=timedelta(minutes=1))}, prefetch=2),
+    ],
     routers=[router],
     grace=timedelta(seconds=3),
     connect_timeout=5,
@@ -135,7 +144,9 @@ async def with_context(ctx: JobContext, to: str, template: str = "x") -> int:
     return 1
 
 
-@jobs.job("without context", timeout=120, on_dead="halt", aliases=["former", "earlier"], version=3, upgrades={2: lambda fields: fields})
+@jobs.job(
+    "without context", timeout=120, on_dead="halt", aliases=["former", "earlier"], version=3, upgrades={2: lambda fields: fields}
+)
 async def without_context(to: str) -> str:
     return to
 
@@ -183,7 +194,9 @@ async def raised_verdict(n: int) -> int:
 
 
 @jobs.job("rich")
-async def rich(ctx: JobContext, event: Event, point: Point, box: Box, model: Model, row: Row, pair: Pair, who: UUID, c: Colour) -> Model:
+async def rich(
+    ctx: JobContext, event: Event, point: Point, box: Box, model: Model, row: Row, pair: Pair, who: UUID, c: Colour
+) -> Model:
     return model
 
 
@@ -206,6 +219,42 @@ async def elsewhere(order_id: int) -> None: ...
 
 
 general: JobType[..., int] = with_context
+of_async: AsyncJobType[[str], str] = without_context
+of_plain: SyncJobType[[int], float] = plain
+
+
+# -- called as functions
+
+
+async def calling() -> None:
+    assert_type(await with_context("a"), int)
+    assert_type(await with_context.using(priority=1)("a", template="b"), int)
+    assert_type(await without_context(to="a"), str)
+    assert_type(await verdicts(1), int)
+    assert_type(plain(1), float)
+    assert_type(plain_with_context(1), bytes)
+    assert_type(plain_verdict(1), str)
+    assert_type(await nightly(), int)
+    assert_type(await with_context.handler("its own context", "a"), int | Verdict)
+    assert_type(plain.handler(1), float | Verdict)
+
+
+# -- waiting for many
+
+
+async def waiting(several: list[JobHandle[int]], alike: tuple[JobHandle[int], ...]) -> None:
+    assert_type(await gather(several, timeout=5), list[int])
+    assert_type(await gather(alike), tuple[int, ...])
+    assert_type(await gather((with_context.handle(1),)), tuple[int])
+    assert_type(await gather((with_context.handle(1), without_context.handle(2), plain.handle(3))), tuple[int, str, float])
+    assert_type(await gather(handle for handle in several), list[int])
+    assert_type(await gather(several, return_exceptions=True), list[int | JobError])
+    assert_type(await gather(alike, return_exceptions=True), tuple[int | JobError, ...])
+    async for ended in as_completed(several, timeout=timedelta(seconds=1)):
+        assert_type(ended, Ended[int])
+        assert_type(ended.result(), int)
+        assert_type(ended.exception(), JobError | None)
+        assert_type(ended.handle, JobHandle[int])
 
 
 # -- keys
@@ -326,7 +375,9 @@ async def options(
     ps: psycopg.AsyncConnection[Any],
 ) -> None:
     await with_context.using(priority=1).using(delay=2).enqueue("a")
-    await with_context.using(run_at=datetime.now(UTC), max_attempts=1, timeout=timedelta(hours=1), queue="mail", lane=None).enqueue("a")
+    await with_context.using(
+        run_at=datetime.now(UTC), max_attempts=1, timeout=timedelta(hours=1), queue="mail", lane=None
+    ).enqueue("a")
     await with_context.using(correlation_id="c", parent_job_id=1, created_by="me", notify=False).enqueue("a")
     await with_context.using(dedup_key="k", dedup_for=3600, on_duplicate="replace", serialization_key="s").enqueue("a")
     for connection in (session, sa, pg, pooled, ps):
@@ -392,7 +443,9 @@ async def testing() -> None:
         assert_type(await assert_enqueued(enqueued, with_context, {"to": "a"}, priority=1, count=2), Job)
     await refute_enqueued(jobs, plain_with_context.using(queue="mail"), delay=timedelta(hours=1))
     await assert_enqueued(jobs, "by name")
-    with override(jobs, stand_ins={shared: shared}, dsn="postgresql://x", schema="y", grace=1, heartbeat=timedelta(seconds=1)) as same:
+    with override(
+        jobs, stand_ins={shared: shared}, dsn="postgresql://x", schema="y", grace=1, heartbeat=timedelta(seconds=1)
+    ) as same:
         assert_type(same, AsyncJobs)
     async with MovableClock(jobs) as clock:
         await clock.advance(timedelta(days=1))

@@ -9,7 +9,23 @@ import psycopg
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session
 
-from asyncjobs import AsyncJobs, Backoff, DutyContext, Hook, JobContext, JobRouter, JobType, Lane, NewJob, Queue, Retry, Snooze, resource
+from asyncjobs import (
+    AsyncJobs,
+    Backoff,
+    DutyContext,
+    Hook,
+    JobContext,
+    JobRouter,
+    JobType,
+    Lane,
+    NewJob,
+    Queue,
+    Retry,
+    Snooze,
+    as_completed,
+    gather,
+    resource,
+)
 from asyncjobs.testing import assert_enqueued, captured, override, perform, run_until_idle
 
 router = JobRouter()
@@ -170,7 +186,18 @@ async def enqueueing() -> None:
     await plain.enqueue(n="x")  # E
     send.enqueue_sync(to="a")  # E
     send.new(to=5, template="")  # E
-    await send(to="a", template="b")  # E
+    await send(to="a")  # E
+    await send(to=5, template="b")  # E
+    await plain(1)  # E
+    plain("a")  # E
+    shown: str = await send("a", "b")  # E
+    at_once: int = send("a", "b")  # E
+    done: str = (await gather([send.handle(1)]))[0]  # E
+    pair: tuple[int, str] = await gather((send.handle(1), plain.handle(2)))  # E
+    await gather(send.handle(1))  # E
+    await gather([send])  # E
+    async for one in as_completed([send.handle(1)]):
+        one.result().upper()  # E
     await jobs.enqueue("send", {"to": 1}, prio=1)  # E
     await jobs.enqueue("send", to="x")  # E
     await jobs.enqueue(send, {"to": "x"})  # E

@@ -105,6 +105,10 @@ PAYLOADS = [
     Case(lambda: email.new("a", to="b"), 'email: "to" is given twice - at $.to'),
     Case(lambda: email.new("a", extra=1), 'email: unknown field "extra". - at $.extra'),
     Case(
+        lambda: email.new("a", delay=3),
+        'email: unknown field "delay". That is an option: use .using(delay=3).enqueue(...). - at $.delay',
+    ),
+    Case(
         lambda: email.new("a", tempalte="b"),
         'email: unknown field "tempalte". Did you mean "template"? - at $.tempalte',
     ),

@@ -203,7 +203,7 @@ def an_attempt(jobs: AsyncJobs, *, job_id: int, correlation_id: str | None) -> J
     now = datetime.now(UTC)
     times: dict[str, Any] = {"scheduled_at": now, "run_at": now, "created_at": now, "updated_at": now}
     job = Job(id=job_id, type="parent", status="processing", queue="default", correlation_id=correlation_id, **times)
-    claimed = SimpleNamespace(attempt=1, max_attempts=3, correlation_id=correlation_id)
+    claimed = SimpleNamespace(id=job_id, attempt=1, max_attempts=3, correlation_id=correlation_id)
     side: Any = SimpleNamespace(job=job, claimed=claimed)
     return JobContext(jobs=jobs, attempt=side)
 

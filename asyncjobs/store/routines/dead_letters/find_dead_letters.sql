@@ -17,7 +17,9 @@ BEGIN
         _seen := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
             WHERE (d.original_job ->> 'correlation_id', d.id) < (_correlation_id, _before)
               AND (d.original_job ->> 'correlation_id', d.id) > (_correlation_id, 0) AND d.original_job ->> 'correlation_id' IS NOT NULL
-            ORDER BY d.original_job ->> 'correlation_id' DESC, d.id DESC LIMIT _look);
+            ORDER BY d.original_job ->> 'correlation_id' DESC, d.id DESC LIMIT _look)
+            || ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = asyncjobs.traced_job(_correlation_id)
+                AND d.original_job ->> 'correlation_id' IS NULL AND d.id < _before ORDER BY d.id DESC);
     ELSIF _key IS NOT NULL THEN
         _seen := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
             WHERE (d.original_job ->> 'serialization_key', d.id) < (_key, _before)
@@ -44,7 +46,8 @@ BEGIN
         WHERE d.id = ANY (_seen) AND (_type IS NULL OR d.original_job ->> 'type' = _type)
           AND (_queue IS NULL OR d.original_job ->> 'queue' = _queue)
           AND (_key IS NULL OR d.original_job ->> 'serialization_key' = _key)
-          AND (_correlation_id IS NULL OR d.original_job ->> 'correlation_id' = _correlation_id)
+          AND (_correlation_id IS NULL
+              OR coalesce(d.original_job ->> 'correlation_id', asyncjobs.own_trace(d.job_id)) = _correlation_id)
           AND (_error IS NULL OR strpos(lower(d.error_message), lower(_error)) > 0)
           AND (_died_after IS NULL OR d.died_at >= _died_after) AND (_died_before IS NULL OR d.died_at < _died_before)
           AND (_acknowledged IS NULL OR d.acknowledged = _acknowledged)

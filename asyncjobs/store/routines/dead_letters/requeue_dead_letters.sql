@@ -41,7 +41,8 @@ BEGIN
     PERFORM asyncjobs.check_places(_keys);
     PERFORM asyncjobs.write_jobs(_new, array_fill(asyncjobs.fresh_token(), ARRAY[cardinality(_new)]), ARRAY(
         SELECT jsonb_populate_record(NULL::asyncjobs.new_job, (d.original_job - 'run_at') || jsonb_build_object('payload', (d.original_job -> 'payload')::text,
-            'timeout_seconds', extract(epoch FROM (d.original_job ->> 'timeout')::interval), 'created_by', _by, 'requeued_from', d.job_id))
+            'timeout_seconds', extract(epoch FROM (d.original_job ->> 'timeout')::interval), 'created_by', _by, 'requeued_from', d.job_id,
+            'correlation_id', coalesce(d.original_job ->> 'correlation_id', asyncjobs.own_trace(d.job_id))))
         FROM unnest(_dead_letters) WITH ORDINALITY AS u(dead_letter, number)
         JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.dead_letter]) ORDER BY u.number), true, _now);
     PERFORM asyncjobs.dispatch_keys(_keys);

@@ -14,7 +14,8 @@ DECLARE
 BEGIN
     _before := coalesce(_before, 9223372036854775807);
     IF _correlation_id IS NOT NULL THEN
-        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.correlation_id = _correlation_id LIMIT _look + 1);
+        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.correlation_id = _correlation_id LIMIT _look + 1)
+            || ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = asyncjobs.traced_job(_correlation_id) AND j.correlation_id IS NULL);
     ELSIF _parent IS NOT NULL THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.parent_job_id = _parent LIMIT _look + 1);
     ELSIF _key IS NOT NULL AND _statuses <@ '{waiting}' THEN
@@ -49,7 +50,8 @@ BEGIN
     FROM (SELECT j.id, j.status FROM asyncjobs.jobs AS j
           WHERE j.id = ANY (_seen) AND (_statuses IS NULL OR j.status = ANY (_statuses))
             AND (_type IS NULL OR j.type = _type) AND (_queue IS NULL OR j.queue = _queue)
-            AND (_key IS NULL OR j.serialization_key = _key) AND (_correlation_id IS NULL OR j.correlation_id = _correlation_id)
+            AND (_key IS NULL OR j.serialization_key = _key) AND (_correlation_id IS NULL
+                OR coalesce(j.correlation_id, asyncjobs.own_trace(j.id)) = _correlation_id)
             AND (_parent IS NULL OR j.parent_job_id = _parent) AND (_payload IS NULL OR j.payload @> _payload)
             AND (_error IS NULL OR strpos(lower(j.error_message), lower(_error)) > 0)
           ORDER BY j.id DESC LIMIT _limit) AS f;
