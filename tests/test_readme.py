@@ -30,7 +30,7 @@ import asyncpg
 import msgspec
 import pytest
 
-from asyncjobs import AsyncJobs, Settings
+from asyncjobs import AsyncJobs, JobRouter, Settings
 from asyncjobs.embedded import Server, start_sync
 from asyncjobs.testing.server import FAST
 from tests.support.eventually import eventually
@@ -131,10 +131,29 @@ def expected_lines(block: Block) -> list[str]:
 
 @pytest.mark.usefixtures("environment")
 async def test_sql_blocks_run(server: Server) -> None:
-    await AsyncJobs("embedded://").migrate()
+    app = AsyncJobs("embedded://", auto_migrate=True, routers=[read_router()])
+    async with app.runner():
+        pass  # its types are declared
     assert blocks("sql")
     for block in blocks("sql"):
-        await execute(server, block.text)
+        error = re.search(r"^-- ERROR:  (.*)$", block.text, re.MULTILINE)
+        if error is None:
+            await execute(server, block.text)
+            continue
+        hint = re.search(r"^-- HINT:  (.*)$", block.text, re.MULTILINE)
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await execute(server, block.text)
+        assert (refused.value.message, refused.value.hint) == (error[1], hint and hint[1])
+
+
+def read_router() -> JobRouter:
+    """The guide's type `invoice`."""
+    router = JobRouter()
+
+    @router.job("invoice")
+    async def send_invoice(number: str, cents: int) -> None: ...
+
+    return router
 
 
 def test_settings_have_the_defaults_of_the_table() -> None:
@@ -152,8 +171,10 @@ def test_settings_have_the_defaults_of_the_table() -> None:
 
 async def execute(server: Server, sql: str) -> None:
     connection = await asyncpg.connect(server.dsn)
-    await connection.execute(sql)
-    await connection.close()
+    try:
+        await connection.execute(sql)
+    finally:
+        await connection.close()
 
 
 def test_every_command_is_one_that_is_checked_here() -> None:

@@ -9,6 +9,7 @@ import msgspec
 from asyncjobs.declare.key_rule import KeyRule, check_template
 from asyncjobs.declare.options import MAX_ATTEMPTS, MAX_PRIORITY, Options, check_options
 from asyncjobs.declare.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
+from asyncjobs.declare.schema import template_of
 from asyncjobs.declare.signature import Signature, check_function, is_async, read_signature, wraps_async
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidOption, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
@@ -142,6 +143,14 @@ class JobDefinition:
             self._key_rule.bind(self.signature.parameters)
         except NameError:
             return  # resolved at first use, with the signature
+
+    @property
+    def key_template(self) -> list[Any] | str | None:
+        """How SQL makes its keys: by the parts of a template. "function": only Python can; None: its jobs get none."""
+        if not self._key_rule.is_given:
+            return None
+        template = self._key_rule.template
+        return (None if template is None else template_of(template, self.signature.parameters)) or "function"
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, max_depth: int = 200) -> Encoded:
         """The checked payload of a call. InvalidPayload says which field does not fit, and why."""

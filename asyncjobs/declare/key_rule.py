@@ -32,7 +32,7 @@ class KeyRule:
     def __init__(self, name: str, template: str | None, *, function_name: str) -> None:
         self.name = name
         self._function_name = function_name
-        self._template = template
+        self.template = template
         self._function: KeyFunction | None = None
         self._defaults: dict[str, Any] = {}
         self.is_given = template is not None  # or a function
@@ -48,8 +48,8 @@ class KeyRule:
         """Hold the rule against the handler's parameters. InvalidHandler when it names others."""
         self._defaults = {parameter.name: parameter.default for parameter in parameters if not parameter.is_required}
         names = [parameter.name for parameter in parameters]
-        if self._template is not None:
-            unknown = [part for part in check_template(self.name, self._template) if part not in names]
+        if self.template is not None:
+            unknown = [part for part in check_template(self.name, self.template) if part not in names]
             if unknown:
                 has = ", ".join(names) or "no parameters"
                 raise InvalidHandler(self.name, f"serialize_by names {{{unknown[0]}}}, but {self._function_name} has {has}.")
@@ -79,7 +79,7 @@ class KeyRule:
         try:
             if self._function is not None:
                 return self._function(**arguments)
-            return _Filled().vformat(self._template or "", (), arguments)
+            return _Filled().vformat(self.template or "", (), arguments)
         except Exception as error:  # the user's function, or a format of the user's class
             raise InvalidPayload(self.name, f"serialize_by failed: {type(error).__name__}: {error}") from error
 

@@ -9,7 +9,9 @@ import msgspec
 from asyncjobs.context import JobContext, current
 from asyncjobs.declare.definition import JobDefinition, NewJob
 from asyncjobs.declare.options import Checked, check_options, check_together
+from asyncjobs.declare.schema import schema_of, sieve_of
 from asyncjobs.errors import EnqueueError, InvalidOption, InvalidPayload, PayloadTooLarge, UnknownLane, UnknownQueue, UnknownType
+from asyncjobs.model.declared_type import DeclaredType
 from asyncjobs.model.json_value import is_deeper
 from asyncjobs.model.names import kind_of
 from asyncjobs.model.new_row import NewRow
@@ -113,6 +115,21 @@ def in_queue(row: NewRow, handler: JobDefinition, queues: Mapping[str, Queue]) -
     if row.lane == handler.lane and row.queue != handler.queue:
         return msgspec.structs.replace(row, lane=None)
     raise UnknownLane(row.lane, row.queue, queue.admitted, of=f"{row.type}: ")
+
+
+def declared_types(handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings) -> list[DeclaredType]:
+    """What enqueues from SQL have to know: handlers by name and alias, without stubs: those are others'."""
+    lanes = {name: {lane: one.timeout_seconds for lane, one in queue.admitted.items()} for name, queue in queues.items()}
+    schemas = {name: schema_of(one.signature.parameters) for name, one in handlers.items() if not one.is_stub}
+    return [
+        DeclaredType(
+            name=name, type=one.name, version=one.version, queue=one.queue, lane=one.lane, priority=one.priority,
+            max_attempts=one.max_attempts, timeout_seconds=one.timeout_seconds, on_dead=one.on_dead,
+            serialize_by=one.key_template, schema=schemas[name], sieve=sieve_of(schemas[name]), queues=lanes,
+            max_payload_bytes=settings.max_payload_bytes, max_depth=settings.max_depth,
+        )
+        for name, one in sorted(handlers.items()) if name in schemas
+    ]  # fmt: skip
 
 
 def check_placed(handler: JobDefinition, queues: Mapping[str, Queue]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, cast
 from asyncjobs.context import Attempting, DutyContext, JobContext, current
 from asyncjobs.declare.definition import JobDefinition
 from asyncjobs.declare.hooks import Hooks
+from asyncjobs.declare.new_job import declared_types
 from asyncjobs.declare.planned import takes_context
 from asyncjobs.declare.registry import Declarations
 from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType, did_you_mean, listed
@@ -113,6 +114,7 @@ async def running(
             duties=() if only_jobs else _duties(app),
             guarded={name: handler.breaker for name, handler in handlers.items() if handler.breaker is not None},
             listen=app.lifecycle.listening_database(opened.database),
+            types=declared_types(handlers, app.queues, app.settings),
         )
         runner = Runner(opened, declared, grace=seconds)
         await _start(runner, opened)

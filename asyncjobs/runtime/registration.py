@@ -15,6 +15,7 @@ from typing import Final
 
 import anyio
 
+from asyncjobs.model.declared_type import DeclaredType
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.queues import Queues
@@ -33,13 +34,13 @@ class Registration:
 
     def __init__(
         self, pool: Pool, attempts: Attempts, queues: Queues, *, types: Sequence[str], versions: Mapping[str, int],
-        events: Events, gives_up: bool,
+        events: Events, gives_up: bool, declares: Sequence[DeclaredType] = (),
     ) -> None:  # fmt: skip
         self.id = 0
         self._pool = pool
         self._attempts = attempts
         self._queues = queues
-        self._types, self._versions = types, versions
+        self._types, self._versions, self._declares = types, versions, declares
         self._events = events
         self._gives_up = gives_up  # the first time, when the database has been asked some times
         self._when_gone: Callable[[], None] = lambda: None
@@ -118,6 +119,7 @@ class Registration:
                 queues=[one.queue for one in self._queues],
                 types=self._types,
                 versions=self._versions,
+                declares=self._declares,
                 duties=duties,
                 slots={one.queue: {lane.name or "": lane.slots.size for lane in one.lanes.values()} for one in self._queues},
                 prefetch={one.queue: one.stock.most for one in self._queues if one.stock.most},

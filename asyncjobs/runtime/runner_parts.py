@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from asyncjobs.declare.hooks import Hook
+from asyncjobs.model.declared_type import DeclaredType
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.runtime.attempt import OpenContext, Surroundings
 from asyncjobs.runtime.attempts import Attempts
@@ -56,6 +57,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     open_context: OpenContext
     listen: Database  # where to listen: around a pooler, perhaps
     duties: Sequence[DeclaredDuty] = ()
+    types: Sequence[DeclaredType] = ()  # what enqueues from SQL are told of the handlers
     guarded: Mapping[str, str] = {}  # types with a circuit breaker, and its service
     hooks: Sequence[Hook] = ()
 
@@ -103,7 +105,7 @@ def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
     attempts, queues, threads, resources = Attempts(events=events), Queues(), Threads(), Resources(events=events)
     registration = Registration(
         pool, attempts, queues, types=types, events=events, gives_up=settings.connect_timeout is not None,
-        versions={name: one.version for name, one in declared.handlers.items() if one.version > 1},
+        versions={name: one.version for name, one in declared.handlers.items() if one.version > 1}, declares=declared.types,
     )  # fmt: skip
     listening = Listening(
         declared.listen, opened.wakes, opened.notifier, events=events, notify=settings.notify,

@@ -10,6 +10,7 @@ from datetime import datetime
 
 import msgspec
 
+from asyncjobs.model.declared_type import DeclaredType
 from asyncjobs.store import migrate
 from asyncjobs.store.database import Link
 from asyncjobs.store.reading import decoded_or
@@ -85,13 +86,16 @@ async def register(
     slots: Mapping[str, Mapping[str, int]] | None = None,
     prefetch: Mapping[str, int] | None = None,
     versions: Mapping[str, int] | None = None,
+    declares: Sequence[DeclaredType] = (),
 ) -> None:
     """Make the runner known. Claims need it: they hold its row. `slots`: by queue and lane ("" for general ones). `prefetch`: by
     queue, how many jobs it may claim ahead of them. `versions`: by type, the newest payload it can run, where that is not 1.
+    `declares`: its types, for enqueues from SQL.
     """
+    declared = msgspec.json.encode([{**msgspec.structs.asdict(one), "digest": one.digest} for one in declares]).decode()
     room, ahead, newest = (msgspec.json.encode(one or {}).decode() for one in (slots, prefetch, versions))
     await link.fetch(
-        "register_runner", id, host, pid, version, sorted(queues), sorted(types), sorted(duties), room, ahead, newest
+        "register_runner", id, host, pid, version, sorted(queues), sorted(types), sorted(duties), room, ahead, newest, declared
     )
 
 

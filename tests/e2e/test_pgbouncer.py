@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from asyncjobs import AsyncJobs, ConfigurationError, DatabaseUnavailable, UnsupportedConnection
-from asyncjobs.store.database import Database
+from asyncjobs.store.database import Database, quote_identifier
 from asyncjobs.store.migrate import migrate
 from asyncjobs.telemetry.events import DutyPassed, ListenerFellBack
 from asyncjobs.testing import Recorder
@@ -37,6 +37,22 @@ async def test_jobs_run_and_the_runner_polls_after_one_warning(pooled_dsn: str, 
         assert [await handle.result(timeout=10) for handle in handles] == [2 * number for number in range(20)]
         await recorder.wait_for(ListenerFellBack)
     assert len(recorder.of(ListenerFellBack)) == 1
+
+
+async def test_jobs_run_that_sql_enqueued_through_the_pooler(pooled_dsn: str, schema: str) -> None:
+    jobs = AsyncJobs(pooled_dsn, schema=schema, poll_interval=0.2, connect_kwargs=TRANSACTION_POOLING)
+
+    @jobs.job("double", serialize_by="k_{number}")
+    async def double(number: int) -> int:
+        return 2 * number
+
+    async with jobs.runner():
+        theirs = await asyncpg.connect(pooled_dsn, statement_cache_size=0)
+        call = f"SELECT {quote_identifier(schema)}.enqueue('double', '{{\"number\": 4}}')"
+        async with theirs.transaction():
+            ids = [await theirs.fetchval(call) for _ in range(3)]
+        await theirs.close()
+        assert [await jobs.handle(job_id).result(timeout=10) for job_id in ids] == [8] * 3
 
 
 async def test_the_listener_goes_around_the_pooler(pooled_dsn: str, dsn: str, schema: str, recorder: Recorder) -> None:

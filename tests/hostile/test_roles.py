@@ -171,6 +171,30 @@ async def test_enqueuer_cannot_choose_an_id(roles: Roles) -> None:
     await theirs.close()
 
 
+async def test_enqueuer_enqueues_from_sql_and_through_triggers_of_its_own(roles: Roles) -> None:
+    async with Shop(roles.dsn("runner")).jobs.runner():
+        pass  # it has declared its types
+    theirs = await asyncpg.connect(roles.dsn("enqueuer"))
+    assert await theirs.fetchval("SELECT asyncjobs.enqueue('email', '{\"n\": 1}', '{\"serialization_key\": \"k\"}')")
+    assert len(await theirs.fetchval("SELECT asyncjobs.enqueue_many('email', '[{\"n\": 1}, {\"n\": 2}]')")) == 2
+    with pytest.raises(asyncpg.PostgresError, match="expected int, got str"):
+        await theirs.execute("SELECT asyncjobs.enqueue('email', '{\"n\": \"x\"}')")
+    await theirs.execute(
+        "CREATE TEMP TABLE orders (n integer);"
+        "CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN PERFORM asyncjobs.enqueue('email', to_jsonb(NEW)); RETURN NULL; END $$;"
+        "CREATE TRIGGER t AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION pg_temp.f();"
+        "INSERT INTO orders VALUES (3)"
+    )
+    await theirs.close()
+    viewer = await asyncpg.connect(roles.dsn("viewer"))
+    await viewer.execute("SET default_transaction_read_only = off")
+    assert await viewer.fetchval("SELECT count(*) FROM asyncjobs.jobs") == 4
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await viewer.execute("SELECT asyncjobs.enqueue('email', '{\"n\": 1}')")
+    await viewer.close()
+
+
 #: What the enqueuer could do by plain SQL: end another's job, run it again or with other arguments, stop a service.
 ATTACKS = """
 DELETE FROM asyncjobs.serialized_jobs
@@ -186,6 +210,10 @@ INSERT INTO asyncjobs.jobs (type, enqueue_token) VALUES ('email', 1)
 INSERT INTO asyncjobs.jobs (id, type) VALUES (1, 'email')
 INSERT INTO asyncjobs.dispatch_requests (serialization_key) VALUES ('k')
 SELECT payload FROM asyncjobs.jobs
+SELECT schema FROM asyncjobs.types
+UPDATE asyncjobs.types SET queue = 'mine'
+SELECT asyncjobs.declare_types('[{"digest": 1, "name": "email"}]')
+SELECT asyncjobs.enqueue_payloads('email', ARRAY['{}'::jsonb], '{}')
 SELECT asyncjobs.end_jobs(ARRAY[1::bigint], 'cancelled', 'x', 3)
 SELECT asyncjobs.retry_job(1, 'me')
 SELECT asyncjobs.replace_job(1, 'k', '{}', 1, now())

@@ -52,8 +52,8 @@ def own(
     ]
     document = json.dumps(rows).replace("{", "{{").replace("}", "}}")  # calls are filled in
     return (
-        f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue(NULL, array_fill(1::bigint, ARRAY[{len(payloads)}]),"
-        f" ARRAY['{document}'], true, false, 0, '2s') AS e"
+        f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue_rows(NULL, array_fill(1::bigint, ARRAY[{len(payloads)}]),"
+        f" asyncjobs.read_rows(ARRAY['{document}']), true, false, 0, '2s') AS e"
     )
 
 

@@ -44,7 +44,8 @@ CREATE TYPE asyncjobs.new_job AS (
     serialization_key text,
     on_dead text,
     requeued_from bigint,
-    trace_context text
+    trace_context text,
+    notify boolean
 );
 
 CREATE TYPE asyncjobs.outcome AS (
@@ -318,6 +319,7 @@ CREATE TABLE asyncjobs.runners (
     duties text[] DEFAULT '{}'::text[] NOT NULL,
     slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
+    declares bigint[] DEFAULT '{}'::bigint[] NOT NULL,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -371,6 +373,30 @@ CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (i
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (dispatched_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.place IS NULL)) EXECUTE FUNCTION asyncjobs.join_keys();
+
+CREATE TABLE asyncjobs.types (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    digest bigint NOT NULL,
+    declared_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    version integer NOT NULL,
+    priority integer NOT NULL,
+    max_attempts integer NOT NULL,
+    max_depth integer NOT NULL,
+    max_payload_bytes bigint NOT NULL,
+    timeout_seconds double precision,
+    name text NOT NULL,
+    type text NOT NULL,
+    queue text NOT NULL,
+    lane text,
+    on_dead text NOT NULL,
+    serialize_by jsonb,
+    schema jsonb NOT NULL,
+    sieve jsonpath NOT NULL,
+    queues jsonb NOT NULL,
+    CONSTRAINT types_pkey PRIMARY KEY (id),
+    CONSTRAINT types_digest_key UNIQUE (digest)
+);
+CREATE INDEX types_newest ON asyncjobs.types USING btree (name, version, id);
 
 CREATE VIEW asyncjobs.job_queue_health AS
  SELECT u.type,
@@ -540,11 +566,11 @@ CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT hea
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5c56b2c5ef68a6cd
 
-CREATE FUNCTION asyncjobs.announce(_rows jsonb, _existing integer[], _now timestamp with time zone)
+CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[], _now timestamp with time zone)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 49718bec89c561b5
+-- body: 5276d1e8474d62db
 
 CREATE FUNCTION asyncjobs.answer_kind(_on_dead text)
     RETURNS text
@@ -559,6 +585,12 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: db8fa1061510287b
+
+CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _options jsonb)
+    RETURNS asyncjobs.new_job
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e6fd3a832ff6824d
 
 CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], _stops boolean, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
@@ -620,6 +652,12 @@ CREATE FUNCTION asyncjobs.check_head(_key text, _id bigint)
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c42ed20f9bbcfd92
+
+CREATE FUNCTION asyncjobs.check_payload(_name text, _type asyncjobs.types, _payload jsonb, _which text)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 1230dc1dd2788718
 
 CREATE FUNCTION asyncjobs.check_places(_keys text[])
     RETURNS void
@@ -721,6 +759,14 @@ CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _defi
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 01f1ecb43c74b3d1
 
+CREATE FUNCTION asyncjobs.declare_types(_types jsonb)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d4f6691c8108e765
+
 CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
     RETURNS integer
     LANGUAGE plpgsql
@@ -820,7 +866,34 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: d6e0ebe3226c29b9
 
-CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _documents text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text DEFAULT NULL::text, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
+CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, options jsonb DEFAULT '{}'::jsonb)
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0383ee775262813b
+
+CREATE FUNCTION asyncjobs.enqueue_in_transaction(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: df68afe74fb13265
+
+CREATE FUNCTION asyncjobs.enqueue_many(type text, payloads jsonb, options jsonb DEFAULT '{}'::jsonb)
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0ec34fd5bd3f3e6e
+
+CREATE FUNCTION asyncjobs.enqueue_payloads(_name text, _payloads jsonb[], _options jsonb)
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: a0b09385ffa8b015
+
+CREATE FUNCTION asyncjobs.enqueue_rows(_ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _again boolean, _reserve integer, _lock_timeout text DEFAULT NULL::text, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -828,21 +901,14 @@ CREATE FUNCTION asyncjobs.enqueue(_ids bigint[], _tokens bigint[], _documents te
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 71692a882091967e
-
-CREATE FUNCTION asyncjobs.enqueue_in_transaction(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5256ea5f3e47a059
+-- body: d3c106b9a82e1509
 
 CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 05907bb5648ee28a
+-- body: bafaea5344e52e30
 
 CREATE FUNCTION asyncjobs.fail_each(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer, OUT failed bigint[], OUT pending bigint[])
     RETURNS record
@@ -963,6 +1029,14 @@ CREATE FUNCTION asyncjobs.fold_oldest(_from interval, _to interval, _before time
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: dee998d1fbc58cd7
+
+CREATE FUNCTION asyncjobs.forget_types(_declared bigint[] DEFAULT '{}'::bigint[])
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 3aa4890fa57c2d7c
 
 CREATE FUNCTION asyncjobs.fresh_token()
     RETURNS bigint
@@ -1101,6 +1175,13 @@ CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     STABLE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.is_printable(_text text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 18edf8eee1b58a0e
+
 CREATE FUNCTION asyncjobs.is_served(_queue text, _type text, _version integer)
     RETURNS boolean
     LANGUAGE sql
@@ -1121,7 +1202,7 @@ CREATE FUNCTION asyncjobs.join_keys()
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 907a79522c751dab
+-- body: 0ffc8f44bf89b51f
 
 CREATE FUNCTION asyncjobs.join_line(_ids bigint[], _keys text[])
     RETURNS void
@@ -1133,6 +1214,12 @@ CREATE FUNCTION asyncjobs.join_line(_ids bigint[], _keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: cc16360769496397
 
+CREATE FUNCTION asyncjobs.json_kind(_value jsonb)
+    RETURNS text
+    LANGUAGE sql
+    IMMUTABLE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.judge(_ids bigint[], _runners bigint[], _blamed bigint[])
     RETURNS TABLE(id bigint, attempts integer, losses integer, suspicion integer, lost_with bigint)
     LANGUAGE plpgsql
@@ -1143,10 +1230,46 @@ CREATE FUNCTION asyncjobs.judge(_ids bigint[], _runners bigint[], _blamed bigint
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e36e3166c5361453
 
+CREATE FUNCTION asyncjobs.keep_quiet(_rows asyncjobs.new_job[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c0b4d60c058c5377
+
+CREATE FUNCTION asyncjobs.key_of(_name text, _template jsonb, _payload jsonb)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0d248fd9b1e51eb3
+
+CREATE FUNCTION asyncjobs.key_part(_name text, _part jsonb, _value jsonb)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b65f1331ca7291f8
+
+CREATE FUNCTION asyncjobs.key_problem(_key text)
+    RETURNS text
+    LANGUAGE sql
+    IMMUTABLE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.key_slots(_keys text[])
     RETURNS integer[]
     LANGUAGE sql
     IMMUTABLE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.kind_of(_value jsonb)
+    RETURNS text
+    LANGUAGE sql
+    IMMUTABLE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.known_types()
+    RETURNS text
+    LANGUAGE sql
+    STABLE
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.last_place()
@@ -1315,6 +1438,21 @@ CREATE FUNCTION asyncjobs.move_sequences(_surely boolean DEFAULT true)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 24eade7f1dd656f0
 
+CREATE FUNCTION asyncjobs.names_in(_object jsonb)
+    RETURNS text
+    LANGUAGE sql
+    IMMUTABLE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.newest_type(_name text)
+    RETURNS asyncjobs.types
+    LANGUAGE plpgsql
+    STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0f6ba49cd9fe8e17
+
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -1348,6 +1486,13 @@ CREATE FUNCTION asyncjobs.orphans(_limit integer)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c988d1a548a2764a
 
+CREATE FUNCTION asyncjobs.outdated_types(_declared bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f1a22f9b73758305
+
 CREATE FUNCTION asyncjobs.outlive(_ids bigint[], _tokens bigint[], _outlived integer[], _cleared boolean[])
     RETURNS void
     LANGUAGE plpgsql
@@ -1376,6 +1521,12 @@ CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7411ff119aa255ea
+
+CREATE FUNCTION asyncjobs.payload_problem(_schema jsonb, _payload jsonb)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f6e4f00b9a8295c8
 
 CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision)
     RETURNS record
@@ -1409,7 +1560,7 @@ CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch 
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 62ce35423860a81a
+-- body: f880fc620bb25708
 
 CREATE FUNCTION asyncjobs.prune_dead_letters(_batch integer, _dead_letters interval, OUT jobs integer, OUT dead_letters integer)
     RETURNS record
@@ -1464,12 +1615,33 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 688c3db1870a2cb9
 
+CREATE FUNCTION asyncjobs.read_flag(_option text, _value jsonb)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 8ed113df9fbb2f6b
+
 CREATE FUNCTION asyncjobs.read_instant(_text text)
     RETURNS timestamp with time zone
     LANGUAGE plpgsql
     STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 900260da899ed472
+
+CREATE FUNCTION asyncjobs.read_key(_option text, _value jsonb)
+    RETURNS text
+    LANGUAGE plpgsql
+    STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4ded02f51b455387
+
+CREATE FUNCTION asyncjobs.read_name(_option text, _value jsonb)
+    RETURNS text
+    LANGUAGE plpgsql
+    STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5232d6395678eb8d
 
 CREATE FUNCTION asyncjobs.read_number(_text text)
     RETURNS double precision
@@ -1478,11 +1650,46 @@ CREATE FUNCTION asyncjobs.read_number(_text text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 48ea11e3a8d3cda6
 
+CREATE FUNCTION asyncjobs.read_on_duplicate(_option text, _value jsonb)
+    RETURNS text
+    LANGUAGE plpgsql
+    STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7e5d7de68acffb44
+
+CREATE FUNCTION asyncjobs.read_options(_options jsonb)
+    RETURNS asyncjobs.new_job
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7d625bbf0058794c
+
 CREATE FUNCTION asyncjobs.read_rows(_documents text[])
     RETURNS asyncjobs.new_job[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 9ff579e223cf7d5e
+
+CREATE FUNCTION asyncjobs.read_run_at(_option text, _value jsonb)
+    RETURNS timestamp with time zone
+    LANGUAGE plpgsql
+    STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 561c4756ebf13ded
+
+CREATE FUNCTION asyncjobs.read_seconds(_option text, _value jsonb, _positive boolean)
+    RETURNS double precision
+    LANGUAGE plpgsql
+    STRICT
+    SET "IntervalStyle" TO 'postgres'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2bb60fc49535048b
+
+CREATE FUNCTION asyncjobs.read_whole(_option text, _value jsonb, _least bigint, _most bigint, _note text DEFAULT ''::text)
+    RETURNS bigint
+    LANGUAGE plpgsql
+    STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 8d5d4ea7b4e07b60
 
 CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void
@@ -1490,12 +1697,24 @@ CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e4097452e68ef4a2
 
+CREATE FUNCTION asyncjobs.refuse(_error text, _message text, _hint text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: cf1e7a1518d13432
+
+CREATE FUNCTION asyncjobs.refuse_duplicate(_row asyncjobs.new_job, _id bigint, _status text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 275d2174a1665af9
+
 CREATE FUNCTION asyncjobs.refuse_unless(_is_well boolean, _check text, _id bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ddb84d8779ffe115
+-- body: f0487a2a39030135
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -1695,6 +1914,12 @@ CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progres
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3cd4a0d5a5a469a6
+
+CREATE FUNCTION asyncjobs.shown(_value jsonb)
+    RETURNS text
+    LANGUAGE sql
+    IMMUTABLE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
     RETURNS TABLE(queue text, lane text)

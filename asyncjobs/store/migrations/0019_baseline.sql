@@ -24,7 +24,7 @@ BEGIN
     END IF;
     IF _check = 'enqueued_check' THEN
         RAISE EXCEPTION 'a job is not made by an INSERT of one''s own: nothing would wake a runner, take its dedup_key, or keep its key''s order'
-            USING ERRCODE = 'check_violation', CONSTRAINT = _check, HINT = 'Enqueue it with asyncjobs: `await handler.enqueue(...)` in Python.';
+            USING ERRCODE = 'check_violation', CONSTRAINT = _check, HINT = 'Enqueue it with asyncjobs: `await handler.enqueue(...)` in Python, the function `enqueue` of this schema in SQL.';
     END IF;
     RAISE EXCEPTION 'the row with id % violates %: none can be so', _id, _check USING ERRCODE = 'check_violation', CONSTRAINT = _check;
 END $$;
@@ -151,7 +151,7 @@ CREATE INDEX jobs_ended ON asyncjobs.jobs (type, completed_at) WHERE status IN (
 CREATE TYPE asyncjobs.new_job AS (
     type text, queue text, lane text, version integer, payload text, priority integer, max_attempts integer, timeout_seconds float8,
     run_at timestamptz, delay_seconds float8, correlation_id text, parent_job_id bigint, created_by text, dedup_key text,
-    dedup_for_seconds float8, on_duplicate text, serialization_key text, on_dead text, requeued_from bigint, trace_context text);
+    dedup_for_seconds float8, on_duplicate text, serialization_key text, on_dead text, requeued_from bigint, trace_context text, notify boolean);
 
 -- Lines of keys
 -- =============
@@ -276,8 +276,34 @@ CREATE TABLE asyncjobs.runners (
     -- What a runner has room for: queue -> lane ('' for its general slots) -> slots.
     slots jsonb NOT NULL DEFAULT '{}',
     -- How many jobs a runner claims ahead: queue -> number. Queues that claim nothing ahead are not named.
-    prefetch jsonb NOT NULL DEFAULT '{}'
+    prefetch jsonb NOT NULL DEFAULT '{}',
+    -- What it has in `types`, by digest.
+    declares bigint[] NOT NULL DEFAULT '{}'
 );
+
+-- What runners declare of their job types when they open, for enqueues from SQL: what of a job is as its type says, and what fits. One
+-- row for each definition of a name (a type's own, or a former one of it); which of them counts, and until when: routines/sql_door.
+CREATE TABLE asyncjobs.types (
+    id                bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    digest            bigint NOT NULL UNIQUE,  -- of all but the time
+    declared_at       timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    version           integer NOT NULL,
+    priority          integer NOT NULL,
+    max_attempts      integer NOT NULL,
+    max_depth         integer NOT NULL,
+    max_payload_bytes bigint NOT NULL,
+    timeout_seconds   float8,
+    name              text NOT NULL,           -- by which it is enqueued
+    type              text NOT NULL,           -- of its jobs
+    queue             text NOT NULL,
+    lane              text,
+    on_dead           text NOT NULL,
+    serialize_by      jsonb,                   -- a list of texts and fields; "function": Python's; null: not at all
+    schema            jsonb NOT NULL,          -- what a payload has to be: `payload_problem`
+    sieve             jsonpath NOT NULL,       -- finds something in a payload that is not that
+    queues            jsonb NOT NULL           -- of its program: queue -> lane -> timeout in seconds, or null
+);
+CREATE INDEX types_newest ON asyncjobs.types (name, version, id);
 
 CREATE TABLE asyncjobs.former_runners (
     id         bigint PRIMARY KEY,

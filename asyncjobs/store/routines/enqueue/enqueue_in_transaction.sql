@@ -13,20 +13,21 @@ CREATE FUNCTION asyncjobs.enqueue_in_transaction(
     OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    _made CONSTANT asyncjobs.new_job[] := asyncjobs.read_rows(ARRAY[_rows]);
     _now timestamptz := asyncjobs.moment();
 BEGIN
     IF _ids IS NOT NULL AND asyncjobs.proofs(_ids) IS DISTINCT FROM _proofs THEN
         RAISE EXCEPTION 'these ids were not given by give_ids' USING ERRCODE = 'insufficient_privilege';
     END IF;
     SELECT e.ids, e.existing, e.refused, e.statuses, e.taken, e.later INTO ids, existing, refused, statuses, taken, later
-    FROM asyncjobs.enqueue(_ids, ARRAY(
+    FROM asyncjobs.enqueue_rows(_ids, ARRAY(
             SELECT (x.item ->> 'enqueue_token')::bigint FROM jsonb_array_elements(_rows::jsonb) WITH ORDINALITY AS x(item, o) ORDER BY x.o),
-        ARRAY[_rows], _own, _again, 0, _lock_timeout, _now) AS e;
-    IF NOT _own AND _rows::jsonb @> '[{"notify": false}]' THEN
-        PERFORM set_config('asyncjobs_notify.is_off', 'on', true);
+        _made, _own, _again, 0, _lock_timeout, _now) AS e;
+    IF NOT _own THEN
+        PERFORM asyncjobs.keep_quiet(_made);
     END IF;
     IF _channel IS NOT NULL AND refused IS NULL THEN
-        PERFORM asyncjobs.announce(_rows::jsonb, existing, _now);
+        PERFORM asyncjobs.announce(_made, existing, _now);
     END IF;
 END $$;
 REVOKE EXECUTE ON FUNCTION asyncjobs.enqueue_in_transaction FROM PUBLIC;

@@ -8,10 +8,12 @@ BEGIN
         PERFORM asyncjobs.join_key(NEW.id, NEW.ctid, NEW.serialization_key);
         RETURN NULL;
     END IF;
-    SELECT array_agg(DISTINCT s.serialization_key) INTO _keys FROM asyncjobs.serialized_jobs AS s WHERE s.place IS NULL;
-    IF _keys IS NULL THEN
-        RETURN NULL;  -- an earlier row of this transaction brought them all in
+    -- An earlier row of this transaction brought them all in. (Each looks for itself: where they were all looked for, one walked over what
+    -- was left of the others in the index, and 10,000 took 5 s.)
+    IF NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = NEW.id AND s.place IS NULL) THEN
+        RETURN NULL;
     END IF;
+    SELECT array_agg(DISTINCT s.serialization_key) INTO _keys FROM asyncjobs.serialized_jobs AS s WHERE s.place IS NULL;
     PERFORM asyncjobs.lock_joining();
     PERFORM asyncjobs.check_places(_keys);
     UPDATE asyncjobs.serialized_jobs AS s SET place = q.place

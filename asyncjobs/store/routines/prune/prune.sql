@@ -36,5 +36,10 @@ BEGIN
     EXCEPTION WHEN OTHERS THEN
         failures := failures || ('dedup keys: ' || SQLERRM);
     END;
+    BEGIN
+        PERFORM asyncjobs.forget_types();
+    EXCEPTION WHEN OTHERS THEN
+        failures := failures || ('definitions of types: ' || SQLERRM);
+    END;
     more := more OR dead_letters >= _batch OR runners >= _batch OR dedup_keys >= _batch;
 END $$;

@@ -9,7 +9,8 @@ BEGIN
     SELECT jsonb_agg(jsonb_build_object('created_by', 'schedule ' || _name) || _job || jsonb_build_object('payload', (_job -> 'payload')::text, 'run_at', t.tick) ORDER BY t.number) INTO _rows
     FROM unnest(_ticks) WITH ORDINALITY AS t(tick, number);
     SELECT e.ids, e.existing, e.refused INTO ids, _existing, _refused
-    FROM asyncjobs.enqueue(NULL, ARRAY(SELECT asyncjobs.fresh_token() FROM unnest(_ticks)), ARRAY[_rows::text], true, false, 0) AS e;
+    FROM asyncjobs.enqueue_rows(
+        NULL, ARRAY(SELECT asyncjobs.fresh_token() FROM unnest(_ticks)), asyncjobs.read_rows(ARRAY[_rows::text]), true, false, 0) AS e;
     IF _refused IS NOT NULL THEN
         ids := NULL;  -- its dedup key is taken, and it asked for nothing then
         RETURN;

@@ -3,13 +3,13 @@
 -- Order inside: dedup rows, then rows of jobs that are replaced, then the locks of keys: a dedup row is never waited for under a
 -- key's lock. Every statement takes a new snapshot (READ COMMITTED), which is what makes "lock, then look" right.
 --
--- `_ids` were reserved by an earlier call (null: drawn here), `_tokens` say whose a row is, `_documents` what it is (`read_rows`).
+-- `_ids` were reserved by an earlier call (null: drawn here), `_tokens` say whose a row is, `_rows` what it is (`read_rows`).
 -- `_again`: an earlier call with the same ids and tokens was not answered (`written_before`). `_own` false: the transaction is the
 -- caller's, keyed rows join their line at its commit. `_now`: from when delays and the like count (null: from now).
 --
 -- What decides about the whole list is read from it in one pass: to take it apart takes 0.25 us a row.
-CREATE FUNCTION asyncjobs.enqueue(
-    _ids bigint[], _tokens bigint[], _documents text[], _own boolean, _again boolean, _reserve integer, _lock_timeout text DEFAULT NULL,
+CREATE FUNCTION asyncjobs.enqueue_rows(
+    _ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _again boolean, _reserve integer, _lock_timeout text DEFAULT NULL,
     _now timestamptz DEFAULT NULL,
     OUT ids bigint[],         -- the id of each row: its own, or that of the job that has its dedup key
     OUT existing integer[],   -- ordinals of rows whose dedup key another job has
@@ -23,7 +23,6 @@ LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _rows asyncjobs.new_job[] := asyncjobs.read_rows(_documents);
     _new bigint[];  -- the ids of the rows that are to be written here, null for the others
     _keys text[];
     _has_dedup boolean;

@@ -1,0 +1,19 @@
+-- Enqueue from SQL: `asyncjobs.enqueue` and `asyncjobs.enqueue_many`, from psql, triggers, pg_cron and every language, in the transaction
+-- of whoever calls.
+--
+-- 1. The row is the one that Python's enqueue writes for the same type, payload and options: options beat the type, the type's defaults
+--    are what a runner declared. It is written by `enqueue_rows`, like every other.
+-- 2. What does not fit is an error, in the words of the Python error, and nothing is written. SQLSTATEs: `refuse`.
+-- 3. Runners declare their types when they open, and each time they register anew (`declare_types`). Stubs are not declared: another
+--    program has the handler. What was declared stays when its runners end: jobs are accepted while no runner is up.
+-- 4. Of the definitions of a name the newest version counts, and of one version that which was declared first the latest. So an old
+--    program that opens beside a new one changes nothing, also when the version is the same.
+-- 5. A definition gives way to an older one when no runner declares it that lives, and a living one declares the older (`outdated_types`):
+--    rolling back works. That is looked at when a runner registers, and by the pruner. A program that dies as it opens has
+--    its word until then. The last eight definitions before the one that counts are kept, to be known when they come again.
+-- 6. A template is expanded as Python would, or the enqueue is refused: a value of which only Python knows the text (a float, an instant,
+--    an attribute) makes the key Python's, as a function does, and the caller has to give it.
+-- 7. A payload is held against its fields and their JSON types. What else can be wrong with it (a range, a date that is none) is seen by
+--    the runner, and makes a dead letter.
+-- 8. The rights are the owner's (SECURITY DEFINER), and the right to call is granted. Notifications are `announce`'s: one for each queue
+--    and transaction, however many rows.
