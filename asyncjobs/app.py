@@ -2,15 +2,15 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import islice
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from asyncjobs.admin import Admin
 from asyncjobs.circuit_breaker import CircuitBreaker, breakers_of
-from asyncjobs.connections import Connection
+from asyncjobs.connections import AsyncConnection, Connection, SyncConnection, check_async, check_sync
 from asyncjobs.context import current
 from asyncjobs.declare.definition import JobDefinition, NewJob
 from asyncjobs.declare.hooks import Hook, check_hooks, enqueue_through
@@ -42,14 +42,16 @@ from asyncjobs.open.current_app import (
     keeper_of,
     not_open,
     refuse_in_memory,
-    running_loop,
 )
 from asyncjobs.open.job_wait import check_wait
 from asyncjobs.open.lifecycle import Lifecycle
+from asyncjobs.open.other_threads import check_may_block, running_loop, wait_in, without_loop
 from asyncjobs.open.owning_app import Breaker
 from asyncjobs.open.run import check_guarded, lifespan, run_until_signal, running
+from asyncjobs.open.sync_opens import SyncOpens
 from asyncjobs.router import JobRouter
 from asyncjobs.runner import Runner
+from asyncjobs.runtime import callers
 from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.runtime.health import Health
 from asyncjobs.runtime.open_app import OpenApp
@@ -59,14 +61,15 @@ from asyncjobs.store.migrate import Status as Migrations
 from asyncjobs.telemetry.events import Events
 
 N = TypeVar("N")
+T = TypeVar("T")
 
 
 class AsyncJobs(JobRouter):
     """The jobs of an application: where they are, what there is, and how many run at a time.
 
     Making one does no I/O, reads no environment and needs no loop. Declarations end at the first open, which is one of:
-    `async with jobs` (to enqueue only), `jobs.runner()`, `jobs.lifespan`, `jobs.run()`. Opens nest in one loop and are counted;
-    after the last exit it may be opened again, also in another loop.
+    `async with jobs` (to enqueue only), `with jobs.sync()` (the same, where there is no loop), `jobs.runner()`, `jobs.lifespan`,
+    `jobs.run()`. Opens nest in one loop and are counted; after the last exit it may be opened again, also in another loop.
 
     `dsn=None` is read from $ASYNCJOBS_DSN at open. `embedded://` is a private PostgreSQL, for development and tests.
     """
@@ -105,6 +108,7 @@ class AsyncJobs(JobRouter):
         self.schedules: list[Schedule] = []  # since the first open
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
+        self._sync_opens = SyncOpens(self.lifecycle)
         self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground)
         self.runners: list[Runner] = []  # that run now, in this process
         if isinstance(routers, JobRouter):
@@ -164,6 +168,16 @@ class AsyncJobs(JobRouter):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         await self.lifecycle.leave()
+
+    @contextmanager
+    def sync(self) -> Generator[Self]:
+        """Open to enqueue only, as `async with jobs`, from a thread without an event loop: `with jobs.sync():`.
+
+        The app is in a loop in a thread of its own meanwhile, for all threads; `open/sync_opens.py` has the rules. WouldBlock in
+        an event loop's own thread.
+        """
+        with self._sync_opens.entered():
+            yield self
 
     def lifespan(self, app: object, /) -> AbstractAsyncContextManager[None]:
         """`runner()` in Starlette's shape: `FastAPI(lifespan=jobs.lifespan)`, or `async with jobs.lifespan(app)` in another."""
@@ -227,6 +241,14 @@ class AsyncJobs(JobRouter):
         keeper = keeper_of(self)
         return self._opened(what).loop if keeper is None else keeper.loop
 
+    def _wait_in_loop(self, happened: str, call: str, what: str, awaited: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What comes of it in the app's loop. NotOpen in words that begin with what `happened`; WouldBlock in the loop's thread:
+        `call` is to be made there instead of `what`.
+        """
+        loop = self.loop(happened)
+        check_may_block(loop, call, what=what)
+        return wait_in(loop, awaited)
+
     def _opened(self, what: str) -> OpenApp:
         opened = self.lifecycle.opened
         if opened is None or opened.pid != os.getpid() or opened.loop.is_closed():
@@ -251,7 +273,7 @@ class AsyncJobs(JobRouter):
     # -- jobs
 
     @overload
-    async def enqueue(self, job: NewJob[N], /, *, connection: Connection | None = None) -> JobHandle[N]: ...
+    async def enqueue(self, job: NewJob[N], /, *, connection: AsyncConnection | None = None) -> JobHandle[N]: ...
     @overload
     async def enqueue(self, type: str, payload: Mapping[str, Any], /, **options: Unpack[Options]) -> JobHandle[Any]: ...
     async def enqueue(self, job: Any, payload: Mapping[str, Any] | None = None, /, **options: Any) -> JobHandle[Any]:
@@ -266,13 +288,42 @@ class AsyncJobs(JobRouter):
             return await self.enqueue_one(new)
         return (await self.enqueue_many([new], connection=options.get("connection")))[0]
 
-    async def enqueue_many(self, jobs: Iterable[NewJob[N]], /, *, connection: Connection | None = None) -> list[JobHandle[N]]:
+    async def enqueue_many(
+        self, jobs: Iterable[NewJob[N]], /, *, connection: AsyncConnection | None = None
+    ) -> list[JobHandle[N]]:
         """Make all of these jobs durable, or none; the handles in the same order."""
+        return await self._enqueue(check_jobs(jobs, self.handlers), connection, blocks=False)
+
+    @overload
+    def enqueue_sync(self, job: NewJob[N], /, *, connection: SyncConnection | None = None) -> JobHandle[N]: ...
+    @overload
+    def enqueue_sync(self, type: str, payload: Mapping[str, Any], /, **options: Unpack[Options]) -> JobHandle[Any]: ...
+    def enqueue_sync(self, job: Any, payload: Mapping[str, Any] | None = None, /, **options: Any) -> JobHandle[Any]:
+        """`enqueue` without awaiting it, as `enqueue_many_sync`."""
+        new = named(job, payload, options, self.handlers, self.settings) if isinstance(job, str) else only(job, payload, options)
+        call = f"await {getattr(getattr(new, 'handler', None), 'function_name', 'jobs')}.enqueue(...)"
+        return self._enqueue_sync(check_jobs([new], self.handlers), options.get("connection"), "enqueue_sync", call)[0]
+
+    def enqueue_many_sync(self, jobs: Iterable[NewJob[N]], /, *, connection: SyncConnection | None = None) -> list[JobHandle[N]]:
+        """`enqueue_many` without awaiting it.
+
+        On a synchronous `connection` in any thread, also where the app was never opened, and no loop is. Without one, from a
+        thread without the loop that the app is open in: NotOpen, WouldBlock.
+        """
         news = check_jobs(jobs, self.handlers)
+        return self._enqueue_sync(news, connection, "enqueue_many_sync", "await jobs.enqueue_many(...)")
+
+    def _enqueue_sync(self, news: list[NewJob[Any]], connection: Connection | None, what: str, call: str) -> list[JobHandle[Any]]:
+        if one_connection(news, connection) is not None:
+            return without_loop(self._enqueue(news, connection, blocks=True))
+        happened = f'"{news[0].type}" was enqueued' if news else f"{what} was called"
+        return self._wait_in_loop(happened, call, what, lambda: self._enqueue(news, None, blocks=False))
+
+    async def _enqueue(self, news: list[NewJob[Any]], connection: Connection | None, *, blocks: bool) -> list[JobHandle[Any]]:
         if not self.hooks.enqueue:
-            return await self._write(news, connection)
+            return await self._write(news, connection, blocks=blocks)
         return await enqueue_through(
-            self.hooks.enqueue, news, lambda through: self._write(through, connection), events=self.events
+            self.hooks.enqueue, news, lambda through: self._write(through, connection, blocks=blocks), events=self.events
         )
 
     async def enqueue_one(self, new: NewJob[N], /) -> JobHandle[N]:
@@ -284,14 +335,20 @@ class AsyncJobs(JobRouter):
         one = await opened.enqueue_one(row)
         return JobHandle(one.id, self._itself, new.handler.decode_result, one.created)
 
-    async def _write(self, news: list[NewJob[Any]], connection: Connection | None) -> list[JobHandle[Any]]:
+    async def _write(self, news: list[NewJob[Any]], connection: Connection | None, *, blocks: bool) -> list[JobHandle[Any]]:
+        """`blocks`: on a connection that is not awaited; then nothing else is, either."""
         rows: list[NewRow] = []
         async for some in in_slices(news):
             rows += admit_all(some, self.queues, self.settings)
         on = one_connection(news, connection)
+        if on is not None:
+            (check_sync if blocks else check_async)(on)
         keeper = keeper_of(self)
         if keeper is not None:
             enqueued = keeper.keep(rows)
+        elif blocks and on is not None:
+            enqueued = callers.enqueue_sync(on, self.lifecycle.texts(), rows)
+            callers.tell(self.events, rows, enqueued)
         else:
             opened = self._opened_for(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called", ENQUEUE_SYNC)
             enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
@@ -313,6 +370,11 @@ class AsyncJobs(JobRouter):
         if is_nobodys(job_id):
             return None
         return await opened.get(check_job_id(job_id))
+
+    def get_sync(self, job_id: int, /) -> Job | None:
+        """`get` for a thread without the loop that the app is open in; NotOpen, WouldBlock."""
+        happened = f"job {job_id} was asked for"
+        return self._wait_in_loop(happened, "await jobs.get(...)", "get_sync", lambda: self.get(job_id))
 
     def handle(self, job_id: int, /) -> JobHandle[Any]:
         """The handle of a job that is known by its id. Nothing is looked up yet; its result is plain JSON."""
@@ -340,3 +402,8 @@ class AsyncJobs(JobRouter):
         if for_ever and context is not None and context.jobs is self:
             await check_wait(opened, context.claimed, job_ids, self.queues)
         return Watch(opened, job_ids, told)
+
+    def wait_final_sync(self, job_id: int, timeout: float | None) -> Job:
+        """`wait_final` for a thread without the loop that the app is open in. What handles wait with."""
+        happened = f"job {job_id} was waited for"
+        return self._wait_in_loop(happened, "await handle.wait(...)", "wait_sync", lambda: self.wait_final(job_id, timeout))

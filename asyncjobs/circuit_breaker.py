@@ -12,7 +12,8 @@ from asyncjobs.errors import CircuitOpen, ConfigurationError
 from asyncjobs.model.breaker import MOST_PROBES, Policy
 from asyncjobs.model.names import check_name, shown
 from asyncjobs.model.outcome import VERDICTS, cause_of
-from asyncjobs.open.current_app import Router, app_of_breaker, check_may_block, keeper
+from asyncjobs.open.current_app import Router, app_of_breaker, keeper
+from asyncjobs.open.other_threads import check_may_block
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.runtime.breakers import Breakers, Call, How
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, final
 
 from structlog.typing import FilteringBoundLogger
 
-from asyncjobs.connections import Connection
+from asyncjobs.connections import AsyncConnection
 from asyncjobs.errors import ConfigurationError, LeaseLost, UsageError, WouldBlock
 from asyncjobs.model.claim import Claimed
 from asyncjobs.model.job import Job
@@ -75,7 +75,7 @@ class AttemptSide(Protocol):
         """Take note of how far it is."""
         ...
 
-    def complete(self, connection: Connection, result: object) -> Coroutine[Any, Any, None]:
+    def complete(self, connection: AsyncConnection, result: object) -> Coroutine[Any, Any, None]:
         """Complete the job on this connection."""
         ...
 
@@ -180,7 +180,7 @@ class JobContext(Generic[App_co]):
             self.resources = AsyncExitStack()
         return await self.resources.enter_async_context(provider(self))
 
-    def complete(self, connection: Connection, result: object = None) -> Coroutine[Any, Any, None]:
+    def complete(self, connection: AsyncConnection, result: object = None) -> Coroutine[Any, Any, None]:
         """Complete the job in the caller's transaction: its effects and its completion commit together.
 
         A handler that returns before that is committed has failed (NotCommitted), and is tried again as after any error.
@@ -212,7 +212,7 @@ class DutyContext:
         self.log = log
         self._hold = hold
 
-    async def hold(self, connection: Connection) -> None:
+    async def hold(self, connection: AsyncConnection) -> None:
         """See to it, in the caller's transaction, that no other runner takes the duty over before it ends; or LeaseLost.
 
         Call it before the first write of what must never be done by two at a time: what a process writes that was stopped and

@@ -55,6 +55,10 @@ class Waiter(Protocol):
         """Watch these jobs until they have ended. `for_ever`: there is no time-out."""
         ...
 
+    def wait_final_sync(self, job_id: int, timeout: float | None) -> Job:
+        """The same, for a thread without the app's loop."""
+        ...
+
 
 @final
 class JobHandle(Generic[R_co]):
@@ -87,12 +91,22 @@ class JobHandle(Generic[R_co]):
         """The job's final row, whatever it ended in. JobNotFound; WaitTimeout after `timeout` seconds (0: look once)."""
         return await self._app().wait_final(self.id, timeout_seconds(timeout))
 
+    def wait_sync(self, *, timeout: Duration | None = None) -> Job:
+        """`wait` in another thread than the event loop's; WouldBlock in the loop's own, NotOpen when no loop has the app open."""
+        return self._app().wait_final_sync(self.id, timeout_seconds(timeout))
+
     async def result(self, *, timeout: Duration | None = None) -> R_co:
         """What the handler returned. JobDied and JobCancelled carry the job that ended otherwise.
 
         ResultUnavailable when it was dropped or does not fit the declared type; JobNotFound and WaitTimeout as with `wait`.
         """
-        job = await self.wait(timeout=timeout)
+        return self._result_of(await self.wait(timeout=timeout))
+
+    def result_sync(self, *, timeout: Duration | None = None) -> R_co:
+        """`result`, where `wait_sync` is `wait`."""
+        return self._result_of(self.wait_sync(timeout=timeout))
+
+    def _result_of(self, job: Job) -> R_co:
         failure = failure_of(job)
         if failure is not None:
             raise failure

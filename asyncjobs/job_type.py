@@ -1,6 +1,5 @@
 """A job type as users hold it: what a decorator leaves in place of the function."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, final
 
@@ -12,7 +11,7 @@ from asyncjobs.errors import UsageError
 from asyncjobs.handles import JobHandle
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import VERDICTS, Verdict
-from asyncjobs.open.current_app import Router, app_for, check_may_block, keeper_of
+from asyncjobs.open.current_app import Router, app_for, app_of_connection, keeper_of
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.settings import Settings
 
@@ -84,12 +83,14 @@ class JobType(Generic[P, R_co]):
         return await app.enqueue(new)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
-        """`enqueue` for a plain `def` in another thread than the event loop's; WouldBlock in the loop's own."""
+        """`enqueue` for a plain `def` in another thread than the event loop's; WouldBlock in the loop's own.
+
+        On a synchronous `using(connection=…)` no loop is needed, nor an app that is open, and no more is blocked than by the
+        connection's own statements.
+        """
         new = self.new(*args, **kwargs)
-        app = self._app()
-        loop = app.loop(f'"{self.name}" was enqueued')
-        check_may_block(loop, f"await {self._handler.function_name}.enqueue(...)")
-        return asyncio.run_coroutine_threadsafe(app.enqueue(new), loop).result()
+        app = self._app() if new.connection is None else app_of_connection(self._handler, self._router)
+        return app.enqueue_sync(new)
 
     def using(self, **options: Unpack[Options]) -> Self:
         """This type with options for what is enqueued through it; later ones over earlier ones. InvalidOption."""

@@ -37,6 +37,7 @@ OUTPUT = {
         "rolled back: None",
         "asyncpg: order 3 confirmed to Eve",
     ],
+    "django_app": ["declined: {'order': None}", "result:   confirmed to Ada"],
     "retry_and_snooze.py": [
         "retry.flaky     completed attempts=3 snoozes=0 went through at attempt 3",
         "retry.hopeless  dead      attempts=2 snoozes=0 ValueError: no way",

@@ -27,12 +27,14 @@ from types import ModuleType
 from typing import Any
 
 import asyncpg
+import django.db
 import msgspec
 import pytest
 
 from asyncjobs import AsyncJobs, JobRouter, Settings
 from asyncjobs.embedded import Server, start_sync
 from asyncjobs.testing.server import FAST
+from tests.support.doors import django_alias
 from tests.support.eventually import eventually
 from tests.support.guardian import guarded
 from tests.support.plugin import with_plugin
@@ -111,7 +113,10 @@ def test_python_blocks_run_as_printed(server: Server, monkeypatch: pytest.Monkey
     module = ModuleType("readme")
     monkeypatch.setitem(sys.modules, "readme", module)
     # What stands for the reader's own: a database with a table.
-    module.__dict__.update(database_dsn=server.dsn, database_url=server.dsn.replace("postgresql://", "postgresql+asyncpg://"))
+    url = server.dsn.replace("postgresql://", "postgresql+{}://")
+    names = {"database_dsn": server.dsn, "database_url": url.format("asyncpg"), "sync_database_url": url.format("psycopg")}
+    module.__dict__.update(names)
+    django_alias(server.dsn, "default")
     asyncio.run(execute(server, "CREATE TABLE bookings (cents integer NOT NULL)"))
     session = Session(module)
     for block in blocks("python"):
@@ -123,6 +128,7 @@ def test_python_blocks_run_as_printed(server: Server, monkeypatch: pytest.Monkey
             error.add_note(f"in the block at README.md:{block.line}")
             raise
         assert expected_lines(block) == [line for line in printed.splitlines() if line in expected_lines(block)], block
+    django.db.connections.close_all()
 
 
 def expected_lines(block: Block) -> list[str]:

@@ -13,8 +13,9 @@ from typing import Final, Protocol
 from asyncjobs.context import current
 from asyncjobs.declare.definition import JobDefinition
 from asyncjobs.declare.registry import Declarations
-from asyncjobs.errors import AmbiguousApp, NotIncluded, NotOpen, UsageError, WouldBlock, WrongLoop
+from asyncjobs.errors import AmbiguousApp, NotIncluded, NotOpen, UsageError, WrongLoop
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.open.other_threads import running_loop
 from asyncjobs.open.owning_app import Breaker, OwningApp
 
 
@@ -72,6 +73,23 @@ def app_for(handler: JobDefinition, router: Router) -> OwningApp:
     raise _nowhere(f'job "{handler.name}"', f'"{handler.name}" was enqueued', router)
 
 
+def app_of_connection(handler: JobDefinition, router: Router) -> OwningApp:
+    """The app that an enqueue on a caller's synchronous connection goes to: as for others, and where none is open, the only one
+    that includes the type, since it needs nothing that is open. NotIncluded, AmbiguousApp.
+    """
+    candidates = _candidates(lambda app: app.includes(handler))
+    which = "open AsyncJobs"
+    if not candidates:
+        candidates, which = router.declarations.apps(), "AsyncJobs"
+    if len(candidates) == 1:
+        return candidates[0]
+    what = f'job "{handler.name}"'
+    if candidates:
+        remedy = f"write jobs.enqueue_sync({handler.function_name}.new(...), connection=...)"
+        raise _ambiguous(what, candidates, remedy, which=which)
+    raise _nowhere(what, f'"{handler.name}" was enqueued', router)
+
+
 def app_of_breaker(breaker: Breaker, router: Router) -> OwningApp:
     """The app that this circuit breaker works for. NotIncluded, NotOpen, AmbiguousApp."""
     candidates = _candidates(lambda app: app.includes_breaker(breaker))
@@ -93,9 +111,9 @@ def _candidates(includes: Callable[[OwningApp], bool]) -> Sequence[OwningApp]:
     return [app for app in open_apps() if includes(app)]
 
 
-def _ambiguous(what: str, candidates: Sequence[OwningApp], remedy: str) -> UsageError:
+def _ambiguous(what: str, candidates: Sequence[OwningApp], remedy: str, *, which: str = "open AsyncJobs") -> UsageError:
     schemas = ", ".join(app.settings.schema for app in candidates)
-    return AmbiguousApp(f"{what} is in {_number(len(candidates))} open AsyncJobs ({schemas}): {remedy}.")
+    return AmbiguousApp(f"{what} is in {_number(len(candidates))} {which} ({schemas}): {remedy}.")
 
 
 def _number(count: int) -> str:
@@ -123,7 +141,7 @@ def not_open(what: str, app: OwningApp) -> NotOpen:
         return NotOpen(f"{what} after the event loop that AsyncJobs was opened in had ended: open it again in this loop.")
     when = "after AsyncJobs was closed" if app.was_opened else "before AsyncJobs was opened"
     return NotOpen(
-        f"{what} {when}. Use lifespan=jobs.lifespan or `async with jobs:`. "
+        f"{what} {when}. Use lifespan=jobs.lifespan or `async with jobs:`, without an event loop `with jobs.sync():`. "
         "Lifespans do not run for mounted sub-apps nor under httpx.ASGITransport."
     )
 
@@ -137,20 +155,6 @@ def check_loop(loop: asyncio.AbstractEventLoop, opened_in_thread: str, *, instea
             f"opened in loop {id(loop):#x} of thread {opened_in_thread}, used from {here} of thread {current_thread().name}: "
             f"{instead}."
         )
-
-
-def check_may_block(loop: asyncio.AbstractEventLoop, call: str, *, what: str = "enqueue_sync") -> None:
-    """WouldBlock in the event loop's own thread."""
-    if running_loop() is loop:
-        raise WouldBlock(f"{what} called in the event loop's own thread would block it: {call}.")
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The loop that the caller runs in, if it does."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 #: What to do instead in another loop, or in a thread.

@@ -61,6 +61,7 @@ class Lifecycle:
         self._turn_in: asyncio.AbstractEventLoop | None = None
         self._server: Any = None  # of embedded://
         self._forget_logs: Callable[[], None] = _nothing
+        self._texts: Database | None = None
 
     async def enter(self) -> OpenApp:
         """Open the app, or count one more open of it. WrongLoop when it is open in another loop."""
@@ -181,7 +182,14 @@ class Lifecycle:
 
     def migration_script(self) -> str:
         """All migrations as SQL."""
-        return migrate.script(Database("", schema=self._app.settings.schema))
+        return migrate.script(self.texts())
+
+    def texts(self) -> Database:
+        """The app's SQL, for a connection of somebody else's: whether it is open or not, and without a DSN."""
+        schema = self._app.settings.schema
+        if self._texts is None or self._texts.schema != schema:
+            self._texts = Database("", schema=schema)
+        return self._texts
 
     def database(self) -> Database:
         """Where the app's jobs are, whether it is open or not. NotOpen for embedded:// that nobody has started."""

@@ -71,6 +71,10 @@ class OwningApp(Waiter, Protocol):
         """Make a job durable."""
         ...
 
+    def enqueue_sync(self, job: NewJob[N], /) -> JobHandle[N]:
+        """`enqueue` without awaiting it."""
+        ...
+
     async def enqueue_one(self, new: NewJob[N], /) -> JobHandle[N]:
         """`enqueue` where nothing but the job matters."""
         ...

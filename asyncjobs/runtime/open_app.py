@@ -29,15 +29,15 @@ from asyncjobs.model.ending import AwaitedKind, Ending
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.status import FINAL
+from asyncjobs.runtime import callers
 from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.runtime.enqueuer import Enqueuer
 from asyncjobs.runtime.notifier import Notifier
 from asyncjobs.runtime.parts import Parts
-from asyncjobs.runtime.sender import refusal
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.settings import Settings
-from asyncjobs.store import callers, jobs, migrate
+from asyncjobs.store import jobs, migrate
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import DATABASE_ERRORS, is_passing, said_plainly
 from asyncjobs.store.pool import Pool
@@ -188,14 +188,12 @@ class OpenApp:
         """Write the rows; durable when this returns, or with the commit of `connection`. `many`: in one transaction."""
         self.check_usable()
         if connection is not None:
-            enqueued = await self._enqueue_in_transaction(connection, rows)
+            enqueued = await callers.enqueue(connection, self.database, rows)
         elif many:
             enqueued = await self._enqueuer.enqueue_many(rows)
         else:
             enqueued = [await self._enqueuer.enqueue(row) for row in rows]
-        if self.events.wants(JobEnqueued):
-            for row, one in zip(rows, enqueued, strict=True):
-                self.events.emit(JobEnqueued(job_id=one.id, type=row.type, queue=row.queue, created=one.created))
+        callers.tell(self.events, rows, enqueued)
         return enqueued
 
     async def enqueue_one(self, row: NewRow) -> Enqueued:
@@ -204,15 +202,6 @@ class OpenApp:
         if self.events.wants(JobEnqueued):
             self.events.emit(JobEnqueued(job_id=enqueued.id, type=row.type, queue=row.queue, created=enqueued.created))
         return enqueued
-
-    async def _enqueue_in_transaction(self, connection: Connection, rows: Sequence[NewRow]) -> list[Enqueued]:
-        if not rows:
-            return []
-        tokens = [jobs.fresh_token()] * len(rows)
-        answer = await callers.enqueue(connection, self.database, rows, tokens)
-        if answer.refused:
-            raise refusal(rows, answer.enqueued, answer.refused[0])
-        return answer.enqueued
 
     async def get(self, job_id: int) -> Job | None:
         """The job, or None."""

@@ -1,26 +1,46 @@
-"""Statements inside a caller's transaction, whatever its driver.
+"""Statements inside a caller's transaction, whatever its driver: awaited, or called on one that is synchronous.
 
 The caller's connection is the caller's: nothing is set on it, no codec, no parameter. Whatever codecs it has already, we send
 texts, and one text comes back. Drivers are told by what they can do, none is imported.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from asyncjobs.connections import Connection, ConnectionKind, check_connection, refusal_of
+from asyncjobs.connections import (
+    AsyncKind,
+    Connection,
+    SyncConnection,
+    SyncKind,
+    check_async,
+    check_sync,
+    refusal_of,
+)
 from asyncjobs.errors import UnsupportedConnection
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.store import door
 from asyncjobs.store.database import Database
 from asyncjobs.store.jobs import EnqueueAnswer, enqueue_answer
 
+#: What SQLAlchemy may reach PostgreSQL with: another driver may mean something else by a placeholder, or by an error.
+_DRIVERS: Final = ("asyncpg", "psycopg", "psycopg2")
+
 
 async def enqueue(connection: Connection, database: Database, rows: Sequence[NewRow], tokens: Sequence[int]) -> EnqueueAnswer:
     """Write the rows in the connection's transaction: visible, and notified, with its commit. Raises UnsupportedConnection."""
-    answer = await call(connection, database.sql("enqueue_in_transaction"), door.as_json(rows, tokens), database.channel)
+    return _read(await call(connection, database.sql("enqueue_in_transaction"), door.as_json(rows, tokens), database.channel))
+
+
+def enqueue_sync(connection: SyncConnection, database: Database, rows: Sequence[NewRow], tokens: Sequence[int]) -> EnqueueAnswer:
+    """`enqueue` on a synchronous connection, which it blocks as long as any statement of the caller's does."""
+    return _read(call_sync(connection, database.sql("enqueue_in_transaction"), door.as_json(rows, tokens), database.channel))
+
+
+def _read(answer: str) -> EnqueueAnswer:
     return enqueue_answer({"taken": None, "reserved": None, "later": None, **msgspec.json.decode(answer, type=dict[str, Any])})
 
 
@@ -43,7 +63,7 @@ async def call(connection: Any, sql: str, *args: str | None) -> str:
     """The one text that the statement answers, executed in the connection's transaction. UnsupportedConnection for what cannot
     do that.
     """
-    kind = check_connection(connection)
+    kind = check_async(connection)
     try:
         (answer,) = await _send(kind, connection, sql, *args)
         return str(answer)
@@ -54,7 +74,20 @@ async def call(connection: Any, sql: str, *args: str | None) -> str:
         raise refusal from error
 
 
-async def _send(kind: ConnectionKind, connection: Any, sql: str, *args: str | None) -> Sequence[Any]:
+def call_sync(connection: Any, sql: str, *args: str | None) -> str:
+    """`call` on a synchronous connection."""
+    kind = check_sync(connection)
+    try:
+        (answer,) = _send_sync(kind, connection, sql, *args)
+        return str(answer)
+    except Exception as error:
+        refusal = refusal_of(connection, error)
+        if refusal is None:
+            raise
+        raise refusal from error
+
+
+async def _send(kind: AsyncKind, connection: Any, sql: str, *args: str | None) -> Sequence[Any]:
     if kind == "asyncpg":
         return tuple(await connection.fetchrow(sql, *args))
     if kind == "psycopg":
@@ -63,12 +96,30 @@ async def _send(kind: ConnectionKind, connection: Any, sql: str, *args: str | No
             return tuple(await cursor.fetchone())
     if kind == "sqlalchemy_session":
         connection = await connection.connection()
-    if connection.dialect.name != "postgresql":
-        raise UnsupportedConnection(f"got a connection to {connection.dialect.name}: jobs are enqueued in PostgreSQL.")
-    # SQLAlchemy begins its transaction with the first statement that goes through it, so the driver's connection is not used
-    # directly.
-    text = sql if connection.dialect.driver == "asyncpg" else _percent(sql)
-    return tuple((await connection.exec_driver_sql(text, args)).one())
+    return tuple((await connection.exec_driver_sql(_for_sqlalchemy(connection.dialect, sql), args)).one())
+
+
+def _send_sync(kind: SyncKind, connection: Any, sql: str, *args: str | None) -> Sequence[Any]:
+    if kind in {"sqlalchemy_session sync", "sqlalchemy_connection sync"}:
+        if kind == "sqlalchemy_session sync":
+            connection = connection.connection()
+        return tuple(connection.exec_driver_sql(_for_sqlalchemy(connection.dialect, sql), args).one())
+    with connection.cursor(**_PLAIN_ROWS[kind]()) as cursor:
+        cursor.execute(sql if _takes_numbers(cursor) else _percent(sql), args)
+        return tuple(cursor.fetchone())
+
+
+def _for_sqlalchemy(dialect: Any, sql: str) -> str:
+    """The statement as its driver takes it. SQLAlchemy begins its transaction with the first statement that goes through it, so
+    the driver's connection is not used directly.
+    """
+    if dialect.name != "postgresql":
+        raise UnsupportedConnection(f"got a connection to {dialect.name}: jobs are enqueued in PostgreSQL.")
+    if dialect.driver not in _DRIVERS:
+        raise UnsupportedConnection(
+            f"got a connection through {dialect.driver}: use postgresql+psycopg:// (or +psycopg2, or +asyncpg)."
+        )
+    return sql if dialect.driver == "asyncpg" else _percent(sql)
 
 
 _PARTS = re.compile(r"""(?P<as_it_is>"(?:[^"]|"")*"|'(?:[^']|'')*'|--[^\n]*)|(?P<parameter>\$\d+)""")
@@ -86,3 +137,11 @@ def _takes_numbers(cursor: Any) -> bool:
 
 def _tuple_rows(_cursor: Any) -> Any:
     return tuple
+
+
+#: How a driver is asked for a cursor whose rows are tuples, whatever the caller's are.
+_PLAIN_ROWS: Final[Mapping[SyncKind, Callable[[], dict[str, Any]]]] = {
+    "psycopg sync": lambda: {"row_factory": _tuple_rows},
+    "psycopg2": lambda: {"cursor_factory": sys.modules["psycopg2.extensions"].cursor},  # it is there: the connection is of it
+    "django": dict,
+}

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -296,18 +297,24 @@ async def test_a_job_of_the_same_transaction_can_be_replaced(database: Database,
     assert await counts(connection, database) == [3, 1, 2, 0]
 
 
-async def test_a_database_that_is_not_postgresql_is_refused(database: Database) -> None:
-    class Dialect:
-        name = "sqlite"
+async def test_a_database_or_a_driver_that_is_not_known_is_refused() -> None:
+    class Fake:
+        dialect: Any
+        exec_driver_sql = None
 
-    class FakeConnection:
-        dialect = Dialect()
-
-    fake = FakeConnection()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(callers, "check_connection", lambda _: "sqlalchemy_connection")
-        with pytest.raises(UnsupportedConnection, match="sqlite"):
-            await callers.call(fake, "SELECT 1")
+    for name, driver, told in (
+        ("sqlite", "aiosqlite", "a connection to sqlite"),
+        ("postgresql", "pg8000", "through pg8000: use"),
+    ):
+        fake = Fake()
+        fake.dialect = SimpleNamespace(name=name, driver=driver)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(callers, "check_async", lambda _: "sqlalchemy_connection")
+            patch.setattr(callers, "check_sync", lambda _: "sqlalchemy_connection sync")
+            with pytest.raises(UnsupportedConnection, match=told):
+                await callers.call(fake, "SELECT 1")
+            with pytest.raises(UnsupportedConnection, match=told):
+                callers.call_sync(fake, "SELECT 1")
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -15,10 +15,13 @@ import asyncpg
 import attrs
 import msgspec
 import psycopg
+import psycopg2.extensions
 from aiohttp import web
 from fastapi import FastAPI
 from pydantic import BaseModel
+from sqlalchemy import Connection as SyncConnection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.orm import Session, scoped_session
 
 from asyncjobs import (
     AsyncJobs,
@@ -383,6 +386,45 @@ async def options(
     for connection in (session, sa, pg, pooled, ps):
         await without_context.using(connection=connection).enqueue("x")
     await jobs.enqueue(with_context.new("a"), connection=ps)
+
+
+class DjangoProxy:
+    """As django-stubs has django.db.connection."""
+
+    def __getattr__(self, item: str) -> Any: ...
+    def __contains__(self, key: str) -> bool:
+        return False
+
+
+class DjangoWrapper:
+    """As it has one of django.db.connections."""
+
+    vendor: str
+
+    def ensure_connection(self) -> None: ...
+    def cursor(self) -> Any: ...
+
+
+def synchronous(
+    session: Session,
+    scoped: scoped_session[Session],
+    sa: SyncConnection,
+    ps: psycopg.Connection[Any],
+    ps2: psycopg2.extensions.connection,
+    proxy: DjangoProxy,
+    wrapper: DjangoWrapper,
+) -> None:
+    for connection in (session, scoped, sa, ps, ps2, proxy, wrapper):
+        assert_type(with_context.using(connection=connection).enqueue_sync("a"), JobHandle[int])
+        assert_type(jobs.enqueue_sync(with_context.new("a"), connection=connection), JobHandle[int])
+        assert_type(jobs.enqueue_many_sync([with_context.new("a")], connection=connection), list[JobHandle[int]])
+    assert_type(jobs.enqueue_sync("with context", {"to": "x"}, priority=1), JobHandle[Any])
+    with jobs.sync() as opened:
+        assert_type(opened, AsyncJobs)
+        assert_type(jobs.get_sync(5), Job | None)
+        handle = with_context.enqueue_sync("a")
+        assert_type(handle.result_sync(timeout=5), int)
+        assert_type(handle.wait_sync(timeout=timedelta(seconds=5)), Job)
 
 
 async def many(session: AsyncSession) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import asyncpg
 import psycopg
+from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session
 
@@ -230,16 +231,22 @@ async def options() -> None:
 async def connections(
     engine: AsyncEngine,
     maker: async_sessionmaker[AsyncSession],
+    session: AsyncSession,
     sync: Session,
+    sync_engine: Engine,
     pool: asyncpg.Pool[Any],
+    pg: asyncpg.Connection[asyncpg.Record],
     syncpg: psycopg.Connection[Any],
 ) -> None:
     send.using(connection=engine)  # E
     send.using(connection=maker)  # E
-    send.using(connection=sync)  # E
+    send.using(connection=sync_engine)  # E
     send.using(connection=pool)  # E
-    send.using(connection=syncpg)  # E
     send.using(connection="postgresql://")  # E
+    await jobs.enqueue(send.new("a", "b"), connection=sync)  # E
+    await jobs.enqueue_many([send.new("a", "b")], connection=syncpg)  # E
+    jobs.enqueue_sync(send.new("a", "b"), connection=session)  # E
+    jobs.enqueue_many_sync([send.new("a", "b")], connection=pg)  # E
 
 
 async def in_a_handler(ctx: JobContext) -> None:

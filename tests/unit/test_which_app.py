@@ -29,7 +29,8 @@ from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.open import current_app
 
 LIFESPANS = (
-    "Use lifespan=jobs.lifespan or `async with jobs:`. Lifespans do not run for mounted sub-apps nor under httpx.ASGITransport."
+    "Use lifespan=jobs.lifespan or `async with jobs:`, without an event loop `with jobs.sync():`. "
+    "Lifespans do not run for mounted sub-apps nor under httpx.ASGITransport."
 )
 
 
