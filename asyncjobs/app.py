@@ -35,14 +35,8 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
-from asyncjobs.open.current_app import (
-    AWAIT_IT_THERE,
-    ENQUEUE_SYNC,
-    check_loop,
-    keeper_of,
-    not_open,
-    refuse_in_memory,
-)
+from asyncjobs.open.app_health import health_of
+from asyncjobs.open.current_app import AWAIT_IT_THERE, ENQUEUE_SYNC, check_loop, keeper_of, not_open, refuse_in_memory
 from asyncjobs.open.job_wait import check_wait
 from asyncjobs.open.lifecycle import Lifecycle
 from asyncjobs.open.other_threads import check_may_block, running_loop, wait_in, without_loop
@@ -215,15 +209,7 @@ class AsyncJobs(JobRouter):
 
         With `runs=True` a process in which no runner has started yet, or whose runner has ended, is not ready: for workers.
         """
-        opened = self.lifecycle.opened
-        is_open = opened is not None and opened.pid == os.getpid()
-        runners = [runner.health() for runner in self.runners] if is_open else []
-        troubles = [] if opened is None or not is_open else opened.parts.troubles()
-        if opened is not None and opened.has_ended:
-            troubles = [*troubles, "the app's own task was ended from outside: it is closed, and has to be opened again"]
-        for runner in self.runners if is_open else ():
-            troubles += runner.heartbeat.troubles()
-        return Health(is_open=is_open, runners=runners, troubles=troubles, needs_runner=runs)
+        return health_of(self.lifecycle.opened, self.runners, needs_runner=runs)
 
     @property
     def opened_in(self) -> int | None:
@@ -385,23 +371,22 @@ class AsyncJobs(JobRouter):
 
     async def wait_final(self, job_id: int, timeout: float | None) -> Job:
         """The job's final row; JobNotFound, WaitTimeout. What handles wait with."""
-        refuse_in_memory(self, f"job {job_id} was waited for")
-        opened = self._opened_for(f"job {job_id} was waited for")
-        context = current.get()
-        if timeout is None and context is not None and context.jobs is self:
-            await check_wait(opened, context.claimed, [job_id], self.queues)
+        opened = await self._awaited([job_id], f"job {job_id} was waited for", for_ever=timeout is None)
         if timeout == 0:  # a time-out of nothing would end before the first look
             return ended(job_id, await opened.get(job_id))
         return await opened.wait_final(job_id, timeout)
 
     async def watch(self, job_ids: Sequence[int], told: Callable[[], None], *, for_ever: bool) -> Watch:
         """Watch these jobs until they have ended. What waiting for many does with each app."""
-        refuse_in_memory(self, f"{len(job_ids)} jobs were waited for")
-        opened = self._opened_for(f"{len(job_ids)} jobs were waited for")
+        return Watch(await self._awaited(job_ids, f"{len(job_ids)} jobs were waited for", for_ever=for_ever), job_ids, told)
+
+    async def _awaited(self, job_ids: Sequence[int], happened: str, *, for_ever: bool) -> OpenApp:
+        refuse_in_memory(self, happened)
+        opened = self._opened_for(happened)
         context = current.get()
         if for_ever and context is not None and context.jobs is self:
             await check_wait(opened, context.claimed, job_ids, self.queues)
-        return Watch(opened, job_ids, told)
+        return opened
 
     def wait_final_sync(self, job_id: int, timeout: float | None) -> Job:
         """`wait_final` for a thread without the loop that the app is open in. What handles wait with."""

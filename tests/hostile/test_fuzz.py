@@ -167,7 +167,7 @@ jsons = values.map(partial(json.dumps, ensure_ascii=False)).filter(
 @BOUNDED
 def test_rows_with_any_json_are_jobs(columns: dict[str, str]) -> None:
     instants = dict.fromkeys(("scheduled_at", "run_at", "created_at", "updated_at"), NOW)
-    none = dict.fromkeys(("payload", "errors", "result", "progress"))
+    none = dict.fromkeys(("payload", "errors", "result", "progress", "correlation_id"))
     row: Any = {"id": 1, "type": "email", "status": "pending", "queue": "default", **instants, **none}
     assert repr(to_job(row | columns))
 
