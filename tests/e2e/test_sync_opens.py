@@ -236,7 +236,7 @@ if child == 0:
 
 
 async def test_a_fork_has_none_of_it(dsn: str, connection: Connection) -> None:
-    async with Program.python("-c", FORKING, dsn) as program:
+    async with Program.python("-W", "ignore::DeprecationWarning", "-c", FORKING, dsn) as program:
         assert "opened AsyncJobs: connections do not survive a fork" in await program.line("fork:")
         await program.succeeds()
     assert [line.split()[0] for line in program.output] == ["before", "fork:", "in", "the", "after"]
