@@ -31,7 +31,8 @@ def config_seconds(value: Duration, *, name: str, positive: bool = False) -> flo
         raise ConfigurationError(str(error)) from None
 
 
-def _count(value: object, *, name: str, least: int, most: int) -> int:
+def config_count(value: object, *, name: str, least: int, most: int) -> int:
+    """The number, or ConfigurationError."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(f"{name}={value!r} is {kind_of(value)}: give a whole number.")
     if not least <= value <= most:
@@ -46,7 +47,7 @@ class Lane:
     __slots__ = ("slots", "timeout_seconds")
 
     def __init__(self, slots: int, *, timeout: Duration | None = None) -> None:
-        self.slots = _count(slots, name="Lane(slots)", least=1, most=MAX_CONCURRENCY)
+        self.slots = config_count(slots, name="Lane(slots)", least=1, most=MAX_CONCURRENCY)
         self.timeout_seconds = None if timeout is None else config_seconds(timeout, name="Lane(timeout)", positive=True)
 
     def __repr__(self) -> str:
@@ -69,8 +70,8 @@ class Queue:
     ) -> None:
         self.name = check_name("queue", name)
         of = f'queue "{name}": '
-        self.concurrency = _count(concurrency, name=of + "concurrency", least=1, most=MAX_CONCURRENCY)
-        self.prefetch = _count(prefetch, name=of + "prefetch", least=0, most=MAX_CONCURRENCY)
+        self.concurrency = config_count(concurrency, name=of + "concurrency", least=1, most=MAX_CONCURRENCY)
+        self.prefetch = config_count(prefetch, name=of + "prefetch", least=0, most=MAX_CONCURRENCY)
         self.lanes: dict[str, Lane] = {
             check_name("lane", lane): slots if isinstance(slots, Lane) else Lane(slots) for lane, slots in (lanes or {}).items()
         }
@@ -211,7 +212,7 @@ def check_settings(settings: Settings) -> Settings:
         if value is not None:
             config_seconds(value, name=name, positive=positive)
     for name, (least, most) in _COUNTS.items():
-        _count(getattr(settings, name), name=name, least=least, most=most)
+        config_count(getattr(settings, name), name=name, least=least, most=most)
     _check_pairs(settings)
     _check_leases(settings.lease_times)
     _check_duties(settings)

@@ -15,6 +15,7 @@ from asyncjobs.declare.hooks import Hook
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.runtime.attempt import OpenContext, Surroundings
 from asyncjobs.runtime.attempts import Attempts
+from asyncjobs.runtime.budget import Budget
 from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator, Shared
 from asyncjobs.runtime.definition import JobDefinition
@@ -58,6 +59,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     duties: Sequence[DeclaredDuty] = ()
     guarded: Mapping[str, str] = {}  # types with a circuit breaker, and its service
     hooks: Sequence[Hook] = ()
+    budget: Budget | None = None  # of jobs that it starts; None: as many as there are
 
 
 class RunnerParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +163,7 @@ def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -
     shared = Shared(
         line=parts.line, attempts=parts.attempts, handlers=declared.handlers, surroundings=surroundings, polling=parts.polling,
         gate=parts.gate, probation=parts.probation, keys=parts.keys, verify=parts.verifier.verify, note=parts.metrics.ended,
-        others=parts.heartbeat.others,
+        others=parts.heartbeat.others, budget=declared.budget,
     )  # fmt: skip
     for queue in declared.queues:
         parts.queues.add(Coordinator(queue, shared))

@@ -38,9 +38,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 async def test_options_reach_the_app(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[AsyncJobs, Any, Any]] = []
 
-    async def run(self: AsyncJobs, *, queues: Any, types: Any) -> None:
+    async def run(self: AsyncJobs, *, queues: Any, types: Any, **until: Any) -> None:
         calls.append((self, queues, types))
+        ends.append(tuple(until.values()))
 
+    ends: list[tuple[Any, ...]] = []
     levels: list[Any] = []
     monkeypatch.setattr(AsyncJobs, "run", run)
     monkeypatch.setattr("asyncjobs.cli.running.log", lambda *args: levels.append(args))
@@ -57,7 +59,9 @@ async def test_options_reach_the_app(module: str, monkeypatch: pytest.MonkeyPatc
     _, [default], types = calls[-1]
     assert (default.concurrency, types, levels[-1]) == (2, ["greet"], ("info", "json"))
     await cli("run", f"{module}:jobs")
-    assert calls[-1][1:] == (None, None)
+    assert (calls[-1][1:], ends[-1]) == ((None, None), (False, None, None))
+    await cli("run", f"{module}:jobs", "--until-idle", "--max-jobs", "7", "--max-time", "1.5m")
+    assert ends[-1] == (True, 7, 90.0)
 
 
 async def test_every_line_of_a_json_log_is_json(module: str, tmp_path: Path, dsn: str) -> None:

@@ -928,6 +928,19 @@ CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token b
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4eb2cc35636dcb51
 
+CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[], _versions jsonb)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d58c68054243741d
+
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
     LANGUAGE plpgsql
@@ -990,6 +1003,12 @@ CREATE FUNCTION asyncjobs.is_completing(_id bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6f59517a4ab15e8a
+
+CREATE FUNCTION asyncjobs.is_for(_queues jsonb, _queue text, _lane text)
+    RETURNS boolean
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
