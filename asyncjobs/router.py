@@ -18,8 +18,9 @@ from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.breaker import Policy
 from asyncjobs.model.names import check_name, shown
 from asyncjobs.model.outcome import Duration
+from asyncjobs.model.retrying import BackoffFunction, Errors, checked_retrying
 from asyncjobs.open.owning_app import OwningApp
-from asyncjobs.settings import Settings, Strategy, config_seconds
+from asyncjobs.settings import Settings, Strategy, config_seconds, config_timeout
 
 __all__ = ["JobRouter", "JobType"]
 
@@ -27,7 +28,9 @@ _DEFAULT_SETTINGS = Settings()
 
 
 class JobRouter:
-    """Declares jobs. Its arguments are defaults for what it declares; a job's own beat them, an enqueue's options beat both."""
+    """Declares jobs. Its arguments are defaults for what it declares; a job's own beat them, an enqueue's options beat both. An
+    app's own defaults (`AsyncJobs(max_attempts=…)`) come last.
+    """
 
     def __init__(
         self,
@@ -36,14 +39,17 @@ class JobRouter:
         lane: str | None = None,
         timeout: Duration | None = None,
         max_attempts: int | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | BackoffFunction | None = None,
+        retry_on: Errors | None = None,
+        give_up_on: Errors | None = None,
     ) -> None:
         if queue is not None:
             check_name("queue", queue)
         if lane is not None:
             check_name("lane", lane)
         if timeout is not None:
-            config_seconds(timeout, name="JobRouter(timeout)", positive=True)
+            config_timeout(timeout, name="JobRouter(timeout)")
+        checked_retrying("JobRouter: ", backoff=backoff, retry_on=retry_on, give_up_on=give_up_on)
         self.declarations = Declarations(callers_place())
         self._apps: list[ref[OwningApp]] = []
         self._apps_at = -1  # Declarations.changes when they were looked up
@@ -53,6 +59,8 @@ class JobRouter:
             "timeout": timeout,
             "max_attempts": max_attempts,
             "backoff": backoff,
+            "retry_on": retry_on,
+            "give_up_on": give_up_on,
         }
 
     @property
@@ -70,7 +78,9 @@ class JobRouter:
         priority: int | None = None,
         timeout: Duration | None = None,
         max_attempts: int | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | BackoffFunction | None = None,
+        retry_on: Errors | None = None,
+        give_up_on: Errors | None = None,
         serialize_by: str | None = None,
         on_dead: Literal["advance", "halt"] = "advance",
         aliases: Sequence[str] = (),
@@ -79,6 +89,9 @@ class JobRouter:
         upgrades: Mapping[int, Upgrade] | None = None,
     ) -> JobDecorator:
         """Make a job type of the function below: `(ctx: JobContext, …)` or `(…)`, `async def` or `def`.
+
+        What fails is tried again after `backoff`, a Backoff or a function of `(attempt, error)`: with `retry_on` only after these
+        exceptions, never after those of `give_up_on`. `timeout=math.inf`: none, whatever router and app say.
 
         `serialize_by` is a template over the arguments ("inbox_{to}"): jobs with the same key run one at a time, in order;
         `on_dead="halt"` stops the key when one dies. `aliases` are former names that stored jobs may still have. A payload of
@@ -91,6 +104,7 @@ class JobRouter:
             raise InvalidName(f"aliases={aliases!r} is one text: write aliases=({aliases!r},).", name=aliases)
         declared = self._declared(
             queue=queue, lane=lane, priority=priority, timeout=timeout, max_attempts=max_attempts, backoff=backoff,
+            retry_on=retry_on, give_up_on=give_up_on,
             serialize_by=serialize_by, on_dead=on_dead, aliases=tuple(aliases), breaker=breaker, version=version,
             upgrades=upgrades,
         )  # fmt: skip
@@ -134,7 +148,9 @@ class JobRouter:
         priority: int | None = None,
         timeout: Duration | None = None,
         max_attempts: int | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | BackoffFunction | None = None,
+        retry_on: Errors | None = None,
+        give_up_on: Errors | None = None,
     ) -> CronDecorator:
         """Make a job type of the function below, which needs no arguments, and enqueue it at each tick of the expression.
 
@@ -147,8 +163,9 @@ class JobRouter:
         _refuse_function(name)
         details = check_schedule(name, cron=expression, every=None, timezone=timezone, misfire=misfire, overlap=overlap)
         declared = self._declared(
-            queue=queue, lane=lane, priority=priority, timeout=timeout, max_attempts=max_attempts, backoff=backoff
-        )
+            queue=queue, lane=lane, priority=priority, timeout=timeout, max_attempts=max_attempts, backoff=backoff,
+            retry_on=retry_on, give_up_on=give_up_on,
+        )  # fmt: skip
 
         def declare(function: Callable[..., Any]) -> JobType[..., Any]:
             _refuse_required(name, function)

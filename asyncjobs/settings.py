@@ -1,6 +1,7 @@
 """What an app is configured with: its queues and lanes, and its settings, checked as a whole."""
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any, Literal, TypedDict, final
 
 import msgspec
@@ -13,11 +14,13 @@ from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.lease import LeaseTimes
 from asyncjobs.model.names import check_name, check_schema_name, kind_of, shown
 from asyncjobs.model.outcome import Duration
+from asyncjobs.model.retrying import BackoffFunction, Errors, Retrying, checked_retrying
 
 __all__ = ["Backoff", "Dsn", "Lane", "Queue", "Settings", "check_queues", "check_settings", "config_seconds", "resolve_dsn"]
 
 MAX_CONCURRENCY = 10_000
 _REACH_SECONDS = 10.0
+MAX_ATTEMPTS_DEFAULT = 3  # of the table, too
 
 #: Who does a duty: `runtime/duties.py`.
 Strategy = Literal["lease", "advisory", "everyone", "share"]
@@ -29,6 +32,11 @@ def config_seconds(value: Duration, *, name: str, positive: bool = False) -> flo
         return duration_seconds(value, name=name, positive=positive)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
+
+
+def config_timeout(value: Duration, *, name: str) -> float:
+    """The timeout in seconds, infinite for none; or ConfigurationError."""
+    return inf if value == inf else config_seconds(value, name=name, positive=True)
 
 
 def config_count(value: object, *, name: str, least: int, most: int) -> int:
@@ -158,6 +166,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     auto_migrate: bool = False
     listener_keepalive: float = 10.0
     connect_kwargs: Mapping[str, Any] = {}  # for asyncpg.connect
+    # Of jobs, where neither the enqueue nor the type nor its router (nor, for the timeout, its lane) says more.
+    max_attempts: int = MAX_ATTEMPTS_DEFAULT
+    timeout: float | None = None
+    backoff: Backoff | BackoffFunction | None = None  # Backoff()
+    retry_on: Errors | None = None
+    give_up_on: Errors | None = None
+
+    @property
+    def has_job_defaults(self) -> bool:
+        """Whether rows of jobs have other defaults than their table."""
+        return self.max_attempts != MAX_ATTEMPTS_DEFAULT or self.timeout is not None
+
+    @property
+    def retrying(self) -> Retrying:
+        """What is said of failed attempts."""
+        return checked_retrying("AsyncJobs: ", backoff=self.backoff, retry_on=self.retry_on, give_up_on=self.give_up_on)
 
     @property
     def reach_seconds(self) -> float:
@@ -197,6 +221,7 @@ _COUNTS = {
     "max_depth": (1, 900),  # msgspec itself gives up near the interpreter's recursion limit
     "max_error_bytes": (256, 1 << 20),
     "max_errors": (1, 1000),
+    "max_attempts": (1, 2**31 - 1),
 }
 
 
@@ -213,6 +238,9 @@ def check_settings(settings: Settings) -> Settings:
             config_seconds(value, name=name, positive=positive)
     for name, (least, most) in _COUNTS.items():
         config_count(getattr(settings, name), name=name, least=least, most=most)
+    if settings.timeout is not None:
+        config_timeout(settings.timeout, name="timeout")
+    _ = settings.retrying
     _check_pairs(settings)
     _check_leases(settings.lease_times)
     _check_duties(settings)
@@ -304,6 +332,11 @@ class MoreSettings(TypedDict, total=False):
     max_error_bytes: int
     max_errors: int
     connect_kwargs: Mapping[str, Any]
+    max_attempts: int
+    timeout: Duration | None
+    backoff: Backoff | BackoffFunction | None
+    retry_on: Errors | None
+    give_up_on: Errors | None
 
 
 _DURATIONS = frozenset(
@@ -319,7 +352,8 @@ def make_settings(given: dict[str, Any]) -> Settings:
     for name, value in given.items():
         if name not in known:
             raise ConfigurationError(f"AsyncJobs has no setting {name}=.{did_you_mean(name, known)}")
-        values[name] = config_seconds(value, name=name) if name in _DURATIONS and value is not None else value
+        to_seconds = config_timeout if name == "timeout" else config_seconds
+        values[name] = to_seconds(value, name=name) if name in _DURATIONS and value is not None else value
     if values.get("listen_dsn") is not None:
         values["listen_dsn"] = parse_dsn(values["listen_dsn"]).text
     return check_settings(Settings(**values))

@@ -60,8 +60,8 @@ async def run(
 ) -> int | None:
     """Run the jobs of an app until SIGTERM or SIGINT; a second signal cuts the grace short.
 
-    It ends by itself, with exit code 0: when nothing is due (--until-idle; what is for later or paused does not keep it), after so
-    many jobs, or after so long.
+    It ends by itself, with exit code 0, when nothing is due (--until-idle; what is for later or paused does not keep it), after
+    so many jobs, or after so long.
 
     What does not let it end, two seconds after the grace, is left to the operating system, and its jobs to the rescue.
 

@@ -15,7 +15,8 @@ from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.names import check_name, kind_of
 from asyncjobs.model.new_row import NewRow, OnDead
 from asyncjobs.model.outcome import Duration
-from asyncjobs.settings import config_seconds
+from asyncjobs.model.retrying import BackoffFunction, Errors, checked_retrying
+from asyncjobs.settings import config_timeout
 
 N_co = TypeVar("N_co", covariant=True)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -28,8 +29,10 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     lane: str | None = None
     priority: int = 100
     timeout: Duration | None = None
-    max_attempts: int = 3
-    backoff: Backoff = Backoff()
+    max_attempts: int | None = None  # None: as the app says, 3 unless it says more
+    backoff: Backoff | BackoffFunction | None = None
+    retry_on: Errors | None = None
+    give_up_on: Errors | None = None
     serialize_by: str | None = None
     on_dead: OnDead = "advance"
     aliases: tuple[str, ...] = ()
@@ -63,7 +66,8 @@ class JobDefinition:
         self.priority = declared.priority
         self.timeout_seconds = None if declared.timeout is None else _timeout(name, declared.timeout)
         self.max_attempts = declared.max_attempts
-        self.backoff = declared.backoff
+        of = f'job "{name}": '
+        self.retrying = checked_retrying(of, backoff=declared.backoff, retry_on=declared.retry_on, give_up_on=declared.give_up_on)
         self.on_dead: OnDead = declared.on_dead
         self.version = declared.version
         self.upgrades = dict(declared.upgrades)
@@ -235,7 +239,7 @@ def _fields(name: str, step: int, upgraded: object) -> dict[str, Any]:
 
 
 def _timeout(name: str, timeout: Duration) -> float:
-    return config_seconds(timeout, name=f'job "{name}": timeout', positive=True)
+    return config_timeout(timeout, name=f'job "{name}": timeout')
 
 
 def _check_declared(name: str, declared: Declared) -> None:
@@ -243,9 +247,9 @@ def _check_declared(name: str, declared: Declared) -> None:
     if declared.lane is not None:
         check_name("lane", declared.lane)
     _check_range(name, "priority", declared.priority, 0, MAX_PRIORITY)
-    _check_range(name, "max_attempts", declared.max_attempts, 1, MAX_ATTEMPTS)
+    if declared.max_attempts is not None:
+        _check_range(name, "max_attempts", declared.max_attempts, 1, MAX_ATTEMPTS)
     _check_range(name, "version", declared.version, 1, 2**31 - 1)
-    _check_backoff(name, declared.backoff)
     if declared.on_dead not in ("advance", "halt") and not declared.is_stub:
         raise ConfigurationError(f'job "{name}": on_dead={declared.on_dead!r} must be "advance" or "halt".')
     if declared.breaker is not None:
@@ -270,11 +274,6 @@ def _check_upgrades(name: str, declared: Declared) -> None:
             f'job "{name}": version={version} has no upgrade from version {missing[0]}: add it, upgrades={{{missing[0]}: …}}. '
             "Jobs that were enqueued before a deployment still have it."
         )
-
-
-def _check_backoff(name: str, backoff: object) -> None:
-    if not isinstance(backoff, Backoff):
-        raise ConfigurationError(f'job "{name}": backoff={backoff!r} is no Backoff: write Backoff(base, maximum=…).')
 
 
 def _check_range(name: str, what: str, value: object, least: int, most: int) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, TypeVar
 
 import msgspec
@@ -37,6 +38,10 @@ def fill_row(row: NewRow, handler: JobDefinition, args: tuple[Any, ...], kwargs:
 def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
     """What the rows of all calls with these options have in common. InvalidOption for what is not complete."""
     check_together(options)
+    if options.timeout == inf and handler.is_stub:
+        raise InvalidOption(
+            f"{handler.name}: the timeout of a stub's job is its handler's, and cannot be lifted here.", option="timeout"
+        )
     return NewRow(
         type=handler.name,
         queue=options.queue or handler.queue,
@@ -79,6 +84,8 @@ def admit(row: NewRow, handler: JobDefinition, queues: Mapping[str, Queue], sett
         raise InvalidPayload(row.type, f"nested deeper than {settings.max_depth} levels (max_depth)")
     if not handler.is_stub and (row.lane is not None or row.queue not in queues):
         row = in_queue(row, handler, queues)
+    if settings.has_job_defaults:
+        row = with_defaults(row, handler, settings)
     context = current.get()
     return row if context is None else _of_attempt(row, context)
 
@@ -87,7 +94,7 @@ def admit_all(jobs: Iterable[NewJob[Any]], queues: Mapping[str, Queue], settings
     """The rows of jobs, as `admit` takes them."""
     # A payload that is no longer breaks no limit: a character has at most four bytes, and each level of depth takes one.
     least = min(settings.max_payload_bytes >> 2, settings.max_depth)
-    if current.get() is not None:  # an attempt hands its ids on: each row is seen to
+    if current.get() is not None or settings.has_job_defaults:  # an attempt hands its ids on: each row is seen to
         least = -1
     rows: list[NewRow] = []
     for job in jobs:
@@ -113,6 +120,20 @@ def in_queue(row: NewRow, handler: JobDefinition, queues: Mapping[str, Queue]) -
     if row.lane == handler.lane and row.queue != handler.queue:
         return msgspec.structs.replace(row, lane=None)
     raise UnknownLane(row.lane, row.queue, queue.admitted, of=f"{row.type}: ")
+
+
+def with_defaults(row: NewRow, handler: JobDefinition, settings: Settings) -> NewRow:
+    """The row with what nobody has said nearer to it: neither the enqueue, nor the type, nor its router, nor its lane.
+
+    A stub's is left to its handler and that one's app.
+    """
+    if handler.is_stub:
+        return row
+    if row.max_attempts is None:
+        row = msgspec.structs.replace(row, max_attempts=settings.max_attempts)
+    if row.timeout_seconds is None:
+        row = msgspec.structs.replace(row, timeout_seconds=settings.timeout)
+    return row
 
 
 def check_placed(handler: JobDefinition, queues: Mapping[str, Queue]) -> None:

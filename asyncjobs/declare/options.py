@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any, Literal, TypedDict, cast
 
 import msgspec
@@ -122,6 +123,10 @@ def _job_id(name: str, value: object) -> int:
     return _whole(name, value, least=1, most=2**63 - 1)
 
 
+def _timeout(name: str, value: object) -> float:
+    return inf if value == inf else _positive(name, value)
+
+
 def _positive(name: str, value: object) -> float:
     return _duration(name, value, positive=True)
 
@@ -182,7 +187,7 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "run_at": check_run_at,
     "delay": _duration,
     "max_attempts": _attempts,
-    "timeout": _positive,
+    "timeout": _timeout,
     "parent_job_id": _job_id,
     "dedup_for": _positive,
     "notify": _flag,

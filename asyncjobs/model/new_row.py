@@ -26,8 +26,8 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     version: int = 1
     payload: str  # JSON text
     priority: int = ORDINARY_PRIORITY
-    max_attempts: int = 3
-    timeout_seconds: float | None = None
+    max_attempts: int | None = None  # None: not said: the app's, else 3
+    timeout_seconds: float | None = None  # infinite: none is wanted, which JSON has as null; None: not said
     run_at: datetime | None = None
     delay_seconds: float | None = None
     correlation_id: str | None = None

@@ -111,7 +111,7 @@ async def running(
         declared = Declared(
             queues=chosen,
             handlers=handlers,
-            stubs=Stubs(handlers, chosen),
+            stubs=Stubs(handlers, chosen, app.settings),
             schedules=() if only_jobs else app.schedules,
             hooks=app.hooks.attempt,
             open_context=partial(_open_context, app),

@@ -158,7 +158,7 @@ def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -
         max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
         report_progress=parts.progress.report, complete=parts.verifier.complete, was_committed=parts.verifier.was_committed,
         share=parts.resources.use, may_begin=parts.heartbeat.may_begin, loop_ends=opened.loop_ends,
-        hooks=declared.hooks, hook_seconds=settings.hook_timeout,
+        hooks=declared.hooks, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
     )  # fmt: skip
     shared = Shared(
         line=parts.line, attempts=parts.attempts, handlers=declared.handlers, surroundings=surroundings, polling=parts.polling,
