@@ -7,12 +7,13 @@ from weakref import ref
 from asyncjobs.circuit_breaker import CircuitBreaker, check_breaker
 from asyncjobs.declare.decorators import CronDecorator, DutyDecorator, JobDecorator
 from asyncjobs.declare.definition import Declared, JobDefinition, NewJob, Upgrade
+from asyncjobs.declare.options import check_tags
 from asyncjobs.declare.planned import Planned, check_duty, takes_context
 from asyncjobs.declare.registry import Declarations
 from asyncjobs.declare.schedules import Misfire, Overlap, check_job, check_schedule
 from asyncjobs.declare.signature import check_function
 from asyncjobs.declare.source_location import callers_place, local_names_of, place_of, variable_of
-from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName
+from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName, InvalidOption
 from asyncjobs.job_type import JobType
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.breaker import Policy
@@ -82,6 +83,8 @@ class JobRouter:
         retry_on: Errors | None = None,
         give_up_on: Errors | None = None,
         serialize_by: str | None = None,
+        dedup_by: str | None = None,
+        tags: Sequence[str] = (),
         on_dead: Literal["advance", "halt"] = "advance",
         aliases: Sequence[str] = (),
         breaker: str | None = None,
@@ -94,7 +97,8 @@ class JobRouter:
         exceptions, never after those of `give_up_on`. `timeout=math.inf`: none, whatever router and app say.
 
         `serialize_by` is a template over the arguments ("inbox_{to}"): jobs with the same key run one at a time, in order;
-        `on_dead="halt"` stops the key when one dies. `aliases` are former names that stored jobs may still have. A payload of
+        `on_dead="halt"` stops the key when one dies. `dedup_by` likewise gives each its dedup key, unless the enqueue gives one.
+        `tags` go with those of the enqueue. `aliases` are former names that stored jobs may still have. A payload of
         an older `version` goes through `upgrades[version]`, a plain function from the fields to those of the next version, and so
         on up to this one; there must be a step from each version on since the oldest. Jobs of a newer version are left to
         runners that know it.
@@ -105,7 +109,8 @@ class JobRouter:
         declared = self._declared(
             queue=queue, lane=lane, priority=priority, timeout=timeout, max_attempts=max_attempts, backoff=backoff,
             retry_on=retry_on, give_up_on=give_up_on,
-            serialize_by=serialize_by, on_dead=on_dead, aliases=tuple(aliases), breaker=breaker, version=version,
+            serialize_by=serialize_by, dedup_by=dedup_by, tags=_tags(name, tags), on_dead=on_dead, aliases=tuple(aliases),
+            breaker=breaker, version=version,
             upgrades=upgrades,
         )  # fmt: skip
         return JobDecorator(lambda function: self._declare(name, function, declared))
@@ -119,6 +124,8 @@ class JobRouter:
         lane: str | None = None,
         priority: int | None = None,
         serialize_by: str | None = None,
+        dedup_by: str | None = None,
+        tags: Sequence[str] = (),
         version: int = 1,
     ) -> JobDecorator:
         """A type whose handler runs in another service: the function's signature is its payload, its body is never run.
@@ -129,7 +136,8 @@ class JobRouter:
         """
         _refuse_function(name)
         declared = self._declared(
-            queue=queue, lane=lane, priority=priority, serialize_by=serialize_by, version=version, is_stub=True,
+            queue=queue, lane=lane, priority=priority, serialize_by=serialize_by, dedup_by=dedup_by, tags=_tags(name, tags),
+            version=version, is_stub=True,
             on_dead="ask all" if self._defaults["max_attempts"] is None else "ask",
         )  # fmt: skip
         return JobDecorator(lambda function: self._declare(name, function, declared))
@@ -273,6 +281,13 @@ class JobRouter:
 def _refuse_function(name: object) -> None:
     if callable(name):
         raise InvalidName(f'the job has no name: write @router.job("{getattr(name, "__name__", "name")}").', name=name)
+
+
+def _tags(name: str, tags: object) -> tuple[str, ...]:
+    try:
+        return check_tags("tags", tags)
+    except InvalidOption as error:
+        raise ConfigurationError(f'job "{name}": {error}') from None
 
 
 def _refuse_other(router: object) -> None:

@@ -8,7 +8,7 @@ from asyncjobs.admin.desk import Progress, untold
 from asyncjobs.admin.jobs import Jobs
 from asyncjobs.admin.overview import Overview
 from asyncjobs.errors import JobNotFound, StateError, UsageError
-from asyncjobs.model.finding import Found, JobFilter, JobsDone, ManyVerb, outcome_of
+from asyncjobs.model.finding import Found, JobFilter, JobsDone, ManyVerb, is_filtered, outcome_of
 from asyncjobs.model.request import Wanted
 from asyncjobs.model.tree import Node, trees
 from asyncjobs.store import finding
@@ -141,7 +141,7 @@ class Finding(Jobs, Overview):
         dry_run: bool,
         progress: Progress,
     ) -> JobsDone:
-        if all(value is None for value in which.values()):
+        if not is_filtered(which):
             raise UsageError(f"admin.{verb}_all would take every job there is: say which, as type= or status=.")
         outcomes: dict[str, int] = {}
         async for page in self._found_pages(which):

@@ -39,6 +39,7 @@ def add_to(program: Group) -> None:
         option("--priority", type=int, metavar="N", help="Lower ones come first."),
         option("--correlation-id", metavar="ID", help="The user action it belongs to."),
         option("--dedup-key", metavar="KEY", help="Not while another of its type with this key lives."),
+        option("--tag", "tags", multiple=True, metavar="TAG", help="By which it may be found; may be said several times."),
     )(enqueue)
     verb(jobs, "retry", _IDS, *JOBS, BY, DRY_RUN, YES)(retry)
     verb(jobs, "cancel", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(cancel)

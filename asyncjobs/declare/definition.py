@@ -34,6 +34,8 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     retry_on: Errors | None = None
     give_up_on: Errors | None = None
     serialize_by: str | None = None
+    dedup_by: str | None = None
+    tags: tuple[str, ...] = ()
     on_dead: OnDead = "advance"
     aliases: tuple[str, ...] = ()
     breaker: str | None = None
@@ -74,7 +76,9 @@ class JobDefinition:
         self.breaker = declared.breaker
         self.is_stub = declared.is_stub
         self.apps: Callable[[], Sequence[Including]] = list  # that include it; set where it is declared
+        self.tags = declared.tags
         self._key_rule = KeyRule(name, declared.serialize_by, function_name=self.function_name)
+        self._dedup_rule = KeyRule(name, declared.dedup_by, function_name=self.function_name, option="dedup_by")
         self._local_names: Mapping[str, Any] | None = None
         self._payload: PayloadCodec | None = None
 
@@ -94,6 +98,7 @@ class JobDefinition:
     def _check(self) -> None:
         parameters = self.signature.parameters
         self._key_rule.bind(parameters)
+        self._dedup_rule.bind(parameters)
         self._payload = PayloadCodec(self.name, parameters)
 
     def resolve(self) -> None:
@@ -139,11 +144,23 @@ class JobDefinition:
         """Whether its jobs get a serialization key by themselves."""
         return self._key_rule.is_given
 
+    @property
+    def is_deduplicated(self) -> bool:
+        """Whether its jobs get a dedup key by themselves."""
+        return self._dedup_rule.is_given
+
     def set_key(self, key: Callable[..., str | None]) -> None:
-        """Make keys with this function. InvalidHandler when it cannot be called with the handler's arguments."""
-        self._key_rule.set_function(key)
+        """Make serialization keys with this function. InvalidHandler when it cannot be called with the handler's arguments."""
+        self._set_function(self._key_rule, key)
+
+    def set_dedup_key(self, key: Callable[..., str | None]) -> None:
+        """Make dedup keys with this function. InvalidHandler as for `set_key`."""
+        self._set_function(self._dedup_rule, key)
+
+    def _set_function(self, rule: KeyRule, key: Callable[..., str | None]) -> None:
+        rule.set_function(key)
         try:
-            self._key_rule.bind(self.signature.parameters)
+            rule.bind(self.signature.parameters)
         except NameError:
             return  # resolved at first use, with the signature
 
@@ -155,6 +172,10 @@ class JobDefinition:
     def key_for(self, arguments: Mapping[str, Any]) -> str | None:
         """The serialization key of a job with these arguments (as they will arrive), None when it is not serialized."""
         return self._key_rule.key_for(arguments) if self._key_rule.is_given else None
+
+    def dedup_key_for(self, arguments: Mapping[str, Any]) -> str | None:
+        """The dedup key of a job with these arguments, None when it has none."""
+        return self._dedup_rule.key_for(arguments)
 
     def decode_payload(self, payload: str, version: int) -> dict[str, Any]:
         """The arguments of a stored payload, upgraded from its version. UndecodablePayload when they do not fit."""
@@ -257,6 +278,8 @@ def _check_declared(name: str, declared: Declared) -> None:
     _check_upgrades(name, declared)
     if declared.serialize_by is not None:
         check_template(name, declared.serialize_by)
+    if declared.dedup_by is not None:
+        check_template(name, declared.dedup_by, option="dedup_by")
 
 
 def _check_upgrades(name: str, declared: Declared) -> None:

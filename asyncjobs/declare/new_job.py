@@ -9,7 +9,7 @@ import msgspec
 
 from asyncjobs.context import JobContext, current
 from asyncjobs.declare.definition import JobDefinition, NewJob
-from asyncjobs.declare.options import Checked, check_options, check_together
+from asyncjobs.declare.options import Checked, check_options, check_tags, check_together
 from asyncjobs.errors import EnqueueError, InvalidOption, InvalidPayload, PayloadTooLarge, UnknownLane, UnknownQueue, UnknownType
 from asyncjobs.model.json_value import is_deeper
 from asyncjobs.model.names import kind_of
@@ -32,12 +32,15 @@ def fill_row(row: NewRow, handler: JobDefinition, args: tuple[Any, ...], kwargs:
     key = row.serialization_key
     if key is None and handler.is_serialized:
         key = handler.key_for(encoded.arguments)
-    return row.with_payload(encoded.text, key)
+    dedup_key = row.dedup_key
+    if dedup_key is None and handler.is_deduplicated:
+        dedup_key = handler.dedup_key_for(encoded.arguments)
+    return row.with_payload(encoded.text, key, dedup_key)
 
 
 def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
     """What the rows of all calls with these options have in common. InvalidOption for what is not complete."""
-    check_together(options)
+    check_together(options, has_dedup_rule=handler.is_deduplicated)
     if options.timeout == inf and handler.is_stub:
         raise InvalidOption(
             f"{handler.name}: the timeout of a stub's job is its handler's, and cannot be lifted here.", option="timeout"
@@ -62,6 +65,7 @@ def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
         serialization_key=options.serialization_key,
         on_dead="ask" if handler.on_dead == "ask all" and options.max_attempts else handler.on_dead,
         notify=options.notify is not False,
+        tags=handler.tags if options.tags is None else check_tags("tags", (*handler.tags, *options.tags)),
     )
 
 

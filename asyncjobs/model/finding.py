@@ -1,10 +1,12 @@
 """Finding jobs, and what an operator's verb would do to one in this status."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, TypedDict
 
 import msgspec
 
+from asyncjobs.errors import UsageError
 from asyncjobs.model.job import Job
 from asyncjobs.model.status import FINAL, Status
 
@@ -22,6 +24,12 @@ class JobFilter(TypedDict, total=False):
     parent_job_id: int | None
     payload: Mapping[str, Any] | None  # what the payload contains
     error: str | None  # a part of why it ended, in upper or lower case
+    tag: str | Sequence[str] | None  # this one, or all of these
+    dedup_key: str | None
+    priority: int | None
+    ids: Sequence[int] | None  # one of these
+    created_after: datetime | None  # then or later
+    created_before: datetime | None
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -50,6 +58,31 @@ def statuses_of(which: JobFilter) -> list[Status] | None:
     if status is None:
         return None
     return [status] if isinstance(status, str) else list(status)
+
+
+def is_filtered(which: JobFilter) -> bool:
+    """Whether anything is asked for: of no tags at all, nothing is."""
+    return any(value is not None for name, value in which.items() if name != "tag") or bool(which.get("tag"))
+
+
+def check_filter(which: JobFilter) -> None:
+    """UsageError for an instant without a time zone."""
+    for name in ("created_after", "created_before"):
+        at = which.get(name)
+        if isinstance(at, datetime) and at.utcoffset() is None:
+            raise UsageError(f"{name}={at.isoformat()} has no time zone: use datetime.now(UTC).")
+
+
+def tags_of(which: JobFilter) -> list[str] | None:
+    """The tags that are asked for, as a list; None when none are."""
+    tags = which.get("tag")
+    return None if not tags else [tags] if isinstance(tags, str) else list(tags)
+
+
+def ids_of(which: JobFilter) -> list[int] | None:
+    """The ids that are asked for, as a list; of none at all there are no jobs."""
+    ids = which.get("ids")
+    return None if ids is None else list(ids)
 
 
 def outcome_of(verb: ManyVerb, status: Status) -> str:
