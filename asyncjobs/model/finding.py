@@ -10,7 +10,7 @@ from asyncjobs.errors import UsageError
 from asyncjobs.model.job import Job
 from asyncjobs.model.status import FINAL, Status
 
-ManyVerb = Literal["cancel", "kill", "fail", "retry"]
+ManyVerb = Literal["cancel", "kill", "fail", "retry", "change"]
 
 
 class JobFilter(TypedDict, total=False):
@@ -49,7 +49,7 @@ class JobsDone(msgspec.Struct, frozen=True):
     @property
     def changed(self) -> int:
         """Jobs that were changed or asked to end, or would be."""
-        return sum(self.outcomes.get(name, 0) for name in ("cancelled", "dead", "requested", "retried"))
+        return sum(self.outcomes.get(name, 0) for name in ("cancelled", "dead", "requested", "retried", "changed"))
 
 
 def statuses_of(which: JobFilter) -> list[Status] | None:
@@ -93,6 +93,8 @@ def outcome_of(verb: ManyVerb, status: Status) -> str:
         )
     if status in FINAL:
         return "final"
+    if verb == "change":
+        return status if status == "processing" else "changed"
     if status == "processing":
         return "requested"
     return {"cancel": "cancelled", "kill": "dead", "fail": status}[verb]

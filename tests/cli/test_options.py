@@ -36,6 +36,10 @@ CASES: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
     ("jobs trace c-1", "tree", ("c-1",), {}),
     ("jobs retry 5 --by ada", "retry", (5,), {"by": "ada"}),
     (f"jobs retry {FILTER} --by ada --dry-run", "retry_all", (), {**JOBS, **DRY, "by": "ada"}),
+    (
+        "jobs change 5 --to-priority 3 --delay 15m --timeout 90 --by ada", "change", (5,),
+        {"priority": 3, "delay": 900.0, "timeout": 90.0, "by": "ada"},
+    ),
     ("jobs cancel 5 --message why", "cancel", (5, "why"), {}),
     (f"jobs cancel {FILTER} --message why --dry-run", "cancel_all", ("why",), {**JOBS, **DRY}),
     ("jobs kill 5 --message why", "kill", (5, "why"), {}),
@@ -43,9 +47,10 @@ CASES: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
     ("jobs fail 5 --message why", "fail", (5, "why"), {"will_retry": True}),
     (f"jobs fail {FILTER} --message why --dry-run", "fail_all", ("why",), {**JOBS, **DRY, "will_retry": True}),
     (
-        "jobs enqueue t '{\"a\": 1}' --delay 2.5 --queue q --priority 3 --correlation-id c --dedup-key d", "enqueue",
+        "jobs enqueue t '{\"a\": 1}' --delay 2.5 --queue q --priority 3 --correlation-id c --dedup-key d --tag a --tag b",
+        "enqueue",
         ("t", {"a": 1}),
-        {"delay": 2.5, "queue": "q", "priority": 3, "correlation_id": "c", "dedup_key": "d"},
+        {"delay": 2.5, "queue": "q", "priority": 3, "correlation_id": "c", "dedup_key": "d", "tags": ("a", "b")},
     ),
     (f"dead list {DEAD_LETTERS} --before 7 --limit 3 --unacknowledged", "dead_letters", (),
      {**WHICH, "before": 7, "limit": 3, "acknowledged": False}),

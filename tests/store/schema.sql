@@ -584,6 +584,17 @@ CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.change_job(_id bigint, _changes jsonb, OUT outcome text, OUT was text, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4dbb0cc1fb0976d3
+
 CREATE FUNCTION asyncjobs.channel()
     RETURNS text
     LANGUAGE sql
