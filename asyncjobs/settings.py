@@ -10,7 +10,7 @@ from asyncjobs.dsn import Dsn, parse_dsn, resolve_dsn
 from asyncjobs.errors import ConfigurationError, DuplicateName, did_you_mean
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.discreet import discreet
-from asyncjobs.model.duration import duration_seconds
+from asyncjobs.model.duration import LONGEST_SECONDS, duration_seconds
 from asyncjobs.model.lease import LeaseTimes
 from asyncjobs.model.names import check_name, check_schema_name, kind_of, shown
 from asyncjobs.model.outcome import Duration
@@ -37,6 +37,11 @@ def config_seconds(value: Duration, *, name: str, positive: bool = False) -> flo
 def config_timeout(value: Duration, *, name: str) -> float:
     """The timeout in seconds, infinite for none; or ConfigurationError."""
     return inf if value == inf else config_seconds(value, name=name, positive=True)
+
+
+def config_keep(value: Duration, *, name: str) -> float:
+    """For how long something is kept, in seconds; infinite is a century. ConfigurationError."""
+    return LONGEST_SECONDS if value == inf else config_seconds(value, name=name)
 
 
 def config_count(value: object, *, name: str, least: int, most: int) -> int:
@@ -206,8 +211,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 _POSITIVE = (
     "hook_timeout", "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
     "sweep_interval", "prune_interval", "pauses_interval", "schedule_interval", "metrics_interval",
-    "keep_completed", "keep_cancelled", "keep_dead", "keep_runners", "keep_metrics", "listener_keepalive",
+    "keep_metrics", "listener_keepalive",
 )  # fmt: skip
+#: 0: it goes with the next pass of the pruner; infinite: never.
+_KEPT = ("keep_completed", "keep_cancelled", "keep_dead", "keep_runners")
 #: name -> whether 0 is refused
 _OPTIONAL = {
     "grace": False, "cleanup": False, "connect_timeout": True, "poll_interval": True, "lease_expiry": True, "lease_renew": True,
@@ -232,6 +239,8 @@ def check_settings(settings: Settings) -> Settings:
         raise ConfigurationError(f'notify={settings.notify!r} must be "auto", "listen" or "poll".')
     for name in _POSITIVE:
         config_seconds(getattr(settings, name), name=name, positive=True)
+    for name in _KEPT:
+        config_keep(getattr(settings, name), name=name)
     for name, positive in _OPTIONAL.items():
         value = getattr(settings, name)
         if value is not None:
@@ -287,7 +296,7 @@ def _check_duties(settings: Settings) -> None:
             )
         check_strategy(name, strategy)
     for name, keep in settings.keep_types.items():
-        config_seconds(keep, name=f'keep_types["{name}"]', positive=True)
+        config_keep(keep, name=f'keep_types["{name}"]')
 
 
 def check_strategy(duty: str, strategy: object) -> None:
@@ -352,7 +361,7 @@ def make_settings(given: dict[str, Any]) -> Settings:
     for name, value in given.items():
         if name not in known:
             raise ConfigurationError(f"AsyncJobs has no setting {name}=.{did_you_mean(name, known)}")
-        to_seconds = config_timeout if name == "timeout" else config_seconds
+        to_seconds = config_timeout if name == "timeout" else config_keep if name in _KEPT else config_seconds
         values[name] = to_seconds(value, name=name) if name in _DURATIONS and value is not None else value
     if values.get("listen_dsn") is not None:
         values["listen_dsn"] = parse_dsn(values["listen_dsn"]).text

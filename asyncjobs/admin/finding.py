@@ -114,6 +114,16 @@ class Finding(Jobs, Overview):
 
         return await self._all_found("change", which, one, dry_run=dry_run, progress=progress)
 
+    async def delete_all(
+        self, *, by: str = "operator", dry_run: bool = False, progress: Progress = untold, **which: Unpack[JobFilter]
+    ) -> JobsDone:
+        """Delete all jobs that fit and have ended, as `delete` does."""
+
+        async def one(ids: Sequence[int]) -> list[str]:
+            return [await self._outcome(self.delete(job_id, by=by)) for job_id in sorted(ids)]
+
+        return await self._all_found("delete", which, one, dry_run=dry_run, progress=progress)
+
     async def _end_all(
         self, verb: ManyVerb, wanted: Wanted, message: str, which: JobFilter, *, dry_run: bool, progress: Progress
     ) -> JobsDone:

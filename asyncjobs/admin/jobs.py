@@ -92,6 +92,16 @@ class Jobs(Desk):
         opened.events.emit(VerbUsed(verb="jobs.change", by=by, target=f"job {job_id}", outcome=done.outcome))
         return done
 
+    async def delete(self, job_id: int, /, *, by: str = "operator") -> Verb:
+        """Delete a job that has ended, with its dead letters, for good. Outcome `deleted`; the status of one that has not ended
+        (cancel it first); or `busy`: its key has not let it go (it halted it). JobNotFound.
+        """
+        done = await self._verb("delete", job_id, lambda link: serialized.delete(link, job_id))
+        self._opened("admin was called").events.emit(
+            VerbUsed(verb="jobs.delete", by=by, target=f"job {job_id}", outcome=done.outcome)
+        )
+        return done
+
     async def retry_dead(
         self, *, key: str | None = None, type: str | None = None, limit: int = BATCH, by: str = "operator"
     ) -> dict[int, Verb]:

@@ -55,6 +55,7 @@ def add_to(program: Group) -> None:
         option("--timeout", type=DURATION, metavar="DURATION", help="Of each attempt."),
         BY, DRY_RUN, YES,
     )(change)  # fmt: skip
+    verb(jobs, "delete", _IDS, *JOBS, BY, DRY_RUN, YES)(delete)
     verb(jobs, "cancel", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(cancel)
     verb(jobs, "kill", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(kill)
     verb(jobs, "fail", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(fail)
@@ -139,6 +140,15 @@ async def change(
     return await _do(
         asked, "change", job_ids, given, one=lambda job_id: admin.change(job_id, by=by, **changes),
         many=lambda dry, told, which: admin.change_all(changes, by=by, dry_run=dry, progress=told, **which), dry_run=dry_run,
+    )  # fmt: skip
+
+
+async def delete(asked: Asked, job_ids: Sequence[int], by: str, *, dry_run: bool, **given: Any) -> int | None:
+    """Delete jobs that have ended, with their dead letters, for good. Others are left as they are: cancel them first."""
+    admin = asked.jobs.admin
+    return await _do(
+        asked, "delete", job_ids, given, one=lambda job_id: admin.delete(job_id, by=by),
+        many=lambda dry, told, which: admin.delete_all(by=by, dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 

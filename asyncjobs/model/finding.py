@@ -10,7 +10,7 @@ from asyncjobs.errors import UsageError
 from asyncjobs.model.job import Job
 from asyncjobs.model.status import FINAL, Status
 
-ManyVerb = Literal["cancel", "kill", "fail", "retry", "change"]
+ManyVerb = Literal["cancel", "kill", "fail", "retry", "change", "delete"]
 
 
 class JobFilter(TypedDict, total=False):
@@ -49,7 +49,7 @@ class JobsDone(msgspec.Struct, frozen=True):
     @property
     def changed(self) -> int:
         """Jobs that were changed or asked to end, or would be."""
-        return sum(self.outcomes.get(name, 0) for name in ("cancelled", "dead", "requested", "retried", "changed"))
+        return sum(self.outcomes.get(name, 0) for name in ("cancelled", "dead", "requested", "retried", "changed", "deleted"))
 
 
 def statuses_of(which: JobFilter) -> list[Status] | None:
@@ -91,6 +91,8 @@ def outcome_of(verb: ManyVerb, status: Status) -> str:
         return (
             "retried" if status in {"scheduled", "failed", "dead", "cancelled"} else "final" if status == "completed" else status
         )
+    if verb == "delete":
+        return "deleted" if status in FINAL else status
     if status in FINAL:
         return "final"
     if verb == "change":

@@ -19,6 +19,7 @@ VerbOutcome = Literal[
     "requested",
     "retried",
     "changed",
+    "deleted",
     "unknown",
     "final",
     "busy",
@@ -84,7 +85,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 #: The outcomes of a verb that did something.
-CHANGES: Final = frozenset({"retried", "cancelled", "dead", "requested", "changed"})
+CHANGES: Final = frozenset({"retried", "cancelled", "dead", "requested", "changed", "deleted"})
 
 
 class Verb(msgspec.Struct, frozen=True):
@@ -169,6 +170,12 @@ async def change(link: Link, job_id: int, changes: Mapping[str, object]) -> Verb
     """Change a job that has not ended and does not run."""
     (row,) = await link.fetch("change_job", job_id, msgspec.json.encode(changes).decode())
     return Verb(row["outcome"], row["was"], row["queues"] or [])
+
+
+async def delete(link: Link, job_id: int) -> Verb:
+    """Delete a job that has ended."""
+    (row,) = await link.fetch("delete_job", job_id)
+    return Verb(row["outcome"], row["was"], [])
 
 
 async def release_key(link: Link, key: str) -> tuple[int | None, list[str]]:

@@ -40,6 +40,7 @@ CASES: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
         "jobs change 5 --to-priority 3 --delay 15m --timeout 90 --by ada", "change", (5,),
         {"priority": 3, "delay": 900.0, "timeout": 90.0, "by": "ada"},
     ),
+    ("jobs delete 5 --by ada", "delete", (5,), {"by": "ada"}),
     ("jobs cancel 5 --message why", "cancel", (5, "why"), {}),
     (f"jobs cancel {FILTER} --message why --dry-run", "cancel_all", ("why",), {**JOBS, **DRY}),
     ("jobs kill 5 --message why", "kill", (5, "why"), {}),

@@ -687,6 +687,15 @@ CREATE FUNCTION asyncjobs.declare_schedules(_runner bigint, _names text[], _defi
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: bfb58974580618b6
 
+CREATE FUNCTION asyncjobs.delete_job(_id bigint, OUT outcome text, OUT was text)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: cf07c01fcd384adc
+
 CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
     RETURNS integer
     LANGUAGE plpgsql
