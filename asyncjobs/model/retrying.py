@@ -16,7 +16,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -149,7 +149,7 @@ def check_errors(of: str, name: str, errors: object) -> tuple[type[BaseException
     """The types of exceptions as a tuple. ConfigurationError for anything else."""
     if errors is None:
         return None
-    types = cast("tuple[Any, ...]", errors if isinstance(errors, tuple) else (errors,))
+    types: tuple[Any, ...] = errors if isinstance(errors, tuple) else (errors,)
     for one in types:
         if not isinstance(one, type) or not issubclass(one, BaseException):
             raise ConfigurationError(

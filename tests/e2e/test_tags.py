@@ -79,7 +79,8 @@ async def test_every_filter_takes_tags(dsn: str) -> None:
         assert await found(tag="us", created_after=now - timedelta(hours=1), created_before=now + timedelta(hours=1)) == {us.id}
         with pytest.raises(UsageError, match="created_after=2027-01-01T00:00:00 has no time zone"):
             await jobs.admin.find(created_after=datetime(2027, 1, 1))  # noqa: DTZ001 - that is what is refused
-        for nothing in ({"tag": []}, {"tag": ()}, {"tag": None}):
+        nothings: list[Any] = [{"tag": []}, {"tag": ()}, {"tag": None}]
+        for nothing in nothings:
             with pytest.raises(UsageError, match="cancel_all would take every job"):
                 await jobs.admin.cancel_all(**nothing)
         said = await cli("jobs", "list", "--tag", "billing", "--tag", "eu", "--json", dsn=dsn)
