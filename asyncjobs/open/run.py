@@ -6,6 +6,7 @@ What one runner serves are the queues and types that were asked for, out of thos
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final, Protocol, cast
 
@@ -259,7 +260,7 @@ async def _first(*waiting: Coroutine[Any, Any, object]) -> None:
 def served_queues(known: Mapping[str, Queue], asked: Iterable[str | Queue] | None) -> list[Queue]:
     """The queues to serve, all when none are asked for; a Queue asked for replaces its namesake, or is one more.
 
-    UnknownQueue for a name that the app does not have.
+    `*` in a name stands for any text. UnknownQueue for a name that the app does not have.
     """
     if asked is None:
         return list(known.values())
@@ -268,14 +269,22 @@ def served_queues(known: Mapping[str, Queue], asked: Iterable[str | Queue] | Non
     served: dict[str, Queue] = {}
     for queue in asked:
         if isinstance(queue, str):
-            if queue not in known:
-                raise UnknownQueue(queue, known)
-            served[queue] = known[queue]
+            served |= {name: known[name] for name in names_of(queue, known)}
         else:
             served[queue.name] = queue
     if not served:
         raise ConfigurationError("queues= is empty: leave it out to serve all queues.")
     return list(served.values())
+
+
+def names_of(name: str, known: Mapping[str, Queue]) -> list[str]:
+    """The queue of this name, or those that fit it: `*` stands for any text. UnknownQueue when there is none."""
+    if name in known:
+        return [name]
+    fitting = [one for one in known if "*" in name and fnmatchcase(one, name)]
+    if not fitting:
+        raise UnknownQueue(name, known)
+    return fitting
 
 
 def admit_to(known: dict[str, Queue], served: Iterable[Queue]) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs
+from asyncjobs import AsyncJobs, Queue, UnknownQueue
+from asyncjobs.cli.queue_words import queues_of
+from asyncjobs.open.run import served_queues
 from tests.support.cli import cli
 from tests.support.program import Program
 
@@ -100,3 +102,16 @@ async def test_it_runs_on_uvloop_where_that_is_installed(
         monkeypatch.setitem(sys.modules, "uvloop", None)
     assert (await cli("run", f"{module}:jobs")).code == 0
     assert loops == ["uvloop" if installed else "asyncio"]
+
+
+async def test_a_star_in_a_queue_stands_for_any_text() -> None:
+    known = {name: Queue(name, concurrency=2) for name in ("default", "mail.in", "mail.out")}
+    assert [(one.name, one.concurrency) for one in queues_of("mail*=5,default", known) or ()] == [
+        ("mail.in", 5), ("mail.out", 5), ("default", 2),
+    ]  # fmt: skip
+    assert [one.name for one in served_queues(known, ["*.out", "default"])] == ["mail.out", "default"]
+    for nothing in ("nail*", "nail"):
+        with pytest.raises(UnknownQueue):
+            served_queues(known, [nothing])
+        with pytest.raises(UnknownQueue):
+            queues_of(nothing, known)
