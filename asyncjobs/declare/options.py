@@ -1,7 +1,9 @@
 """The options of one enqueue: what may be said, and whether it can be meant."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any, Literal, TypedDict, cast
 
 import msgspec
@@ -14,6 +16,8 @@ from asyncjobs.model.outcome import Duration
 
 MAX_PRIORITY = 32_767
 MAX_ATTEMPTS = 2**31 - 1
+MAX_TAG = 63
+MAX_TAGS = 20
 PAST = timedelta(days=10 * 366)
 FUTURE = timedelta(days=100 * 366)
 
@@ -36,6 +40,7 @@ class Options(TypedDict, total=False):
     notify: bool | None
     on_duplicate: Literal["return", "replace", "raise"] | None
     serialization_key: str | None
+    tags: Sequence[str] | None
     connection: Connection | None
 
 
@@ -60,6 +65,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     notify: bool | None = None
     on_duplicate: Literal["return", "replace", "raise"] | None = None
     serialization_key: str | None = None
+    tags: tuple[str, ...] | None = None
     connection: Any = None
 
 
@@ -82,9 +88,9 @@ def check_options(options: Mapping[str, object], *, over: Checked = NONE_GIVEN) 
     return checked
 
 
-def check_together(checked: Checked) -> None:
+def check_together(checked: Checked, *, has_dedup_rule: bool = False) -> None:
     """What an option needs another for; asked when the job is made, since options may come in several steps."""
-    if checked.dedup_key is None:
+    if checked.dedup_key is None and not has_dedup_rule:
         for name in ("dedup_for", "on_duplicate"):
             if getattr(checked, name) is not None:
                 raise InvalidOption(f"{name}={getattr(checked, name)!r} needs a dedup_key: give one.", option=name)
@@ -120,6 +126,10 @@ def _attempts(name: str, value: object) -> int:
 
 def _job_id(name: str, value: object) -> int:
     return _whole(name, value, least=1, most=2**63 - 1)
+
+
+def _timeout(name: str, value: object) -> float:
+    return inf if value == inf else _positive(name, value)
 
 
 def _positive(name: str, value: object) -> float:
@@ -175,6 +185,22 @@ def check_key(name: str, value: object) -> str:
     return str(value)
 
 
+def check_tags(name: str, value: object) -> tuple[str, ...]:
+    """The tags, each once, or InvalidOption: at most 20 texts of 1 to 63 printable characters."""
+    if isinstance(value, str) or not isinstance(value, (Sequence, AbstractSet)):
+        raise InvalidOption(f'{name}={shown(value)} is {kind_of(value)}: give a list, as in {name}=["nightly"].', option=name)
+    tags = cast("tuple[str, ...]", tuple(dict.fromkeys(sorted(value) if isinstance(value, AbstractSet) else value)))
+    for tag in tags:
+        problem = key_problem(tag, at_most=MAX_TAG)
+        if problem is None and (not tag.isprintable() or tag != tag.strip()):
+            problem = "begins or ends with a space" if tag.isprintable() else "has characters that cannot be printed"
+        if problem:
+            raise InvalidOption(f"{name}= has {shown(tag)}, which {problem}.", option=name)
+    if len(tags) > MAX_TAGS:
+        raise InvalidOption(f"{name}= has {len(tags)} tags, at most {MAX_TAGS}.", option=name)
+    return tags
+
+
 _CHECKS: dict[str, Callable[[str, object], object]] = {
     "queue": _name,
     "lane": _name,
@@ -182,10 +208,11 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "run_at": check_run_at,
     "delay": _duration,
     "max_attempts": _attempts,
-    "timeout": _positive,
+    "timeout": _timeout,
     "parent_job_id": _job_id,
     "dedup_for": _positive,
     "notify": _flag,
     "on_duplicate": _on_duplicate,
     "connection": _connection,
+    "tags": check_tags,
 }

@@ -74,6 +74,7 @@ class Claimed(msgspec.Struct, frozen=True):
     trace_context: str | None = None
     progress: str | None = None
     last_error: str | None = None
+    tags: list[str] = []
 
     def __repr__(self) -> str:
         return discreet(self, "payload", "progress")

@@ -43,6 +43,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     progress: dict[str, Any] | None = None
     requeued_from: int | None = None
     trace_context: str | None = None
+    tags: list[str] = []
     created_at: datetime
     updated_at: datetime
     unreadable: list[str] = []  # columns that hold what no program here can read (a number of 5,000 digits): shown as if empty

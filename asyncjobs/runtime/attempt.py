@@ -42,6 +42,7 @@ from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, verdict_in
 from asyncjobs.model.request import Request, Wanted
+from asyncjobs.model.retrying import Retrying
 from asyncjobs.model.trace import own_trace
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
@@ -105,6 +106,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
     hooks: Sequence[Hook] = ()
     hook_seconds: float = 30.0  # for each call of a hook
+    retrying: Retrying = Retrying()  # what the app says of failed attempts, where their type does not
 
 
 class Attempt:
@@ -408,7 +410,7 @@ class Attempt:
             ending,
             attempt=self.claimed.attempt,
             max_attempts=self.claimed.max_attempts,
-            backoff=self.handler.backoff,
+            retrying=self.handler.retrying.over(self._surroundings.retrying),
             encode_result=self.handler.encode_result,
             max_result_bytes=self._surroundings.max_result_bytes,
             max_error_bytes=self._surroundings.max_error_bytes,

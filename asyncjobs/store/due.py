@@ -1,6 +1,6 @@
-"""Jobs whose time has come: promoting them, and learning when the next one is due."""
+"""Jobs whose time has come: promoting them, learning when the next one is due, and whether anything is to be done now."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -55,3 +55,13 @@ async def promote_keyed(link: Link, keys: Sequence[str], batch: int) -> Promoted
         raise
     urgent = set(row["urgent_queues"] or ())
     return Promoted(count=row["promoted"], queues={queue: queue in urgent for queue in row["queues"] or ()})
+
+
+async def has_work(
+    link: Link, runner_id: int, queues: Mapping[str, Sequence[str] | None], types: Sequence[str], versions: Mapping[str, int]
+) -> bool:
+    """Whether a runner of these queues (each with its only lanes, None: any), types and versions has something to do now."""
+    (row,) = await link.fetch(
+        "has_work", runner_id, msgspec.json.encode(queues).decode(), list(types), msgspec.json.encode(versions).decode()
+    )
+    return bool(row["has_work"])

@@ -45,7 +45,8 @@ CREATE TYPE asyncjobs.new_job AS (
     on_dead text,
     requeued_from bigint,
     trace_context text,
-    notify boolean
+    notify boolean,
+    tags text[]
 );
 
 CREATE TYPE asyncjobs.outcome AS (
@@ -242,6 +243,7 @@ CREATE TABLE asyncjobs.jobs (
     requeued_from bigint,
     trace_context text,
     lost_with bigint,
+    tags text[],
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE (status = 'pending'::text);
@@ -520,6 +522,7 @@ CREATE VIEW asyncjobs.readable_jobs AS
     progress,
     requeued_from,
     trace_context,
+    COALESCE(tags, '{}'::text[]) AS tags,
     asyncjobs.instant(created_at) AS created_at,
     asyncjobs.instant(updated_at) AS updated_at
    FROM asyncjobs.jobs j;
@@ -638,6 +641,17 @@ CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer)
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.change_job(_id bigint, _changes jsonb, OUT outcome text, OUT was text, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4dbb0cc1fb0976d3
 
 CREATE FUNCTION asyncjobs.channel()
     RETURNS text
@@ -766,6 +780,15 @@ CREATE FUNCTION asyncjobs.declare_types(_types jsonb)
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: d4f6691c8108e765
+
+CREATE FUNCTION asyncjobs.delete_job(_id bigint, OUT outcome text, OUT was text)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: cf07c01fcd384adc
 
 CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
     RETURNS integer
@@ -950,7 +973,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8d438eb8b596eb9e
 
-CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -959,7 +982,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e1b7386ecbd6b5d3
+-- body: a53eb187a9f035fb
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1088,6 +1111,19 @@ CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token b
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4761ec1c589de224
 
+CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[], _versions jsonb)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d58c68054243741d
+
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
     LANGUAGE plpgsql
@@ -1168,6 +1204,12 @@ CREATE FUNCTION asyncjobs.is_completing(_id bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6f59517a4ab15e8a
+
+CREATE FUNCTION asyncjobs.is_for(_queues jsonb, _queue text, _lane text)
+    RETURNS boolean
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -2081,7 +2123,7 @@ CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyn
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 14954585cc475bda
+-- body: a3ae7bf485396af7
 
 CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[], _own boolean, _draws boolean, _now timestamp with time zone)
     RETURNS record

@@ -94,7 +94,8 @@ CREATE TABLE asyncjobs.jobs (
     progress            jsonb,
     requeued_from       bigint,
     trace_context       text,
-    lost_with           bigint
+    lost_with           bigint,
+    tags                text[]  -- no index: a filter by tags looks at jobs, page by page, and a job without tags pays nothing
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
@@ -151,7 +152,8 @@ CREATE INDEX jobs_ended ON asyncjobs.jobs (type, completed_at) WHERE status IN (
 CREATE TYPE asyncjobs.new_job AS (
     type text, queue text, lane text, version integer, payload text, priority integer, max_attempts integer, timeout_seconds float8,
     run_at timestamptz, delay_seconds float8, correlation_id text, parent_job_id bigint, created_by text, dedup_key text,
-    dedup_for_seconds float8, on_duplicate text, serialization_key text, on_dead text, requeued_from bigint, trace_context text, notify boolean);
+    dedup_for_seconds float8, on_duplicate text, serialization_key text, on_dead text, requeued_from bigint, trace_context text,
+    notify boolean, tags text[]);
 
 -- Lines of keys
 -- =============

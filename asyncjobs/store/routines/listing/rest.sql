@@ -3,7 +3,7 @@
 -- Inlined, so it carries no SET.
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE RETURN CASE
     WHEN pg_catalog.num_nonnulls((_j).lane, (_j).timeout, (_j).correlation_id, (_j).parent_job_id, (_j).created_by, (_j).dedup_key,
-            (_j).requeued_from, (_j).trace_context, (_j).progress, (_j).last_error) > 0 OR (_j).snoozes <> 0 OR (_j).rescues <> 0
+            (_j).requeued_from, (_j).trace_context, (_j).progress, (_j).last_error, (_j).tags) > 0 OR (_j).snoozes <> 0 OR (_j).rescues <> 0
     THEN pg_catalog.jsonb_build_array((_j).lane, EXTRACT(epoch FROM asyncjobs.span((_j).timeout)), (_j).snoozes, (_j).rescues, (_j).losses,
         (_j).suspicion, (_j).correlation_id, (_j).parent_job_id, (_j).created_by, (_j).dedup_key, (_j).requeued_from, (_j).trace_context,
-        (_j).progress::text, (_j).last_error) END;
+        (_j).progress::text, (_j).last_error, COALESCE(pg_catalog.to_jsonb((_j).tags), '[]')) END;
