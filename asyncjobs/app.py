@@ -346,7 +346,7 @@ class AsyncJobs(JobRouter):
         if opened is None or running_loop() is not opened.loop:  # which no fork has, nor a loop that is closed
             opened = self._opened_for(f'"{row.type}" was enqueued', ENQUEUE_SYNC)
         one = await opened.enqueue_one(row)
-        return JobHandle(one.id, self._itself, new.handler.decode_result, one.created)
+        return JobHandle(one.id, self._itself, new.handler.decode_result, one.did)
 
     async def _write(self, news: list[NewJob[Any]], connection: Connection | None, *, blocks: bool) -> list[JobHandle[Any]]:
         """`blocks`: on a connection that is not awaited; then nothing else is, either."""
@@ -370,7 +370,7 @@ class AsyncJobs(JobRouter):
         handles: list[JobHandle[Any]] = []
         pairs = zip(enqueued, news, strict=True)
         async for some in in_slices(news):
-            handles += [JobHandle(one.id, itself, decoders[new.handler], one.created) for one, new in islice(pairs, len(some))]
+            handles += [JobHandle(one.id, itself, decoders[new.handler], one.did) for one, new in islice(pairs, len(some))]
         return handles
 
     async def get(self, job_id: int, /) -> Job | None:

@@ -39,6 +39,7 @@ class JobRouter:
         queue: str | None = None,
         lane: str | None = None,
         timeout: Duration | None = None,
+        expires: Duration | None = None,
         max_attempts: int | None = None,
         backoff: Backoff | BackoffFunction | None = None,
         retry_on: Errors | None = None,
@@ -50,6 +51,8 @@ class JobRouter:
             check_name("lane", lane)
         if timeout is not None:
             config_timeout(timeout, name="JobRouter(timeout)")
+        if expires is not None:
+            config_seconds(expires, name="JobRouter(expires)", positive=True)
         checked_retrying("JobRouter: ", backoff=backoff, retry_on=retry_on, give_up_on=give_up_on)
         self.declarations = Declarations(callers_place())
         self._apps: list[ref[OwningApp]] = []
@@ -58,6 +61,7 @@ class JobRouter:
             "queue": queue,
             "lane": lane,
             "timeout": timeout,
+            "expires": expires,
             "max_attempts": max_attempts,
             "backoff": backoff,
             "retry_on": retry_on,
@@ -78,6 +82,7 @@ class JobRouter:
         lane: str | None = None,
         priority: int | None = None,
         timeout: Duration | None = None,
+        expires: Duration | None = None,
         max_attempts: int | None = None,
         backoff: Backoff | BackoffFunction | None = None,
         retry_on: Errors | None = None,
@@ -98,7 +103,8 @@ class JobRouter:
 
         `serialize_by` is a template over the arguments ("inbox_{to}"): jobs with the same key run one at a time, in order;
         `on_dead="halt"` stops the key when one dies. `dedup_by` likewise gives each its dedup key, unless the enqueue gives one.
-        `tags` go with those of the enqueue. `aliases` are former names that stored jobs may still have. A payload of
+        `tags` go with those of the enqueue. A job that is not started within `expires` after its time is cancelled.
+        `aliases` are former names that stored jobs may still have. A payload of
         an older `version` goes through `upgrades[version]`, a plain function from the fields to those of the next version, and so
         on up to this one; there must be a step from each version on since the oldest. Jobs of a newer version are left to
         runners that know it.
@@ -107,8 +113,8 @@ class JobRouter:
         if isinstance(aliases, str):
             raise InvalidName(f"aliases={aliases!r} is one text: write aliases=({aliases!r},).", name=aliases)
         declared = self._declared(
-            queue=queue, lane=lane, priority=priority, timeout=timeout, max_attempts=max_attempts, backoff=backoff,
-            retry_on=retry_on, give_up_on=give_up_on,
+            queue=queue, lane=lane, priority=priority, timeout=timeout, expires=expires, max_attempts=max_attempts,
+            backoff=backoff, retry_on=retry_on, give_up_on=give_up_on,
             serialize_by=serialize_by, dedup_by=dedup_by, tags=_tags(name, tags), on_dead=on_dead, aliases=tuple(aliases),
             breaker=breaker, version=version,
             upgrades=upgrades,
@@ -123,6 +129,7 @@ class JobRouter:
         queue: str | None = None,
         lane: str | None = None,
         priority: int | None = None,
+        expires: Duration | None = None,
         serialize_by: str | None = None,
         dedup_by: str | None = None,
         tags: Sequence[str] = (),
@@ -130,14 +137,14 @@ class JobRouter:
     ) -> JobDecorator:
         """A type whose handler runs in another service: the function's signature is its payload, its body is never run.
 
-        Queue, lane, key and priority are said here, since they count before the job is claimed; timeout, attempts and what
+        Queue, lane, key, priority and expiry are said here, since they count before it is claimed; timeout, attempts and what
         follows a death are the handler's, unless the router or the enqueue's options say more. `version` is that of the handler
         whose payload this is; a newer one there upgrades it.
         """
         _refuse_function(name)
         declared = self._declared(
-            queue=queue, lane=lane, priority=priority, serialize_by=serialize_by, dedup_by=dedup_by, tags=_tags(name, tags),
-            version=version, is_stub=True,
+            queue=queue, lane=lane, priority=priority, expires=expires, serialize_by=serialize_by, dedup_by=dedup_by,
+            tags=_tags(name, tags), version=version, is_stub=True,
             on_dead="ask all" if self._defaults["max_attempts"] is None else "ask",
         )  # fmt: skip
         return JobDecorator(lambda function: self._declare(name, function, declared))
@@ -155,6 +162,7 @@ class JobRouter:
         lane: str | None = None,
         priority: int | None = None,
         timeout: Duration | None = None,
+        expires: Duration | None = None,
         max_attempts: int | None = None,
         backoff: Backoff | BackoffFunction | None = None,
         retry_on: Errors | None = None,
@@ -171,8 +179,8 @@ class JobRouter:
         _refuse_function(name)
         details = check_schedule(name, cron=expression, every=None, timezone=timezone, misfire=misfire, overlap=overlap)
         declared = self._declared(
-            queue=queue, lane=lane, priority=priority, timeout=timeout, max_attempts=max_attempts, backoff=backoff,
-            retry_on=retry_on, give_up_on=give_up_on,
+            queue=queue, lane=lane, priority=priority, timeout=timeout, expires=expires, max_attempts=max_attempts,
+            backoff=backoff, retry_on=retry_on, give_up_on=give_up_on,
         )  # fmt: skip
 
         def declare(function: Callable[..., Any]) -> JobType[..., Any]:

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar, Unpack, cast, final
 import msgspec
 
 from asyncjobs.declare.key_rule import KeyRule, check_template
-from asyncjobs.declare.options import MAX_ATTEMPTS, MAX_PRIORITY, Options, check_options
+from asyncjobs.declare.options import MAX_ATTEMPTS, MAX_PRIORITY, Debounce, Options, check_options
 from asyncjobs.declare.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
 from asyncjobs.declare.schema import template_of
 from asyncjobs.declare.signature import Signature, check_function, is_async, read_signature, wraps_async
@@ -17,7 +17,7 @@ from asyncjobs.model.names import check_name, kind_of
 from asyncjobs.model.new_row import NewRow, OnDead
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.retrying import BackoffFunction, Errors, checked_retrying
-from asyncjobs.settings import config_timeout
+from asyncjobs.settings import config_seconds, config_timeout
 
 N_co = TypeVar("N_co", covariant=True)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -30,6 +30,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     lane: str | None = None
     priority: int = 100
     timeout: Duration | None = None
+    expires: Duration | None = None
     max_attempts: int | None = None  # None: as the app says, 3 unless it says more
     backoff: Backoff | BackoffFunction | None = None
     retry_on: Errors | None = None
@@ -68,6 +69,7 @@ class JobDefinition:
         self.lane = declared.lane
         self.priority = declared.priority
         self.timeout_seconds = None if declared.timeout is None else _timeout(name, declared.timeout)
+        self.expires_seconds = None if declared.expires is None else _expires(name, declared.expires)
         self.max_attempts = declared.max_attempts
         of = f'job "{name}": '
         self.retrying = checked_retrying(of, backoff=declared.backoff, retry_on=declared.retry_on, give_up_on=declared.give_up_on)
@@ -249,17 +251,36 @@ class NewJob(msgspec.Struct, Generic[N_co], eq=False):  # a struct is made in a 
         given = {name: value for name, value in msgspec.structs.asdict(checked).items() if value is not None}
         if checked.max_attempts is not None and self.row.on_dead == "ask all":
             given["on_dead"] = "ask"
+        if checked.debounce is not None:
+            del given["debounce"]
+            given = {**columns_of(checked.debounce), **given}
         connection = given.pop("connection", self.connection)
         row = msgspec.structs.replace(self.row, **{_COLUMNS.get(name, name): value for name, value in given.items()})
         if row.run_at is not None and row.delay_seconds is not None:
             raise InvalidOption("give run_at or delay, not both.", option="run_at")
-        if row.dedup_key is None and (row.dedup_for_seconds is not None or row.on_duplicate != "return"):
-            raise InvalidOption("dedup_for and on_duplicate need a dedup_key: give one.", option="dedup_for")
+        if row.dedup_key is None and (
+            row.dedup_for_seconds is not None or row.on_duplicate != "return" or row.dedup_until != "end"
+        ):
+            raise InvalidOption(
+                "dedup_for, on_duplicate, debounce and dedup_until need a dedup_key: give one.", option="dedup_for"
+            )
         return NewJob(self.handler, row, connection)
 
 
 #: Options whose columns have other names.
-_COLUMNS = {"timeout": "timeout_seconds", "delay": "delay_seconds", "dedup_for": "dedup_for_seconds"}
+_COLUMNS = {
+    "timeout": "timeout_seconds", "delay": "delay_seconds", "dedup_for": "dedup_for_seconds", "expires": "expires_seconds",
+}  # fmt: skip
+
+
+def columns_of(debounce: Debounce | None) -> dict[str, Any]:
+    """What a debounce says of a row. (Another `dedup_until` beats it.)"""
+    if debounce is None:
+        return {}
+    return {
+        "run_at": None, "delay_seconds": debounce.quiet, "at_most_seconds": debounce.at_most, "on_duplicate": "replace",
+        "dedup_until": "start",
+    }  # fmt: skip
 
 
 def _fields(name: str, step: int, upgraded: object) -> dict[str, Any]:
@@ -270,6 +291,10 @@ def _fields(name: str, step: int, upgraded: object) -> dict[str, Any]:
 
 def _timeout(name: str, timeout: Duration) -> float:
     return config_timeout(timeout, name=f'job "{name}": timeout')
+
+
+def _expires(name: str, expires: Duration) -> float:
+    return config_seconds(expires, name=f'job "{name}": expires', positive=True)
 
 
 def _check_declared(name: str, declared: Declared) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from asyncjobs.context import JobContext, current
-from asyncjobs.declare.definition import JobDefinition, NewJob
+from asyncjobs.declare.definition import JobDefinition, NewJob, columns_of
 from asyncjobs.declare.options import Checked, check_options, check_tags, check_together
 from asyncjobs.declare.schema import schema_of, sieve_of
 from asyncjobs.errors import EnqueueError, InvalidOption, InvalidPayload, PayloadTooLarge, UnknownLane, UnknownQueue, UnknownType
@@ -47,7 +47,7 @@ def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
         raise InvalidOption(
             f"{handler.name}: the timeout of a stub's job is its handler's, and cannot be lifted here.", option="timeout"
         )
-    return NewRow(
+    row = NewRow(
         type=handler.name,
         queue=options.queue or handler.queue,
         lane=options.lane or handler.lane,
@@ -64,11 +64,17 @@ def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
         dedup_key=options.dedup_key,
         dedup_for_seconds=options.dedup_for,
         on_duplicate=options.on_duplicate or "return",
+        dedup_until=options.dedup_until or "end",
+        expires_seconds=options.expires or handler.expires_seconds,
         serialization_key=options.serialization_key,
         on_dead="ask" if handler.on_dead == "ask all" and options.max_attempts else handler.on_dead,
         notify=options.notify is not False,
         tags=handler.tags if options.tags is None else check_tags("tags", (*handler.tags, *options.tags)),
     )
+    if options.debounce is None:
+        return row
+    of_debounce = columns_of(options.debounce) | ({} if options.dedup_until is None else {"dedup_until": options.dedup_until})
+    return msgspec.structs.replace(row, **of_debounce)
 
 
 def check_size(name: str, text: str, settings: Settings) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from math import inf
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast, final
 
 import msgspec
 
@@ -20,6 +20,34 @@ MAX_TAG = 63
 MAX_TAGS = 20
 PAST = timedelta(days=10 * 366)
 FUTURE = timedelta(days=100 * 366)
+
+
+@final
+class Debounce:
+    """Run once for many enqueues of one dedup key: `quiet` after the last of them, and at most `at_most` after the first.
+
+    Durations are timedeltas or seconds. InvalidOption unless 0 < quiet <= at_most.
+    """
+
+    __slots__ = ("at_most", "quiet")
+
+    def __init__(self, quiet: Duration, at_most: Duration) -> None:
+        self.quiet = _positive("quiet", quiet)
+        self.at_most = _positive("at_most", at_most)
+        if self.quiet > self.at_most:
+            raise InvalidOption(
+                f"Debounce(quiet={self.quiet:g}, at_most={self.at_most:g}): quiet is longer than at_most: it would never decide.",
+                option="debounce",
+            )
+
+    def __repr__(self) -> str:
+        return f"Debounce(quiet={self.quiet:g}, at_most={self.at_most:g})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Debounce) and (other.quiet, other.at_most) == (self.quiet, self.at_most)
+
+    def __hash__(self) -> int:
+        return hash((self.quiet, self.at_most))
 
 
 class Options(TypedDict, total=False):
@@ -41,6 +69,9 @@ class Options(TypedDict, total=False):
     on_duplicate: Literal["return", "replace", "raise"] | None
     serialization_key: str | None
     tags: Sequence[str] | None
+    expires: Duration | None
+    debounce: Debounce | None
+    dedup_until: Literal["start", "end"] | None
     connection: Connection | None
 
 
@@ -66,6 +97,9 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     on_duplicate: Literal["return", "replace", "raise"] | None = None
     serialization_key: str | None = None
     tags: tuple[str, ...] | None = None
+    expires: float | None = None
+    debounce: Debounce | None = None
+    dedup_until: Literal["start", "end"] | None = None
     connection: Any = None
 
 
@@ -91,9 +125,15 @@ def check_options(options: Mapping[str, object], *, over: Checked = NONE_GIVEN) 
 def check_together(checked: Checked, *, has_dedup_rule: bool = False) -> None:
     """What an option needs another for; asked when the job is made, since options may come in several steps."""
     if checked.dedup_key is None and not has_dedup_rule:
-        for name in ("dedup_for", "on_duplicate"):
+        for name in ("dedup_for", "on_duplicate", "debounce", "dedup_until"):
             if getattr(checked, name) is not None:
                 raise InvalidOption(f"{name}={getattr(checked, name)!r} needs a dedup_key: give one.", option=name)
+    if checked.debounce is not None:
+        for name in ("run_at", "delay", "on_duplicate"):
+            if getattr(checked, name) is not None:
+                raise InvalidOption(
+                    f"{name}={getattr(checked, name)!r} was given with a debounce, which decides that.", option=name
+                )
 
 
 def _check(name: str, value: object) -> object:
@@ -155,6 +195,18 @@ def _on_duplicate(name: str, value: object) -> str:
     return str(value)
 
 
+def _debounce(name: str, value: object) -> Debounce:
+    if not isinstance(value, Debounce):
+        raise InvalidOption(f"{name}={shown(value)} is {kind_of(value)}: give Debounce(quiet, at_most).", option=name)
+    return value
+
+
+def _dedup_until(name: str, value: object) -> str:
+    if value not in ("start", "end"):
+        raise InvalidOption(f'{name}={shown(value)}: give "start" or "end".', option=name)
+    return str(value)
+
+
 def _connection(name: str, value: object) -> object:
     del name
     check_connection(value)
@@ -213,6 +265,9 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "dedup_for": _positive,
     "notify": _flag,
     "on_duplicate": _on_duplicate,
+    "expires": _positive,
+    "debounce": _debounce,
+    "dedup_until": _dedup_until,
     "connection": _connection,
     "tags": check_tags,
 }

@@ -9,6 +9,10 @@ from msgspec.structs import force_setattr
 from asyncjobs.model.discreet import discreet
 
 OnDuplicate = Literal["return", "replace", "raise"]
+DedupUntil = Literal["start", "end"]
+#: What became of an enqueue: a new job; or the job that has its dedup key, and is to run, was kept as it was, or has its payload
+#: and time now; or nothing, since that job had been started, or has ended, and keeps its key.
+Did = Literal["made", "kept", "replaced", "dropped"]
 #: What becomes of a key when its job dies. Of a stub's: its handler is asked, with "ask all" how many attempts there are, too.
 OnDead = Literal["advance", "halt", "ask", "ask all"]
 ORDINARY_PRIORITY: Final = 100
@@ -40,6 +44,9 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     on_dead: OnDead = "advance"
     trace_context: str | None = None
     tags: tuple[str, ...] = ()
+    expires_seconds: float | None = None  # after its run_at
+    dedup_until: DedupUntil = "end"
+    at_most_seconds: float | None = None  # a debounce: its delay is counted anew by each duplicate, as long as it is no older
     notify: bool = True
 
     def with_payload(self, payload: str, serialization_key: str | None, dedup_key: str | None) -> Self:
@@ -57,9 +64,10 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
-    """What became of one row: its id, and whether this call made it (False: a live job had the dedup key)."""
+    """What became of one row: the id of its job, and whether this call made that (False: a job had the dedup key)."""
 
     id: int
     created: bool
     #: Whether its time has come, by the server's clock. None: not known, since an earlier try may have written it before that.
     is_due: bool | None = True
+    did: Did = "made"

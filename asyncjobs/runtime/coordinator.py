@@ -46,7 +46,9 @@ from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.budget import Budget
 from asyncjobs.runtime.call_line import CallLine, Found, NoAnswer
+from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.definition import JobDefinition
+from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
@@ -62,6 +64,9 @@ LONGEST_LOOK_SECONDS: Final = 1.0
 
 #: For how long a scan that came back short vouches for it that nothing waits.
 QUIET_SECONDS: Final = 0.1
+
+#: A timer that fires a moment early would find that nothing has expired.
+_MARGIN_SECONDS: Final = 0.001
 
 _order: Final = attrgetter("priority", "place")
 _suspicion: Final = attrgetter("suspicion")
@@ -125,6 +130,8 @@ class Coordinator:
         self._short_at = -inf  # when the last scan for general slots was sent that came back short
         self._look_seconds: float | None = None  # the pause before the look that is planned, or was made last; None: the first
         self._is_look_planned = self._is_look_due = False
+        self._expires_at = inf  # when the next expires of what was claimed ahead, by `boottime`
+        self._expiry: asyncio.TimerHandle | None = None
 
     # The loop.
 
@@ -211,6 +218,8 @@ class Coordinator:
             self._line.give_back([job])
         elif len(self.stock) < self.stock.most:
             self.stock.add(job)
+            if job.start_by < self._expires_at:
+                self._plan_expiry(job.start_by)
         else:
             raise SlotsError(f"{self.queue} claimed more than it has slots for")
         return False
@@ -233,7 +242,22 @@ class Coordinator:
         """Claim nothing any more, and give back what waits."""
         self.is_stopped = True
         self.give_back_waiting()
+        self._plan_expiry(inf)
         self._alarm.wake()
+
+    # What expires while it waits here.
+
+    def _plan_expiry(self, at: float) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._expires_at = at
+        seconds = max(at - boottime(), 0.0) + _MARGIN_SECONDS
+        self._expiry = None if at == inf else asyncio.get_running_loop().call_later(seconds, self._give_back_expired)
+
+    def _give_back_expired(self) -> None:
+        """What has expired holds nothing up any more: its key goes on, and whoever waits for it is told."""
+        self.give_back_waiting(has_expired)
+        self._plan_expiry(self.stock.expires_at)
 
     # What may have been skipped.
 

@@ -63,7 +63,7 @@ class Captured:
                     raise DuplicateJob(row.type, row.dedup_key, job.id, job.status)
                 if row.on_duplicate == "replace":
                     self.jobs[at] = job_of(row, job_id=job.id)
-                return Enqueued(job.id, created=False)
+                return Enqueued(job.id, created=False, did="replaced" if row.on_duplicate == "replace" else "kept")
         self.jobs.append(job_of(row, job_id=next(_ids)))
         return Enqueued(self.jobs[-1].id, created=True)
 
