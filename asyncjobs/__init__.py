@@ -16,7 +16,7 @@ from asyncjobs.connections import Connection
 from asyncjobs.context import DutyContext, Resource, resource
 from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.hooks import Hook
-from asyncjobs.declare.options import Options
+from asyncjobs.declare.options import Debounce, Options
 from asyncjobs.errors import (
     AlreadyOpen,
     AmbiguousApp,
@@ -42,6 +42,7 @@ from asyncjobs.errors import (
     JobCancelled,
     JobDied,
     JobError,
+    JobExpired,
     JobFailed,
     JobNotFound,
     KeyNotFound,
@@ -107,6 +108,7 @@ __all__ = [
     "DatabaseUnavailable",
     "Dead",
     "DeadLetterNotFound",
+    "Debounce",
     "DuplicateJob",
     "DuplicateName",
     "Duration",
@@ -127,6 +129,7 @@ __all__ = [
     "JobContext",
     "JobDied",
     "JobError",
+    "JobExpired",
     "JobFailed",
     "JobHandle",
     "JobNotFound",

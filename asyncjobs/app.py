@@ -41,7 +41,7 @@ from asyncjobs.open.job_wait import check_wait
 from asyncjobs.open.lifecycle import Lifecycle
 from asyncjobs.open.other_threads import check_may_block, running_loop, wait_in, without_loop
 from asyncjobs.open.owning_app import Breaker
-from asyncjobs.open.run import check_guarded, lifespan, run_until_signal, running
+from asyncjobs.open.run import check_guarded, check_until, lifespan, run_until_signal, running
 from asyncjobs.open.sync_opens import SyncOpens
 from asyncjobs.router import JobRouter
 from asyncjobs.runner import Runner
@@ -188,9 +188,22 @@ class AsyncJobs(JobRouter):
         """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open."""
         return running(self, queues=queues, types=types, grace=grace)
 
-    async def run(self, *, queues: Iterable[str | Queue] | None = None, types: Iterable[str] | None = None) -> None:
-        """Run jobs until SIGTERM or SIGINT; a second signal cuts the grace short. The only call that touches signals."""
-        await run_until_signal(self, queues=queues, types=types)
+    async def run(
+        self,
+        *,
+        queues: Iterable[str | Queue] | None = None,
+        types: Iterable[str] | None = None,
+        until_idle: bool = False,
+        max_jobs: int | None = None,
+        max_time: Duration | None = None,
+    ) -> None:
+        """Run jobs until SIGTERM or SIGINT; a second signal cuts the grace short. The only call that touches signals.
+
+        It ends by itself, as for a signal: with `until_idle` when nothing is due that this runner could run, and what ran has
+        enqueued nothing more (its schedules and your duties rest); when `max_jobs` were started, never one more, and have ended;
+        after `max_time`. Whichever comes first.
+        """
+        await run_until_signal(self, queues=queues, types=types, until=check_until(until_idle, max_jobs, max_time))
 
     async def migrate(self) -> list[str]:
         """Bring the schema up to date, whether the app is open or not; what was applied, in order."""
@@ -319,7 +332,7 @@ class AsyncJobs(JobRouter):
         if opened is None or running_loop() is not opened.loop:  # which no fork has, nor a loop that is closed
             opened = self._opened_for(f'"{row.type}" was enqueued', ENQUEUE_SYNC)
         one = await opened.enqueue_one(row)
-        return JobHandle(one.id, self._itself, new.handler.decode_result, one.created)
+        return JobHandle(one.id, self._itself, new.handler.decode_result, one.did)
 
     async def _write(self, news: list[NewJob[Any]], connection: Connection | None, *, blocks: bool) -> list[JobHandle[Any]]:
         """`blocks`: on a connection that is not awaited; then nothing else is, either."""
@@ -343,7 +356,7 @@ class AsyncJobs(JobRouter):
         handles: list[JobHandle[Any]] = []
         pairs = zip(enqueued, news, strict=True)
         async for some in in_slices(news):
-            handles += [JobHandle(one.id, itself, decoders[new.handler], one.created) for one, new in islice(pairs, len(some))]
+            handles += [JobHandle(one.id, itself, decoders[new.handler], one.did) for one, new in islice(pairs, len(some))]
         return handles
 
     async def get(self, job_id: int, /) -> Job | None:

@@ -16,7 +16,8 @@
     ├ JobError
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
-    │   └ JobDied · JobCancelled
+    │   └ JobCancelled · JobDied
+    │     └ JobExpired
     ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · NotCommitted · RunnerLost · CircuitOpen
     ├ in attempts, of what is stored: UndecodablePayload · UnstorableResult
     ├ in attempts, of what surrounds the handler: ResourceFailed · HookFailed
@@ -297,6 +298,10 @@ class JobDied(JobFailed):
 
 class JobCancelled(JobFailed):
     """The job was cancelled, by its handler or by an operator."""
+
+
+class JobExpired(JobCancelled):
+    """The job was not started in time (`expires`): it was ended as cancelled."""
 
 
 class ResultUnavailable(JobError):

@@ -5,10 +5,11 @@ from typing import Any, Generic, Protocol, TypeVar, cast, final
 
 import msgspec
 
-from asyncjobs.errors import InvalidOption, JobCancelled, JobDied, JobFailed, ResultUnavailable, WaitTimeout
+from asyncjobs.errors import InvalidOption, JobCancelled, JobDied, JobExpired, JobFailed, ResultUnavailable, WaitTimeout
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.ending import Ending
 from asyncjobs.model.job import Job
+from asyncjobs.model.new_row import Did
 from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.open_app import not_found
 
@@ -62,21 +63,30 @@ class Waiter(Protocol):
 
 @final
 class JobHandle(Generic[R_co]):
-    """One job, by its id. `created` is False when the enqueue found a live job with the same dedup key, and in `handle(id)`."""
+    """One job, by its id. `did`: what the enqueue did, None in `handle(id)`.
 
-    __slots__ = ("_app", "_decode", "created", "id")
+    "made" a job; or, where another has the same dedup key, "kept" that as it was (it is to run yet), "replaced" its payload and
+    time, or "dropped" what was enqueued, since that one had been started, or has ended and keeps its key.
+    """
+
+    __slots__ = ("_app", "_decode", "did", "id")
 
     def __init__(  # by position it is made in half of the time, a thousand of a call
         self,
         job_id: int,
         app: Callable[[], Waiter],
         decode: Decode = _as_it_is,
-        created: bool = False,  # noqa: FBT001, FBT002
+        did: Did | None = None,
     ) -> None:
         self.id = job_id
-        self.created = created
+        self.did = did
         self._app = app
         self._decode = decode
+
+    @property
+    def created(self) -> bool:
+        """Whether the enqueue made the job: False when another had the same dedup key, and in `handle(id)`."""
+        return self.did == "made"
 
     def __repr__(self) -> str:
         return f"<JobHandle id={self.id}>"
@@ -96,7 +106,7 @@ class JobHandle(Generic[R_co]):
         return self._app().wait_final_sync(self.id, timeout_seconds(timeout))
 
     async def result(self, *, timeout: Duration | None = None) -> R_co:
-        """What the handler returned. JobDied and JobCancelled carry the job that ended otherwise.
+        """What the handler returned. JobDied, JobCancelled and JobExpired carry the job that ended otherwise.
 
         ResultUnavailable when it was dropped or does not fit the declared type; JobNotFound and WaitTimeout as with `wait`.
         """
@@ -135,6 +145,8 @@ def failure_of(job: Job) -> JobFailed | None:
     """What is raised where the result of this job is asked for, which has ended; None when it completed."""
     if job.status == "dead":
         return JobDied(job, f'job {job.id} "{job.type}" died after {job.attempts} attempts: {job.error_message}')
+    if job.has_expired:
+        return JobExpired(job, f'job {job.id} "{job.type}" has expired: it was not started before {job.start_before}')
     if job.status == "cancelled":
         return JobCancelled(job, f'job {job.id} "{job.type}" was cancelled: {job.error_message}')
     return None

@@ -109,6 +109,16 @@ class JobType(Generic[P, R_co]):
         self._handler.set_key(key)
         return key
 
+    def dedup_by(self, key: Callable[P, str | None], /) -> Callable[P, str | None]:
+        """As a decorator: of jobs with the same key one lives at a time, as if each enqueue gave it as its `dedup_key`. A key of
+        None: no dedup key.
+
+        The function gets the handler's arguments by name; InvalidHandler when it cannot take them.
+        """
+        self._router.declarations.refuse_when_open(f'dedup_by of job "{self.name}"')
+        self._handler.set_dedup_key(key)
+        return key
+
     def _app(self) -> OwningApp:
         return app_for(self._handler, self._router)
 

@@ -7,19 +7,21 @@ from weakref import ref
 from asyncjobs.circuit_breaker import CircuitBreaker, check_breaker
 from asyncjobs.declare.decorators import CronDecorator, DutyDecorator, JobDecorator
 from asyncjobs.declare.definition import Declared, JobDefinition, NewJob, Upgrade
+from asyncjobs.declare.options import check_tags
 from asyncjobs.declare.planned import Planned, check_duty, takes_context
 from asyncjobs.declare.registry import Declarations
 from asyncjobs.declare.schedules import Misfire, Overlap, check_job, check_schedule
 from asyncjobs.declare.signature import check_function
 from asyncjobs.declare.source_location import callers_place, local_names_of, place_of, variable_of
-from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName
+from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName, InvalidOption
 from asyncjobs.job_type import AsyncJobType, JobType, SyncJobType
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.breaker import Policy
 from asyncjobs.model.names import check_name, shown
 from asyncjobs.model.outcome import Duration
+from asyncjobs.model.retrying import BackoffFunction, Errors, checked_retrying
 from asyncjobs.open.owning_app import OwningApp
-from asyncjobs.settings import Settings, Strategy, config_seconds
+from asyncjobs.settings import Settings, Strategy, config_seconds, config_timeout
 
 __all__ = ["AsyncJobType", "JobRouter", "JobType", "SyncJobType"]
 
@@ -27,7 +29,9 @@ _DEFAULT_SETTINGS = Settings()
 
 
 class JobRouter:
-    """Declares jobs. Its arguments are defaults for what it declares; a job's own beat them, an enqueue's options beat both."""
+    """Declares jobs. Its arguments are defaults for what it declares; a job's own beat them, an enqueue's options beat both. An
+    app's own defaults (`AsyncJobs(max_attempts=…)`) come last.
+    """
 
     def __init__(
         self,
@@ -35,15 +39,21 @@ class JobRouter:
         queue: str | None = None,
         lane: str | None = None,
         timeout: Duration | None = None,
+        expires: Duration | None = None,
         max_attempts: int | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | BackoffFunction | None = None,
+        retry_on: Errors | None = None,
+        give_up_on: Errors | None = None,
     ) -> None:
         if queue is not None:
             check_name("queue", queue)
         if lane is not None:
             check_name("lane", lane)
         if timeout is not None:
-            config_seconds(timeout, name="JobRouter(timeout)", positive=True)
+            config_timeout(timeout, name="JobRouter(timeout)")
+        if expires is not None:
+            config_seconds(expires, name="JobRouter(expires)", positive=True)
+        checked_retrying("JobRouter: ", backoff=backoff, retry_on=retry_on, give_up_on=give_up_on)
         self.declarations = Declarations(callers_place())
         self._apps: list[ref[OwningApp]] = []
         self._apps_at = -1  # Declarations.changes when they were looked up
@@ -51,8 +61,11 @@ class JobRouter:
             "queue": queue,
             "lane": lane,
             "timeout": timeout,
+            "expires": expires,
             "max_attempts": max_attempts,
             "backoff": backoff,
+            "retry_on": retry_on,
+            "give_up_on": give_up_on,
         }
 
     @property
@@ -69,9 +82,14 @@ class JobRouter:
         lane: str | None = None,
         priority: int | None = None,
         timeout: Duration | None = None,
+        expires: Duration | None = None,
         max_attempts: int | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | BackoffFunction | None = None,
+        retry_on: Errors | None = None,
+        give_up_on: Errors | None = None,
         serialize_by: str | None = None,
+        dedup_by: str | None = None,
+        tags: Sequence[str] = (),
         on_dead: Literal["advance", "halt"] = "advance",
         aliases: Sequence[str] = (),
         breaker: str | None = None,
@@ -80,8 +98,13 @@ class JobRouter:
     ) -> JobDecorator:
         """Make a job type of the function below: `(ctx: JobContext, …)` or `(…)`, `async def` or `def`.
 
+        What fails is tried again after `backoff`, a Backoff or a function of `(attempt, error)`: with `retry_on` only after these
+        exceptions, never after those of `give_up_on`. `timeout=math.inf`: none, whatever router and app say.
+
         `serialize_by` is a template over the arguments ("inbox_{to}"): jobs with the same key run one at a time, in order;
-        `on_dead="halt"` stops the key when one dies. `aliases` are former names that stored jobs may still have. A payload of
+        `on_dead="halt"` stops the key when one dies. `dedup_by` likewise gives each its dedup key, unless the enqueue gives one.
+        `tags` go with those of the enqueue. A job that is not started within `expires` after its time is cancelled.
+        `aliases` are former names that stored jobs may still have. A payload of
         an older `version` goes through `upgrades[version]`, a plain function from the fields to those of the next version, and so
         on up to this one; there must be a step from each version on since the oldest. Jobs of a newer version are left to
         runners that know it.
@@ -90,8 +113,10 @@ class JobRouter:
         if isinstance(aliases, str):
             raise InvalidName(f"aliases={aliases!r} is one text: write aliases=({aliases!r},).", name=aliases)
         declared = self._declared(
-            queue=queue, lane=lane, priority=priority, timeout=timeout, max_attempts=max_attempts, backoff=backoff,
-            serialize_by=serialize_by, on_dead=on_dead, aliases=tuple(aliases), breaker=breaker, version=version,
+            queue=queue, lane=lane, priority=priority, timeout=timeout, expires=expires, max_attempts=max_attempts,
+            backoff=backoff, retry_on=retry_on, give_up_on=give_up_on,
+            serialize_by=serialize_by, dedup_by=dedup_by, tags=_tags(name, tags), on_dead=on_dead, aliases=tuple(aliases),
+            breaker=breaker, version=version,
             upgrades=upgrades,
         )  # fmt: skip
         return JobDecorator(lambda function: self._declare(name, function, declared))
@@ -104,18 +129,22 @@ class JobRouter:
         queue: str | None = None,
         lane: str | None = None,
         priority: int | None = None,
+        expires: Duration | None = None,
         serialize_by: str | None = None,
+        dedup_by: str | None = None,
+        tags: Sequence[str] = (),
         version: int = 1,
     ) -> JobDecorator:
         """A type whose handler runs in another service: the function's signature is its payload, its body is never run.
 
-        Queue, lane, key and priority are said here, since they count before the job is claimed; timeout, attempts and what
+        Queue, lane, key, priority and expiry are said here, since they count before it is claimed; timeout, attempts and what
         follows a death are the handler's, unless the router or the enqueue's options say more. `version` is that of the handler
         whose payload this is; a newer one there upgrades it.
         """
         _refuse_function(name)
         declared = self._declared(
-            queue=queue, lane=lane, priority=priority, serialize_by=serialize_by, version=version, is_stub=True,
+            queue=queue, lane=lane, priority=priority, expires=expires, serialize_by=serialize_by, dedup_by=dedup_by,
+            tags=_tags(name, tags), version=version, is_stub=True,
             on_dead="ask all" if self._defaults["max_attempts"] is None else "ask",
         )  # fmt: skip
         return JobDecorator(lambda function: self._declare(name, function, declared))
@@ -133,8 +162,11 @@ class JobRouter:
         lane: str | None = None,
         priority: int | None = None,
         timeout: Duration | None = None,
+        expires: Duration | None = None,
         max_attempts: int | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | BackoffFunction | None = None,
+        retry_on: Errors | None = None,
+        give_up_on: Errors | None = None,
     ) -> CronDecorator:
         """Make a job type of the function below, which needs no arguments, and enqueue it at each tick of the expression.
 
@@ -147,8 +179,9 @@ class JobRouter:
         _refuse_function(name)
         details = check_schedule(name, cron=expression, every=None, timezone=timezone, misfire=misfire, overlap=overlap)
         declared = self._declared(
-            queue=queue, lane=lane, priority=priority, timeout=timeout, max_attempts=max_attempts, backoff=backoff
-        )
+            queue=queue, lane=lane, priority=priority, timeout=timeout, expires=expires, max_attempts=max_attempts,
+            backoff=backoff, retry_on=retry_on, give_up_on=give_up_on,
+        )  # fmt: skip
 
         def declare(function: Callable[..., Any]) -> JobType[..., Any]:
             _refuse_required(name, function)
@@ -256,6 +289,13 @@ class JobRouter:
 def _refuse_function(name: object) -> None:
     if callable(name):
         raise InvalidName(f'the job has no name: write @router.job("{getattr(name, "__name__", "name")}").', name=name)
+
+
+def _tags(name: str, tags: object) -> tuple[str, ...]:
+    try:
+        return check_tags("tags", tags)
+    except InvalidOption as error:
+        raise ConfigurationError(f'job "{name}": {error}') from None
 
 
 def _refuse_other(router: object) -> None:

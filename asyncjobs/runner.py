@@ -18,6 +18,7 @@ from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.duty_set import Duties
 from asyncjobs.runtime.health import STANDSTILL_SECONDS, RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
+from asyncjobs.runtime.idle import Idle
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.parts import RECENT_SECONDS, Part
@@ -38,6 +39,9 @@ class Runner:
         self.parts = make_parts(opened, declared)
         self._opened, self._events, self._grace = opened, opened.events, grace
         self._types = sorted(declared.handlers)
+        self.idle = Idle(
+            opened, self.parts, {name: one.version for name, one in declared.handlers.items()}, budget=declared.budget
+        )
         self._running: list[Part] = []
         self._registering: Part | None = None
         self._forget: Callable[[], None] | None = None

@@ -1,6 +1,7 @@
 """What an app is configured with: its queues and lanes, and its settings, checked as a whole."""
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any, Literal, TypedDict, final
 
 import msgspec
@@ -9,15 +10,17 @@ from asyncjobs.dsn import Dsn, parse_dsn, resolve_dsn
 from asyncjobs.errors import ConfigurationError, DuplicateName, did_you_mean
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.discreet import discreet
-from asyncjobs.model.duration import duration_seconds
+from asyncjobs.model.duration import LONGEST_SECONDS, duration_seconds
 from asyncjobs.model.lease import LeaseTimes
 from asyncjobs.model.names import check_name, check_schema_name, kind_of, shown
 from asyncjobs.model.outcome import Duration
+from asyncjobs.model.retrying import BackoffFunction, Errors, Retrying, checked_retrying
 
 __all__ = ["Backoff", "Dsn", "Lane", "Queue", "Settings", "check_queues", "check_settings", "config_seconds", "resolve_dsn"]
 
 MAX_CONCURRENCY = 10_000
 _REACH_SECONDS = 10.0
+MAX_ATTEMPTS_DEFAULT = 3  # of the table, too
 
 #: Who does a duty: `runtime/duties.py`.
 Strategy = Literal["lease", "advisory", "everyone", "share"]
@@ -31,7 +34,18 @@ def config_seconds(value: Duration, *, name: str, positive: bool = False) -> flo
         raise ConfigurationError(str(error)) from None
 
 
-def _count(value: object, *, name: str, least: int, most: int) -> int:
+def config_timeout(value: Duration, *, name: str) -> float:
+    """The timeout in seconds, infinite for none; or ConfigurationError."""
+    return inf if value == inf else config_seconds(value, name=name, positive=True)
+
+
+def config_keep(value: Duration, *, name: str) -> float:
+    """For how long something is kept, in seconds; infinite is a century. ConfigurationError."""
+    return LONGEST_SECONDS if value == inf else config_seconds(value, name=name)
+
+
+def config_count(value: object, *, name: str, least: int, most: int) -> int:
+    """The number, or ConfigurationError."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(f"{name}={value!r} is {kind_of(value)}: give a whole number.")
     if not least <= value <= most:
@@ -46,7 +60,7 @@ class Lane:
     __slots__ = ("slots", "timeout_seconds")
 
     def __init__(self, slots: int, *, timeout: Duration | None = None) -> None:
-        self.slots = _count(slots, name="Lane(slots)", least=1, most=MAX_CONCURRENCY)
+        self.slots = config_count(slots, name="Lane(slots)", least=1, most=MAX_CONCURRENCY)
         self.timeout_seconds = None if timeout is None else config_seconds(timeout, name="Lane(timeout)", positive=True)
 
     def __repr__(self) -> str:
@@ -69,8 +83,8 @@ class Queue:
     ) -> None:
         self.name = check_name("queue", name)
         of = f'queue "{name}": '
-        self.concurrency = _count(concurrency, name=of + "concurrency", least=1, most=MAX_CONCURRENCY)
-        self.prefetch = _count(prefetch, name=of + "prefetch", least=0, most=MAX_CONCURRENCY)
+        self.concurrency = config_count(concurrency, name=of + "concurrency", least=1, most=MAX_CONCURRENCY)
+        self.prefetch = config_count(prefetch, name=of + "prefetch", least=0, most=MAX_CONCURRENCY)
         self.lanes: dict[str, Lane] = {
             check_name("lane", lane): slots if isinstance(slots, Lane) else Lane(slots) for lane, slots in (lanes or {}).items()
         }
@@ -157,6 +171,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     auto_migrate: bool = False
     listener_keepalive: float = 10.0
     connect_kwargs: Mapping[str, Any] = {}  # for asyncpg.connect
+    # Of jobs, where neither the enqueue nor the type nor its router (nor, for the timeout, its lane) says more.
+    max_attempts: int = MAX_ATTEMPTS_DEFAULT
+    timeout: float | None = None
+    backoff: Backoff | BackoffFunction | None = None  # Backoff()
+    retry_on: Errors | None = None
+    give_up_on: Errors | None = None
+
+    @property
+    def has_job_defaults(self) -> bool:
+        """Whether rows of jobs have other defaults than their table."""
+        return self.max_attempts != MAX_ATTEMPTS_DEFAULT or self.timeout is not None
+
+    @property
+    def retrying(self) -> Retrying:
+        """What is said of failed attempts."""
+        return checked_retrying("AsyncJobs: ", backoff=self.backoff, retry_on=self.retry_on, give_up_on=self.give_up_on)
 
     @property
     def reach_seconds(self) -> float:
@@ -181,8 +211,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 _POSITIVE = (
     "hook_timeout", "heartbeat", "runner_timeout", "stall_after", "stall_limit", "promote_interval", "rescue_interval",
     "sweep_interval", "prune_interval", "pauses_interval", "schedule_interval", "metrics_interval",
-    "keep_completed", "keep_cancelled", "keep_dead", "keep_runners", "keep_metrics", "listener_keepalive",
+    "keep_metrics", "listener_keepalive",
 )  # fmt: skip
+#: 0: it goes with the next pass of the pruner; infinite: never.
+_KEPT = ("keep_completed", "keep_cancelled", "keep_dead", "keep_runners")
 #: name -> whether 0 is refused
 _OPTIONAL = {
     "grace": False, "cleanup": False, "connect_timeout": True, "poll_interval": True, "lease_expiry": True, "lease_renew": True,
@@ -196,6 +228,7 @@ _COUNTS = {
     "max_depth": (1, 900),  # msgspec itself gives up near the interpreter's recursion limit
     "max_error_bytes": (256, 1 << 20),
     "max_errors": (1, 1000),
+    "max_attempts": (1, 2**31 - 1),
 }
 
 
@@ -206,12 +239,17 @@ def check_settings(settings: Settings) -> Settings:
         raise ConfigurationError(f'notify={settings.notify!r} must be "auto", "listen" or "poll".')
     for name in _POSITIVE:
         config_seconds(getattr(settings, name), name=name, positive=True)
+    for name in _KEPT:
+        config_keep(getattr(settings, name), name=name)
     for name, positive in _OPTIONAL.items():
         value = getattr(settings, name)
         if value is not None:
             config_seconds(value, name=name, positive=positive)
     for name, (least, most) in _COUNTS.items():
-        _count(getattr(settings, name), name=name, least=least, most=most)
+        config_count(getattr(settings, name), name=name, least=least, most=most)
+    if settings.timeout is not None:
+        config_timeout(settings.timeout, name="timeout")
+    _ = settings.retrying
     _check_pairs(settings)
     _check_leases(settings.lease_times)
     _check_duties(settings)
@@ -258,7 +296,7 @@ def _check_duties(settings: Settings) -> None:
             )
         check_strategy(name, strategy)
     for name, keep in settings.keep_types.items():
-        config_seconds(keep, name=f'keep_types["{name}"]', positive=True)
+        config_keep(keep, name=f'keep_types["{name}"]')
 
 
 def check_strategy(duty: str, strategy: object) -> None:
@@ -303,6 +341,11 @@ class MoreSettings(TypedDict, total=False):
     max_error_bytes: int
     max_errors: int
     connect_kwargs: Mapping[str, Any]
+    max_attempts: int
+    timeout: Duration | None
+    backoff: Backoff | BackoffFunction | None
+    retry_on: Errors | None
+    give_up_on: Errors | None
 
 
 _DURATIONS = frozenset(
@@ -318,7 +361,8 @@ def make_settings(given: dict[str, Any]) -> Settings:
     for name, value in given.items():
         if name not in known:
             raise ConfigurationError(f"AsyncJobs has no setting {name}=.{did_you_mean(name, known)}")
-        values[name] = config_seconds(value, name=name) if name in _DURATIONS and value is not None else value
+        to_seconds = config_timeout if name == "timeout" else config_keep if name in _KEPT else config_seconds
+        values[name] = to_seconds(value, name=name) if name in _DURATIONS and value is not None else value
     if values.get("listen_dsn") is not None:
         values["listen_dsn"] = parse_dsn(values["listen_dsn"]).text
     return check_settings(Settings(**values))

@@ -36,7 +36,9 @@ def functions_of(file: str) -> frozenset[str]:
 
 
 def test_promises_are_numbered_and_each_is_held_by_tests_that_exist() -> None:
-    assert [promise.number for promise in PROMISES] == list(range(1, len(PROMISES) + 1))
+    kept = range(14, 18)  # for what is not built yet
+    numbers = [number for number in range(1, PROMISES[-1].number + 1) if number not in kept]
+    assert [promise.number for promise in PROMISES] == numbers
     assert len(PROMISES) >= 13
     assert [promise.number for promise in PROMISES if not 2 <= len(promise.tests) <= 5] == []
     named = [test.partition("::") for promise in PROMISES for test in promise.tests]

@@ -188,7 +188,9 @@ def test_every_command_is_one_that_is_checked_here() -> None:
     unknown = [
         command
         for command in commands
-        if not re.match(r"make |pip install|uvicorn app:app$|curl |python worker.py$|pytest test_shop.py$", command)
+        if not re.match(
+            r"make |pip install|uvicorn app:app$|curl |python worker.py$|asyncjobs run worker:jobs |pytest test_shop.py$", command
+        )
     ]
     assert not unknown
 
@@ -276,6 +278,23 @@ async def test_worker_runs_jobs_until_it_gets_a_signal(tmp_path: Path) -> None:
     async with running(*work[1:], folder=tmp_path), jobs:
         job = await (await send_email.enqueue("ada@example.com")).wait(timeout=30)
         assert job.status == "completed"
+
+
+@pytest.mark.usefixtures("environment")
+async def test_worker_that_ends_by_itself_does(tmp_path: Path) -> None:
+    write_file("worker.py", tmp_path)
+    jobs = AsyncJobs("embedded://")
+
+    @jobs.stub("email")
+    async def send_email(to: str) -> None: ...
+
+    (work,) = commands("asyncjobs run worker:jobs")
+    async with jobs:
+        handle = await send_email.enqueue("ada@example.com")
+        done = await asyncio.to_thread(
+            subprocess.run, [sys.executable, "-m", *work], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, (await handle.wait(timeout=1)).status) == (0, "completed"), done.stderr
 
 
 async def test_tests_of_a_shop_pass(tmp_path: Path, server_dsn: str) -> None:

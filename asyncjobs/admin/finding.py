@@ -5,10 +5,10 @@ from functools import partial
 from typing import Final, Unpack
 
 from asyncjobs.admin.desk import Progress, untold
-from asyncjobs.admin.jobs import Jobs
+from asyncjobs.admin.jobs import Change, Jobs, checked_change
 from asyncjobs.admin.overview import Overview
 from asyncjobs.errors import JobNotFound, StateError, UsageError
-from asyncjobs.model.finding import Found, JobFilter, JobsDone, ManyVerb, outcome_of
+from asyncjobs.model.finding import Found, JobFilter, JobsDone, ManyVerb, is_filtered, outcome_of
 from asyncjobs.model.request import Wanted
 from asyncjobs.model.tree import Node, trees
 from asyncjobs.store import finding
@@ -96,6 +96,34 @@ class Finding(Jobs, Overview):
 
         return await self._all_found("retry", which, one, dry_run=dry_run, progress=progress)
 
+    async def change_all(
+        self,
+        changes: Change,
+        /,
+        *,
+        by: str = "operator",
+        dry_run: bool = False,
+        progress: Progress = untold,
+        **which: Unpack[JobFilter],
+    ) -> JobsDone:
+        """Change all jobs that fit, as `change` does: `change_all({"priority": 10}, tag="nightly")`."""
+        checked_change(changes)
+
+        async def one(ids: Sequence[int]) -> list[str]:
+            return [await self._outcome(self.change(job_id, by=by, **changes)) for job_id in sorted(ids)]
+
+        return await self._all_found("change", which, one, dry_run=dry_run, progress=progress)
+
+    async def delete_all(
+        self, *, by: str = "operator", dry_run: bool = False, progress: Progress = untold, **which: Unpack[JobFilter]
+    ) -> JobsDone:
+        """Delete all jobs that fit and have ended, as `delete` does."""
+
+        async def one(ids: Sequence[int]) -> list[str]:
+            return [await self._outcome(self.delete(job_id, by=by)) for job_id in sorted(ids)]
+
+        return await self._all_found("delete", which, one, dry_run=dry_run, progress=progress)
+
     async def _end_all(
         self, verb: ManyVerb, wanted: Wanted, message: str, which: JobFilter, *, dry_run: bool, progress: Progress
     ) -> JobsDone:
@@ -141,7 +169,7 @@ class Finding(Jobs, Overview):
         dry_run: bool,
         progress: Progress,
     ) -> JobsDone:
-        if all(value is None for value in which.values()):
+        if not is_filtered(which):
             raise UsageError(f"admin.{verb}_all would take every job there is: say which, as type= or status=.")
         outcomes: dict[str, int] = {}
         async for page in self._found_pages(which):

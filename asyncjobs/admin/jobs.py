@@ -1,14 +1,46 @@
 """Verbs on jobs, one by one and in bulk."""
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
+from math import inf
+from typing import TypedDict, Unpack
 
 from asyncjobs.admin.desk import BATCH, TRIES, Desk
-from asyncjobs.errors import JobNotFound, StateError
+from asyncjobs.declare.options import check_options
+from asyncjobs.errors import InvalidOption, JobNotFound, StateError
+from asyncjobs.model.outcome import Duration
 from asyncjobs.model.request import Wanted
 from asyncjobs.runtime.open_app import not_found
 from asyncjobs.store import serialized
 from asyncjobs.store.database import Link
 from asyncjobs.store.serialized import Verb
+from asyncjobs.telemetry.events import VerbUsed
+
+
+class Change(TypedDict, total=False):
+    """What of a job is to be other. None: not given."""
+
+    priority: int | None
+    queue: str | None
+    lane: str | None
+    run_at: datetime | None
+    delay: Duration | None
+    max_attempts: int | None
+    timeout: Duration | None
+
+
+def checked_change(changes: Change) -> dict[str, object]:
+    """The changes as they are sent; InvalidOption."""
+    given: dict[str, object] = {name: value for name, value in changes.items() if value is not None}
+    unknown = sorted(given.keys() - Change.__annotations__.keys())
+    if unknown:
+        problem = f"{unknown[0]}= of a job cannot be changed: give {', '.join(Change.__annotations__)}."
+        raise InvalidOption(problem, option=unknown[0])
+    if not given:
+        raise InvalidOption(f"nothing is to be changed: give {', '.join(Change.__annotations__)}.", option="priority")
+    checked = check_options(given)
+    values: dict[str, object] = {name: getattr(checked, name) for name in given}
+    return values | ({"timeout": None} if values.get("timeout") == inf else {})
 
 
 class Jobs(Desk):
@@ -42,6 +74,34 @@ class Jobs(Desk):
         not allow it. JobNotFound.
         """
         return await self._verb("retry", job_id, lambda link: serialized.retry(link, job_id, by))
+
+    async def change(self, job_id: int, /, *, by: str = "operator", **changes: Unpack[Change]) -> Verb:
+        """Change a job that has not ended and does not run: its priority, queue, lane, time (`run_at`, or `delay` from now),
+        `max_attempts` or `timeout` (`math.inf`: none). What is not given stays; in another queue it leaves its lane behind.
+
+        One that is due now may start at once; one with a key that waits in its line keeps its place. One that is due later leaves
+        its line, and joins it again then; a retry keeps its key. Outcome `changed`, or `final` or `processing`, and nothing was
+        changed. InvalidOption, JobNotFound. The queue need not be this app's: a job of one that nobody serves waits.
+        """
+        checked = checked_change(changes)
+        done = await self._verb("change", job_id, lambda link: serialized.change(link, job_id, checked))
+        opened = self._opened("admin was called")
+        for queue in done.queues:
+            opened.wakes.pending(queue, front=True)
+        if checked.keys() & {"run_at", "delay"}:
+            opened.wakes.due_in(0.0)
+        opened.events.emit(VerbUsed(verb="jobs.change", by=by, target=f"job {job_id}", outcome=done.outcome))
+        return done
+
+    async def delete(self, job_id: int, /, *, by: str = "operator") -> Verb:
+        """Delete a job that has ended, with its dead letters, for good. Outcome `deleted`; the status of one that has not ended
+        (cancel it first); or `busy`: its key has not let it go (it halted it). JobNotFound.
+        """
+        done = await self._verb("delete", job_id, lambda link: serialized.delete(link, job_id))
+        self._opened("admin was called").events.emit(
+            VerbUsed(verb="jobs.delete", by=by, target=f"job {job_id}", outcome=done.outcome)
+        )
+        return done
 
     async def retry_dead(
         self, *, key: str | None = None, type: str | None = None, limit: int = BATCH, by: str = "operator"

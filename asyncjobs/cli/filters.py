@@ -1,13 +1,14 @@
 """Filters on the command line, and what verbs on all that fits have in common."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC
 from typing import Any, Final, Protocol, TypeVar, cast, get_args
 
 import msgspec
 
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE, BadInput, NothingFound
-from asyncjobs.cli.kit import Asked, Choice, option
+from asyncjobs.cli.kit import Asked, Choice, Instant, option
 from asyncjobs.model.finding import JobFilter
 from asyncjobs.model.status import Status
 
@@ -22,6 +23,11 @@ JOBS: Final = (
     option("--parent", "parent_job_id", type=int, metavar="JOB", help="Jobs that this one enqueued."),
     option("--payload", metavar="JSON", help='Jobs whose payload contains this, as {"to": "ada"}.'),
     option("--error", metavar="TEXT", help="Jobs whose error contains this."),
+    option("--tag", multiple=True, metavar="TAG", help="Jobs with this tag; said several times: with all of them."),
+    option("--dedup-key", metavar="KEY", help="Jobs of this dedup key."),
+    option("--priority", type=int, metavar="N", help="Jobs of this priority."),
+    option("--created-after", type=Instant(), help="Jobs that were enqueued then or later (UTC)."),
+    option("--created-before", type=Instant(), help="Jobs that were enqueued before (UTC)."),
 )
 LIMIT: Final = option("--limit", type=int, default=100, show_default=True, metavar="N", help="At most so many.")
 BEFORE: Final = option("--before", type=int, metavar="ID", help="Only lower ids: the next page.")
@@ -48,6 +54,9 @@ def job_filter(given: Mapping[str, Any]) -> JobFilter:
     """The filter that these options say. BadInput for a payload that is no JSON object."""
     which = dict(given)
     which["status"] = list(which["status"]) or None
+    which["tag"] = list(which["tag"]) or None
+    for name in ("created_after", "created_before"):
+        which[name] = None if which[name] is None else which[name].replace(tzinfo=UTC)
     if which["payload"] is not None:
         which["payload"] = json_object(which["payload"], "--payload")
     return cast("JobFilter", which)

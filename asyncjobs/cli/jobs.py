@@ -1,14 +1,16 @@
 """`asyncjobs jobs`: look at jobs, and end or repeat them, one by one or all that fit a filter."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from asyncjobs.admin.jobs import Change, checked_change
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE, BadInput
 from asyncjobs.cli.filters import BEFORE, JOBS, LIMIT, all_that_fit, is_filtered, job_filter, json_object
-from asyncjobs.cli.kit import BY, DRY_RUN, YES, Asked, Group, argument, found, group, option, verb
+from asyncjobs.cli.kit import BY, DRY_RUN, DURATION, YES, Asked, Group, Instant, argument, found, group, option, verb
 from asyncjobs.errors import JobNotFound
 from asyncjobs.model.explanation import Explanation
 from asyncjobs.model.finding import JobsDone
@@ -40,8 +42,21 @@ def add_to(program: Group) -> None:
         option("--priority", type=int, metavar="N", help="Lower ones come first."),
         option("--correlation-id", metavar="ID", help="The user action it belongs to."),
         option("--dedup-key", metavar="KEY", help="Not while another of its type with this key lives."),
+        option("--tag", "tags", multiple=True, metavar="TAG", help="By which it may be found; may be said several times."),
     )(enqueue)
     verb(jobs, "retry", _IDS, *JOBS, BY, DRY_RUN, YES)(retry)
+    verb(
+        jobs, "change", _IDS, *JOBS,
+        option("--to-priority", type=int, metavar="N", help="The new priority; lower ones come first."),
+        option("--to-queue", metavar="NAME", help="Another queue; its lane is left behind."),
+        option("--to-lane", metavar="NAME", help="Another lane."),
+        option("--run-at", type=Instant(), metavar="UTC", help="Not before then, as 2027-01-31T12:00:00."),
+        option("--delay", type=DURATION, metavar="DURATION", help="Not before so long from now, as 90s, 15m; 0: now."),
+        option("--max-attempts", type=int, metavar="N", help="Attempts in all."),
+        option("--timeout", type=DURATION, metavar="DURATION", help="Of each attempt."),
+        BY, DRY_RUN, YES,
+    )(change)  # fmt: skip
+    verb(jobs, "delete", _IDS, *JOBS, BY, DRY_RUN, YES)(delete)
     verb(jobs, "cancel", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(cancel)
     verb(jobs, "kill", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(kill)
     verb(jobs, "fail", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(fail)
@@ -98,6 +113,43 @@ async def retry(asked: Asked, job_ids: Sequence[int], by: str, *, dry_run: bool,
     return await _do(
         asked, "retry", job_ids, given, one=lambda job_id: admin.retry(job_id, by=by),
         many=lambda dry, told, which: admin.retry_all(by=by, dry_run=dry, progress=told, **which), dry_run=dry_run,
+    )  # fmt: skip
+
+
+async def change(
+    asked: Asked,
+    job_ids: Sequence[int],
+    by: str,
+    *,
+    to_priority: int | None,
+    to_queue: str | None,
+    to_lane: str | None,
+    run_at: datetime | None,
+    delay: float | None,
+    max_attempts: int | None,
+    timeout: float | None,
+    dry_run: bool,
+    **given: Any,
+) -> int | None:
+    """Change jobs that wait: priority, queue, lane, time, attempts or timeout. Those that run are left as they are."""
+    admin = asked.jobs.admin
+    changes = Change(
+        priority=to_priority, queue=to_queue, lane=to_lane, delay=delay, max_attempts=max_attempts, timeout=timeout,
+        run_at=None if run_at is None else run_at.replace(tzinfo=UTC),
+    )  # fmt: skip
+    checked_change(changes)
+    return await _do(
+        asked, "change", job_ids, given, one=lambda job_id: admin.change(job_id, by=by, **changes),
+        many=lambda dry, told, which: admin.change_all(changes, by=by, dry_run=dry, progress=told, **which), dry_run=dry_run,
+    )  # fmt: skip
+
+
+async def delete(asked: Asked, job_ids: Sequence[int], by: str, *, dry_run: bool, **given: Any) -> int | None:
+    """Delete jobs that have ended, with their dead letters, for good. Others are left as they are: cancel them first."""
+    admin = asked.jobs.admin
+    return await _do(
+        asked, "delete", job_ids, given, one=lambda job_id: admin.delete(job_id, by=by),
+        many=lambda dry, told, which: admin.delete_all(by=by, dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 

@@ -115,6 +115,21 @@ def argument(name: str, **settings: Any) -> click.Parameter:
     return click.Argument([name], **settings)
 
 
+class _Duration(click.ParamType[float]):
+    """Seconds, or a number with its unit."""
+
+    name = "duration"
+    _units: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """In seconds."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", str(value))
+        if found is None:
+            self.fail(f'"{value}" is no duration: give seconds, or as 90s, 15m, 2h, 1d.', param, ctx)
+        return float(found[1]) * self._units[found[2] or "s"]
+
+
+DURATION: Final = _Duration()
 YES: Final = option("--yes", "-y", is_flag=True, help="Do it without asking.")
 DRY_RUN: Final = option("--dry-run", is_flag=True, help="Only say what would be done.")
 BY: Final = option("--by", default=getpass.getuser, show_default="you", help="Who does it, for the record.")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from asyncjobs.cli.failures import BadInput
-from asyncjobs.errors import UnknownQueue
+from asyncjobs.open.run import names_of
 from asyncjobs.settings import Lane, Queue
 
 _QUEUE = re.compile(r"(?P<name>[^=/:]+?)(=(?P<slots>\d+)(?P<lanes>(/[^=/:]+:\d+)*))?")
@@ -17,26 +17,26 @@ def queues_of(text: str | None, known: Mapping[str, Queue]) -> list[Queue] | Non
     """
     if text is None or not text.strip():
         return None
-    return [_queue(part.strip(), known) for part in text.split(",") if part.strip()]
+    return [queue for part in text.split(",") if part.strip() for queue in _queues(part.strip(), known)]
 
 
-def _queue(part: str, known: Mapping[str, Queue]) -> Queue:
+def _queues(part: str, known: Mapping[str, Queue]) -> list[Queue]:
     match = _QUEUE.fullmatch(part)
     if match is None:
         raise BadInput(
             f'"{part}" is no queue: write name, name=slots or name=slots/lane:slots, as in "default=20,mail=8/fast:3".'
         )
-    name = match["name"].strip()
-    if name not in known:
-        raise UnknownQueue(name, known)
-    queue = known[name]
+    return [_as_said(known[name], match) for name in names_of(match["name"].strip(), known)]
+
+
+def _as_said(queue: Queue, match: re.Match[str]) -> Queue:
     if match["slots"] is None:
         return queue
     lanes: dict[str, int | Lane] = dict(queue.lanes)
     if match["lanes"]:
         said = dict(lane.rsplit(":", 1) for lane in match["lanes"].split("/")[1:])
         lanes = {lane: _lane(int(slots), queue.lanes.get(lane)) for lane, slots in said.items()}
-    return Queue(name, concurrency=int(match["slots"]), lanes=lanes, prefetch=queue.prefetch)
+    return Queue(queue.name, concurrency=int(match["slots"]), lanes=lanes, prefetch=queue.prefetch)
 
 
 def _lane(slots: int, former: Lane | None) -> Lane:

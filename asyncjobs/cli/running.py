@@ -7,7 +7,7 @@ from typing import Final, get_args
 
 from asyncjobs.cli.deadline import Deadline
 from asyncjobs.cli.failures import BadInput
-from asyncjobs.cli.kit import Asked, Choice, Group, argument, option, verb
+from asyncjobs.cli.kit import DURATION, Asked, Choice, Group, Number, argument, option, verb
 from asyncjobs.cli.queue_words import queues_of
 from asyncjobs.cli.reload import run_reloading
 from asyncjobs.open.run import GRACE_SECONDS_IN_RUN
@@ -34,6 +34,9 @@ def add_to(program: Group) -> None:
         option(
             "--grace", type=float, metavar="SECONDS", help="For how long jobs may end by themselves at a stop.  [default: 25]"
         ),
+        option("--until-idle", is_flag=True, help="End when nothing is due, and what ran has enqueued nothing more."),
+        option("--max-jobs", type=Number(min=1), metavar="N", help="End when so many jobs were started, and have ended."),
+        option("--max-time", type=DURATION, metavar="DURATION", help="End after so long: seconds, or as 90s, 15m, 2h, 1d."),
         option("--log-level", type=Choice(_LEVELS), default="info", show_default=True, help="What the log tells."),
         option("--log-format", type=Choice(_FORMATS), help="Lines as JSON objects or for eyes.  [default: as the app has it]"),
         option("--reload", is_flag=True, help="Start anew when a Python file below this folder changes."),
@@ -44,9 +47,21 @@ def add_to(program: Group) -> None:
 
 
 async def run(
-    asked: Asked, queues: str | None, types: str | None, log_level: Level, log_format: Style | None, *, reload: bool
+    asked: Asked,
+    queues: str | None,
+    types: str | None,
+    log_level: Level,
+    log_format: Style | None,
+    *,
+    reload: bool,
+    until_idle: bool,
+    max_jobs: int | None,
+    max_time: float | None,
 ) -> int | None:
     """Run the jobs of an app until SIGTERM or SIGINT; a second signal cuts the grace short.
+
+    It ends by itself, with exit code 0, when nothing is due (--until-idle; what is for later or paused does not keep it), after
+    so many jobs, or after so long.
 
     What does not let it end, two seconds after the grace, is left to the operating system, and its jobs to the rescue.
 
@@ -63,7 +78,7 @@ async def run(
         asked.note(f"process {os.getpid()} runs jobs; stop it with SIGTERM or Ctrl-C.")
     grace = asked.jobs.settings.grace
     at_once.set(Deadline(GRACE_SECONDS_IN_RUN if grace is None else grace, quiet=log_format == "json").tell)
-    await asked.jobs.run(queues=chosen, types=names)
+    await asked.jobs.run(queues=chosen, types=names, until_idle=until_idle, max_jobs=max_jobs, max_time=max_time)
     return None
 
 

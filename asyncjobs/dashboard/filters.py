@@ -10,7 +10,7 @@ from asyncjobs.model.status import Status
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
-JOB_FIELDS: Final = ("type", "status", "queue", "key", "correlation_id", "parent", "payload", "error")
+JOB_FIELDS: Final = ("type", "status", "queue", "key", "correlation_id", "parent", "payload", "error", "tag", "dedup_key")
 DEAD_LETTER_FIELDS: Final = ("type", "queue", "key", "correlation_id", "error", "died_after", "died_before", "acknowledged")
 _ACKNOWLEDGED: Final[Mapping[str, bool | None]] = {"no": False, "yes": True, "all": None}
 
@@ -30,6 +30,8 @@ def job_filter(fields: Fields) -> JobFilter:
         parent_job_id=fields.id("parent"),
         payload=None if payload is None else payload_filter(payload),
         error=fields.text("error"),
+        tag=fields.text("tag"),
+        dedup_key=fields.text("dedup_key"),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar, Unpack, cast, final
 import msgspec
 
 from asyncjobs.declare.key_rule import KeyRule, check_template
-from asyncjobs.declare.options import MAX_ATTEMPTS, MAX_PRIORITY, Options, check_options
+from asyncjobs.declare.options import MAX_ATTEMPTS, MAX_PRIORITY, Debounce, Options, check_options
 from asyncjobs.declare.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
 from asyncjobs.declare.schema import template_of
 from asyncjobs.declare.signature import Signature, check_function, is_async, read_signature, wraps_async
@@ -16,7 +16,8 @@ from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.names import check_name, kind_of
 from asyncjobs.model.new_row import NewRow, OnDead
 from asyncjobs.model.outcome import Duration
-from asyncjobs.settings import config_seconds
+from asyncjobs.model.retrying import BackoffFunction, Errors, checked_retrying
+from asyncjobs.settings import config_seconds, config_timeout
 
 N_co = TypeVar("N_co", covariant=True)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -29,9 +30,14 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     lane: str | None = None
     priority: int = 100
     timeout: Duration | None = None
-    max_attempts: int = 3
-    backoff: Backoff = Backoff()
+    expires: Duration | None = None
+    max_attempts: int | None = None  # None: as the app says, 3 unless it says more
+    backoff: Backoff | BackoffFunction | None = None
+    retry_on: Errors | None = None
+    give_up_on: Errors | None = None
     serialize_by: str | None = None
+    dedup_by: str | None = None
+    tags: tuple[str, ...] = ()
     on_dead: OnDead = "advance"
     aliases: tuple[str, ...] = ()
     breaker: str | None = None
@@ -63,15 +69,19 @@ class JobDefinition:
         self.lane = declared.lane
         self.priority = declared.priority
         self.timeout_seconds = None if declared.timeout is None else _timeout(name, declared.timeout)
+        self.expires_seconds = None if declared.expires is None else _expires(name, declared.expires)
         self.max_attempts = declared.max_attempts
-        self.backoff = declared.backoff
+        of = f'job "{name}": '
+        self.retrying = checked_retrying(of, backoff=declared.backoff, retry_on=declared.retry_on, give_up_on=declared.give_up_on)
         self.on_dead: OnDead = declared.on_dead
         self.version = declared.version
         self.upgrades = dict(declared.upgrades)
         self.breaker = declared.breaker
         self.is_stub = declared.is_stub
         self.apps: Callable[[], Sequence[Including]] = list  # that include it; set where it is declared
+        self.tags = declared.tags
         self._key_rule = KeyRule(name, declared.serialize_by, function_name=self.function_name)
+        self._dedup_rule = KeyRule(name, declared.dedup_by, function_name=self.function_name, option="dedup_by")
         self._local_names: Mapping[str, Any] | None = None
         self._payload: PayloadCodec | None = None
 
@@ -91,6 +101,7 @@ class JobDefinition:
     def _check(self) -> None:
         parameters = self.signature.parameters
         self._key_rule.bind(parameters)
+        self._dedup_rule.bind(parameters)
         self._payload = PayloadCodec(self.name, parameters)
 
     def resolve(self) -> None:
@@ -136,11 +147,23 @@ class JobDefinition:
         """Whether its jobs get a serialization key by themselves."""
         return self._key_rule.is_given
 
+    @property
+    def is_deduplicated(self) -> bool:
+        """Whether its jobs get a dedup key by themselves."""
+        return self._dedup_rule.is_given
+
     def set_key(self, key: Callable[..., str | None]) -> None:
-        """Make keys with this function. InvalidHandler when it cannot be called with the handler's arguments."""
-        self._key_rule.set_function(key)
+        """Make serialization keys with this function. InvalidHandler when it cannot be called with the handler's arguments."""
+        self._set_function(self._key_rule, key)
+
+    def set_dedup_key(self, key: Callable[..., str | None]) -> None:
+        """Make dedup keys with this function. InvalidHandler as for `set_key`."""
+        self._set_function(self._dedup_rule, key)
+
+    def _set_function(self, rule: KeyRule, key: Callable[..., str | None]) -> None:
+        rule.set_function(key)
         try:
-            self._key_rule.bind(self.signature.parameters)
+            rule.bind(self.signature.parameters)
         except NameError:
             return  # resolved at first use, with the signature
 
@@ -160,6 +183,10 @@ class JobDefinition:
     def key_for(self, arguments: Mapping[str, Any]) -> str | None:
         """The serialization key of a job with these arguments (as they will arrive), None when it is not serialized."""
         return self._key_rule.key_for(arguments) if self._key_rule.is_given else None
+
+    def dedup_key_for(self, arguments: Mapping[str, Any]) -> str | None:
+        """The dedup key of a job with these arguments, None when it has none."""
+        return self._dedup_rule.key_for(arguments)
 
     def decode_payload(self, payload: str, version: int) -> dict[str, Any]:
         """The arguments of a stored payload, upgraded from its version. UndecodablePayload when they do not fit."""
@@ -224,17 +251,36 @@ class NewJob(msgspec.Struct, Generic[N_co], eq=False):  # a struct is made in a 
         given = {name: value for name, value in msgspec.structs.asdict(checked).items() if value is not None}
         if checked.max_attempts is not None and self.row.on_dead == "ask all":
             given["on_dead"] = "ask"
+        if checked.debounce is not None:
+            del given["debounce"]
+            given = {**columns_of(checked.debounce), **given}
         connection = given.pop("connection", self.connection)
         row = msgspec.structs.replace(self.row, **{_COLUMNS.get(name, name): value for name, value in given.items()})
         if row.run_at is not None and row.delay_seconds is not None:
             raise InvalidOption("give run_at or delay, not both.", option="run_at")
-        if row.dedup_key is None and (row.dedup_for_seconds is not None or row.on_duplicate != "return"):
-            raise InvalidOption("dedup_for and on_duplicate need a dedup_key: give one.", option="dedup_for")
+        if row.dedup_key is None and (
+            row.dedup_for_seconds is not None or row.on_duplicate != "return" or row.dedup_until != "end"
+        ):
+            raise InvalidOption(
+                "dedup_for, on_duplicate, debounce and dedup_until need a dedup_key: give one.", option="dedup_for"
+            )
         return NewJob(self.handler, row, connection)
 
 
 #: Options whose columns have other names.
-_COLUMNS = {"timeout": "timeout_seconds", "delay": "delay_seconds", "dedup_for": "dedup_for_seconds"}
+_COLUMNS = {
+    "timeout": "timeout_seconds", "delay": "delay_seconds", "dedup_for": "dedup_for_seconds", "expires": "expires_seconds",
+}  # fmt: skip
+
+
+def columns_of(debounce: Debounce | None) -> dict[str, Any]:
+    """What a debounce says of a row. (Another `dedup_until` beats it.)"""
+    if debounce is None:
+        return {}
+    return {
+        "run_at": None, "delay_seconds": debounce.quiet, "at_most_seconds": debounce.at_most, "on_duplicate": "replace",
+        "dedup_until": "start",
+    }  # fmt: skip
 
 
 def _fields(name: str, step: int, upgraded: object) -> dict[str, Any]:
@@ -244,7 +290,11 @@ def _fields(name: str, step: int, upgraded: object) -> dict[str, Any]:
 
 
 def _timeout(name: str, timeout: Duration) -> float:
-    return config_seconds(timeout, name=f'job "{name}": timeout', positive=True)
+    return config_timeout(timeout, name=f'job "{name}": timeout')
+
+
+def _expires(name: str, expires: Duration) -> float:
+    return config_seconds(expires, name=f'job "{name}": expires', positive=True)
 
 
 def _check_declared(name: str, declared: Declared) -> None:
@@ -252,9 +302,9 @@ def _check_declared(name: str, declared: Declared) -> None:
     if declared.lane is not None:
         check_name("lane", declared.lane)
     _check_range(name, "priority", declared.priority, 0, MAX_PRIORITY)
-    _check_range(name, "max_attempts", declared.max_attempts, 1, MAX_ATTEMPTS)
+    if declared.max_attempts is not None:
+        _check_range(name, "max_attempts", declared.max_attempts, 1, MAX_ATTEMPTS)
     _check_range(name, "version", declared.version, 1, 2**31 - 1)
-    _check_backoff(name, declared.backoff)
     if declared.on_dead not in ("advance", "halt") and not declared.is_stub:
         raise ConfigurationError(f'job "{name}": on_dead={declared.on_dead!r} must be "advance" or "halt".')
     if declared.breaker is not None:
@@ -262,6 +312,8 @@ def _check_declared(name: str, declared: Declared) -> None:
     _check_upgrades(name, declared)
     if declared.serialize_by is not None:
         check_template(name, declared.serialize_by)
+    if declared.dedup_by is not None:
+        check_template(name, declared.dedup_by, option="dedup_by")
 
 
 def _check_upgrades(name: str, declared: Declared) -> None:
@@ -279,11 +331,6 @@ def _check_upgrades(name: str, declared: Declared) -> None:
             f'job "{name}": version={version} has no upgrade from version {missing[0]}: add it, upgrades={{{missing[0]}: …}}. '
             "Jobs that were enqueued before a deployment still have it."
         )
-
-
-def _check_backoff(name: str, backoff: object) -> None:
-    if not isinstance(backoff, Backoff):
-        raise ConfigurationError(f'job "{name}": backoff={backoff!r} is no Backoff: write Backoff(base, maximum=…).')
 
 
 def _check_range(name: str, what: str, value: object, least: int, most: int) -> None:

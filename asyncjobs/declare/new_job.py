@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, TypeVar
 
 import msgspec
 
 from asyncjobs.context import JobContext, current
-from asyncjobs.declare.definition import JobDefinition, NewJob
-from asyncjobs.declare.options import Checked, check_options, check_together
+from asyncjobs.declare.definition import JobDefinition, NewJob, columns_of
+from asyncjobs.declare.options import Checked, check_options, check_tags, check_together
 from asyncjobs.declare.schema import schema_of, sieve_of
 from asyncjobs.errors import EnqueueError, InvalidOption, InvalidPayload, PayloadTooLarge, UnknownLane, UnknownQueue, UnknownType
 from asyncjobs.model.declared_type import DeclaredType
@@ -33,13 +34,20 @@ def fill_row(row: NewRow, handler: JobDefinition, args: tuple[Any, ...], kwargs:
     key = row.serialization_key
     if key is None and handler.is_serialized:
         key = handler.key_for(encoded.arguments)
-    return row.with_payload(encoded.text, key)
+    dedup_key = row.dedup_key
+    if dedup_key is None and handler.is_deduplicated:
+        dedup_key = handler.dedup_key_for(encoded.arguments)
+    return row.with_payload(encoded.text, key, dedup_key)
 
 
 def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
     """What the rows of all calls with these options have in common. InvalidOption for what is not complete."""
-    check_together(options)
-    return NewRow(
+    check_together(options, has_dedup_rule=handler.is_deduplicated)
+    if options.timeout == inf and handler.is_stub:
+        raise InvalidOption(
+            f"{handler.name}: the timeout of a stub's job is its handler's, and cannot be lifted here.", option="timeout"
+        )
+    row = NewRow(
         type=handler.name,
         queue=options.queue or handler.queue,
         lane=options.lane or handler.lane,
@@ -56,10 +64,17 @@ def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
         dedup_key=options.dedup_key,
         dedup_for_seconds=options.dedup_for,
         on_duplicate=options.on_duplicate or "return",
+        dedup_until=options.dedup_until or "end",
+        expires_seconds=options.expires or handler.expires_seconds,
         serialization_key=options.serialization_key,
         on_dead="ask" if handler.on_dead == "ask all" and options.max_attempts else handler.on_dead,
         notify=options.notify is not False,
+        tags=handler.tags if options.tags is None else check_tags("tags", (*handler.tags, *options.tags)),
     )
+    if options.debounce is None:
+        return row
+    of_debounce = columns_of(options.debounce) | ({} if options.dedup_until is None else {"dedup_until": options.dedup_until})
+    return msgspec.structs.replace(row, **of_debounce)
 
 
 def check_size(name: str, text: str, settings: Settings) -> None:
@@ -81,6 +96,8 @@ def admit(row: NewRow, handler: JobDefinition, queues: Mapping[str, Queue], sett
         raise InvalidPayload(row.type, f"nested deeper than {settings.max_depth} levels (max_depth)")
     if not handler.is_stub and (row.lane is not None or row.queue not in queues):
         row = in_queue(row, handler, queues)
+    if settings.has_job_defaults:
+        row = with_defaults(row, handler, settings)
     context = current.get()
     return row if context is None else _of_attempt(row, context)
 
@@ -89,7 +106,7 @@ def admit_all(jobs: Iterable[NewJob[Any]], queues: Mapping[str, Queue], settings
     """The rows of jobs, as `admit` takes them."""
     # A payload that is no longer breaks no limit: a character has at most four bytes, and each level of depth takes one.
     least = min(settings.max_payload_bytes >> 2, settings.max_depth)
-    if current.get() is not None:  # an attempt hands its ids on: each row is seen to
+    if current.get() is not None or settings.has_job_defaults:  # an attempt hands its ids on: each row is seen to
         least = -1
     rows: list[NewRow] = []
     for job in jobs:
@@ -124,12 +141,27 @@ def declared_types(handlers: Mapping[str, JobDefinition], queues: Mapping[str, Q
     return [
         DeclaredType(
             name=name, type=one.name, version=one.version, queue=one.queue, lane=one.lane, priority=one.priority,
-            max_attempts=one.max_attempts, timeout_seconds=one.timeout_seconds, on_dead=one.on_dead,
+            max_attempts=settings.max_attempts if one.max_attempts is None else one.max_attempts,
+            timeout_seconds=one.timeout_seconds, on_dead=one.on_dead,
             serialize_by=one.key_template, schema=schemas[name], sieve=sieve_of(schemas[name]), queues=lanes,
             max_payload_bytes=settings.max_payload_bytes, max_depth=settings.max_depth,
         )
         for name, one in sorted(handlers.items()) if name in schemas
     ]  # fmt: skip
+
+
+def with_defaults(row: NewRow, handler: JobDefinition, settings: Settings) -> NewRow:
+    """The row with what nobody has said nearer to it: neither the enqueue, nor the type, nor its router, nor its lane.
+
+    A stub's is left to its handler and that one's app.
+    """
+    if handler.is_stub:
+        return row
+    if row.max_attempts is None:
+        row = msgspec.structs.replace(row, max_attempts=settings.max_attempts)
+    if row.timeout_seconds is None:
+        row = msgspec.structs.replace(row, timeout_seconds=settings.timeout)
+    return row
 
 
 def check_placed(handler: JobDefinition, queues: Mapping[str, Queue]) -> None:

@@ -1,8 +1,10 @@
 """The options of one enqueue: what may be said, and whether it can be meant."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TypedDict, cast
+from math import inf
+from typing import Any, Literal, TypedDict, cast, final
 
 import msgspec
 
@@ -14,8 +16,38 @@ from asyncjobs.model.outcome import Duration
 
 MAX_PRIORITY = 32_767
 MAX_ATTEMPTS = 2**31 - 1
+MAX_TAG = 63
+MAX_TAGS = 20
 PAST = timedelta(days=10 * 366)
 FUTURE = timedelta(days=100 * 366)
+
+
+@final
+class Debounce:
+    """Run once for many enqueues of one dedup key: `quiet` after the last of them, and at most `at_most` after the first.
+
+    Durations are timedeltas or seconds. InvalidOption unless 0 < quiet <= at_most.
+    """
+
+    __slots__ = ("at_most", "quiet")
+
+    def __init__(self, quiet: Duration, at_most: Duration) -> None:
+        self.quiet = _positive("quiet", quiet)
+        self.at_most = _positive("at_most", at_most)
+        if self.quiet > self.at_most:
+            raise InvalidOption(
+                f"Debounce(quiet={self.quiet:g}, at_most={self.at_most:g}): quiet is longer than at_most: it would never decide.",
+                option="debounce",
+            )
+
+    def __repr__(self) -> str:
+        return f"Debounce(quiet={self.quiet:g}, at_most={self.at_most:g})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Debounce) and (other.quiet, other.at_most) == (self.quiet, self.at_most)
+
+    def __hash__(self) -> int:
+        return hash((self.quiet, self.at_most))
 
 
 class Options(TypedDict, total=False):
@@ -36,6 +68,10 @@ class Options(TypedDict, total=False):
     notify: bool | None
     on_duplicate: Literal["return", "replace", "raise"] | None
     serialization_key: str | None
+    tags: Sequence[str] | None
+    expires: Duration | None
+    debounce: Debounce | None
+    dedup_until: Literal["start", "end"] | None
     connection: Connection | None
 
 
@@ -60,6 +96,10 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     notify: bool | None = None
     on_duplicate: Literal["return", "replace", "raise"] | None = None
     serialization_key: str | None = None
+    tags: tuple[str, ...] | None = None
+    expires: float | None = None
+    debounce: Debounce | None = None
+    dedup_until: Literal["start", "end"] | None = None
     connection: Any = None
 
 
@@ -82,12 +122,18 @@ def check_options(options: Mapping[str, object], *, over: Checked = NONE_GIVEN) 
     return checked
 
 
-def check_together(checked: Checked) -> None:
+def check_together(checked: Checked, *, has_dedup_rule: bool = False) -> None:
     """What an option needs another for; asked when the job is made, since options may come in several steps."""
-    if checked.dedup_key is None:
-        for name in ("dedup_for", "on_duplicate"):
+    if checked.dedup_key is None and not has_dedup_rule:
+        for name in ("dedup_for", "on_duplicate", "debounce", "dedup_until"):
             if getattr(checked, name) is not None:
                 raise InvalidOption(f"{name}={getattr(checked, name)!r} needs a dedup_key: give one.", option=name)
+    if checked.debounce is not None:
+        for name in ("run_at", "delay", "on_duplicate"):
+            if getattr(checked, name) is not None:
+                raise InvalidOption(
+                    f"{name}={getattr(checked, name)!r} was given with a debounce, which decides that.", option=name
+                )
 
 
 def _check(name: str, value: object) -> object:
@@ -122,6 +168,10 @@ def _job_id(name: str, value: object) -> int:
     return _whole(name, value, least=1, most=2**63 - 1)
 
 
+def _timeout(name: str, value: object) -> float:
+    return inf if value == inf else _positive(name, value)
+
+
 def _positive(name: str, value: object) -> float:
     return _duration(name, value, positive=True)
 
@@ -142,6 +192,18 @@ def _flag(name: str, value: object) -> bool:
 def _on_duplicate(name: str, value: object) -> str:
     if value not in ("return", "replace", "raise"):
         raise InvalidOption(f'{name}={shown(value)}: give "return", "replace" or "raise".', option=name)
+    return str(value)
+
+
+def _debounce(name: str, value: object) -> Debounce:
+    if not isinstance(value, Debounce):
+        raise InvalidOption(f"{name}={shown(value)} is {kind_of(value)}: give Debounce(quiet, at_most).", option=name)
+    return value
+
+
+def _dedup_until(name: str, value: object) -> str:
+    if value not in ("start", "end"):
+        raise InvalidOption(f'{name}={shown(value)}: give "start" or "end".', option=name)
     return str(value)
 
 
@@ -175,6 +237,22 @@ def check_key(name: str, value: object) -> str:
     return str(value)
 
 
+def check_tags(name: str, value: object) -> tuple[str, ...]:
+    """The tags, each once, or InvalidOption: at most 20 texts of 1 to 63 printable characters."""
+    if isinstance(value, str) or not isinstance(value, (Sequence, AbstractSet)):
+        raise InvalidOption(f'{name}={shown(value)} is {kind_of(value)}: give a list, as in {name}=["nightly"].', option=name)
+    tags = cast("tuple[str, ...]", tuple(dict.fromkeys(sorted(value) if isinstance(value, AbstractSet) else value)))
+    for tag in tags:
+        problem = key_problem(tag, at_most=MAX_TAG)
+        if problem is None and (not tag.isprintable() or tag != tag.strip()):
+            problem = "begins or ends with a space" if tag.isprintable() else "has characters that cannot be printed"
+        if problem:
+            raise InvalidOption(f"{name}= has {shown(tag)}, which {problem}.", option=name)
+    if len(tags) > MAX_TAGS:
+        raise InvalidOption(f"{name}= has {len(tags)} tags, at most {MAX_TAGS}.", option=name)
+    return tags
+
+
 _CHECKS: dict[str, Callable[[str, object], object]] = {
     "queue": _name,
     "lane": _name,
@@ -182,10 +260,14 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "run_at": check_run_at,
     "delay": _duration,
     "max_attempts": _attempts,
-    "timeout": _positive,
+    "timeout": _timeout,
     "parent_job_id": _job_id,
     "dedup_for": _positive,
     "notify": _flag,
     "on_duplicate": _on_duplicate,
+    "expires": _positive,
+    "debounce": _debounce,
+    "dedup_until": _dedup_until,
     "connection": _connection,
+    "tags": check_tags,
 }

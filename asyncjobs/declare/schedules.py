@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from asyncjobs.declare.definition import JobDefinition, NewJob
-from asyncjobs.declare.new_job import check_size, in_queue, make_row
+from asyncjobs.declare.new_job import check_size, in_queue, make_row, with_defaults
 from asyncjobs.declare.options import NONE_GIVEN
 from asyncjobs.declare.planned import Planned
 from asyncjobs.errors import EnqueueError, InvalidSchedule
@@ -78,4 +78,4 @@ def _row(planned: Planned, handlers: Mapping[str, JobDefinition], queues: Mappin
         )
     row = make_row(handler, (), {}, NONE_GIVEN, settings) if job is None else job.row
     check_size(type, row.payload, settings)
-    return row if handler.is_stub else in_queue(row, handler, queues)
+    return row if handler.is_stub else with_defaults(in_queue(row, handler, queues), handler, settings)

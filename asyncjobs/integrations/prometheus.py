@@ -74,6 +74,7 @@ _COUNTS: Final[Sequence[_Count]] = (
         lambda event: len(event.job_ids),
     ),
     _Count(e.JobsPromoted, "jobs_promoted", "Jobs whose time had come", (), lambda event: event.count),
+    _Count(e.JobsExpired, "jobs_expired", "Jobs that were not started in time", ("type",), lambda event: event.count),
     _Count(e.JobsRescued, "jobs_rescued", "Jobs taken back from dead runners", (), lambda event: len(event.job_ids)),
     _Count(e.KeysAdvanced, "keys_advanced", "Heads of keys dispatched by a serializer", (), lambda event: event.count),
     _Count(e.NotificationsSent, "notifications_sent", "Notifications sent", (), lambda event: event.count),

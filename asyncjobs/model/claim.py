@@ -1,5 +1,6 @@
 """What a runner asks for, what it gets, and what it writes back: the values that cross between runtime and store."""
 
+import math
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final
@@ -74,6 +75,9 @@ class Claimed(msgspec.Struct, frozen=True):
     trace_context: str | None = None
     progress: str | None = None
     last_error: str | None = None
+    tags: list[str] = []
+    expires_epoch: float | None = None  # when it expires
+    start_by: float = math.inf  # the same by this process's own clock (`boottime`), in time at the latest
 
     def __repr__(self) -> str:
         return discreet(self, "payload", "progress")
@@ -148,6 +152,7 @@ class Finished(msgspec.Struct, frozen=True):
     heads: list[str]  # queues in which a job became pending (given back, a key's next head) and was not claimed by this call
     gone: bool  # the runner's own row is missing: it was declared dead
     asking: list[tuple[Claimed, str]] = []  # claimed jobs of stubs, with their `on_dead`: their handlers are to be asked
+    expired: list[tuple[int, str]] = []  # ids and types of jobs that this call has ended instead of claiming them
 
     def by_scan(self, scans: int) -> list[list[Claimed]]:
         """What each of the call's scans claimed, in their order."""
@@ -175,6 +180,7 @@ def to_job(claimed: Claimed) -> Job:
         scheduled_at=_instant(claimed.scheduled_epoch), run_at=_instant(claimed.run_epoch), started_at=started_at,
         progress=None if claimed.progress is None else msgspec.json.decode(claimed.progress),
         created_at=_instant(claimed.created_epoch), updated_at=started_at,
+        start_before=None if claimed.expires_epoch is None else _instant(claimed.expires_epoch),
     )  # fmt: skip
 
 

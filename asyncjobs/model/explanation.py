@@ -41,6 +41,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     lane: str | None
     key: str | None
     run_at: datetime
+    start_before: datetime | None = None  # when it expires
     now: datetime  # by the server's clock
     runner_id: int | None
     runner_is_alive: bool
@@ -78,6 +79,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     since: datetime | None = None  # for how long this has been so
     until: datetime | None = None  # when it changes by itself
+    expires_at: datetime | None = None  # later it is not started any more
     ahead: int | None = None  # jobs that come first
     head: "Explanation | None" = None  # of the key's line: what it waits for
 
@@ -88,6 +90,14 @@ def explain(facts: Facts, head: Explanation | None = None) -> Explanation:
         return _ended(facts)
     if facts.status == "processing":
         return _running(facts)
+    told = _waiting(facts, head)
+    if facts.start_before is None:
+        return told
+    sentence = f"{told.sentence} It expires at {facts.start_before:%Y-%m-%d %H:%M:%S %Z}."
+    return msgspec.structs.replace(told, sentence=sentence, expires_at=facts.start_before)
+
+
+def _waiting(facts: Facts, head: Explanation | None) -> Explanation:
     if facts.status == "waiting":
         return _behind(facts, head)
     if facts.status in {"scheduled", "failed"}:

@@ -1,14 +1,16 @@
 """Finding jobs, and what an operator's verb would do to one in this status."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, TypedDict
 
 import msgspec
 
+from asyncjobs.errors import UsageError
 from asyncjobs.model.job import Job
 from asyncjobs.model.status import FINAL, Status
 
-ManyVerb = Literal["cancel", "kill", "fail", "retry"]
+ManyVerb = Literal["cancel", "kill", "fail", "retry", "change", "delete"]
 
 
 class JobFilter(TypedDict, total=False):
@@ -22,6 +24,12 @@ class JobFilter(TypedDict, total=False):
     parent_job_id: int | None
     payload: Mapping[str, Any] | None  # what the payload contains
     error: str | None  # a part of why it ended, in upper or lower case
+    tag: str | Sequence[str] | None  # this one, or all of these
+    dedup_key: str | None
+    priority: int | None
+    ids: Sequence[int] | None  # one of these
+    created_after: datetime | None  # then or later
+    created_before: datetime | None
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -41,7 +49,7 @@ class JobsDone(msgspec.Struct, frozen=True):
     @property
     def changed(self) -> int:
         """Jobs that were changed or asked to end, or would be."""
-        return sum(self.outcomes.get(name, 0) for name in ("cancelled", "dead", "requested", "retried"))
+        return sum(self.outcomes.get(name, 0) for name in ("cancelled", "dead", "requested", "retried", "changed", "deleted"))
 
 
 def statuses_of(which: JobFilter) -> list[Status] | None:
@@ -52,14 +60,43 @@ def statuses_of(which: JobFilter) -> list[Status] | None:
     return [status] if isinstance(status, str) else list(status)
 
 
+def is_filtered(which: JobFilter) -> bool:
+    """Whether anything is asked for: of no tags at all, nothing is."""
+    return any(value is not None for name, value in which.items() if name != "tag") or bool(which.get("tag"))
+
+
+def check_filter(which: JobFilter) -> None:
+    """UsageError for an instant without a time zone."""
+    for name in ("created_after", "created_before"):
+        at = which.get(name)
+        if isinstance(at, datetime) and at.utcoffset() is None:
+            raise UsageError(f"{name}={at.isoformat()} has no time zone: use datetime.now(UTC).")
+
+
+def tags_of(which: JobFilter) -> list[str] | None:
+    """The tags that are asked for, as a list; None when none are."""
+    tags = which.get("tag")
+    return None if not tags else [tags] if isinstance(tags, str) else list(tags)
+
+
+def ids_of(which: JobFilter) -> list[int] | None:
+    """The ids that are asked for, as a list; of none at all there are no jobs."""
+    ids = which.get("ids")
+    return None if ids is None else list(ids)
+
+
 def outcome_of(verb: ManyVerb, status: Status) -> str:
     """What the verb does to a job in this status, if nothing happens to it meanwhile."""
     if verb == "retry":
         return (
             "retried" if status in {"scheduled", "failed", "dead", "cancelled"} else "final" if status == "completed" else status
         )
+    if verb == "delete":
+        return "deleted" if status in FINAL else status
     if status in FINAL:
         return "final"
+    if verb == "change":
+        return status if status == "processing" else "changed"
     if status == "processing":
         return "requested"
     return {"cancel": "cancelled", "kill": "dead", "fail": status}[verb]

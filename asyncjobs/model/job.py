@@ -1,12 +1,15 @@
 """A job as callers see it: one row of `jobs`, whatever it waits for. The columns are those of the view `readable_jobs`."""
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from asyncjobs.model.discreet import discreet
 from asyncjobs.model.status import FINAL, Status
+
+#: Why such a job ended (`store/routines/expiry`).
+EXPIRED: Final = "expired"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +46,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     progress: dict[str, Any] | None = None
     requeued_from: int | None = None
     trace_context: str | None = None
+    tags: list[str] = []
+    start_before: datetime | None = None  # when it expires: later it is not started any more
+    dedup_until: str | None = None  # "start": its dedup key is free again when it has been claimed
     created_at: datetime
     updated_at: datetime
     unreadable: list[str] = []  # columns that hold what no program here can read (a number of 5,000 digits): shown as if empty
@@ -51,6 +57,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def is_final(self) -> bool:
         """Whether the job ended: completed, dead or cancelled."""
         return self.status in FINAL
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it was ended since it was not started in time."""
+        return self.status == "cancelled" and self.error_message == EXPIRED and self.start_before is not None
 
     def __repr__(self) -> str:
         return discreet(self, "payload", "result", "progress")

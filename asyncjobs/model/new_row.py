@@ -9,6 +9,10 @@ from msgspec.structs import force_setattr
 from asyncjobs.model.discreet import discreet
 
 OnDuplicate = Literal["return", "replace", "raise"]
+DedupUntil = Literal["start", "end"]
+#: What became of an enqueue: a new job; or the job that has its dedup key, and is to run, was kept as it was, or has its payload
+#: and time now; or nothing, since that job had been started, or has ended, and keeps its key.
+Did = Literal["made", "kept", "replaced", "dropped"]
 #: What becomes of a key when its job dies. Of a stub's: its handler is asked, with "ask all" how many attempts there are, too.
 OnDead = Literal["advance", "halt", "ask", "ask all"]
 ORDINARY_PRIORITY: Final = 100
@@ -26,8 +30,8 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     version: int = 1
     payload: str  # JSON text
     priority: int = ORDINARY_PRIORITY
-    max_attempts: int = 3
-    timeout_seconds: float | None = None
+    max_attempts: int | None = None  # None: not said: the app's, else 3
+    timeout_seconds: float | None = None  # infinite: none is wanted, which JSON has as null; None: not said
     run_at: datetime | None = None
     delay_seconds: float | None = None
     correlation_id: str | None = None
@@ -39,14 +43,20 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     serialization_key: str | None = None
     on_dead: OnDead = "advance"
     trace_context: str | None = None
+    tags: tuple[str, ...] = ()
+    expires_seconds: float | None = None  # after its run_at
+    dedup_until: DedupUntil = "end"
+    at_most_seconds: float | None = None  # a debounce: its delay is counted anew by each duplicate, as long as it is no older
     notify: bool = True
 
-    def with_payload(self, payload: str, serialization_key: str | None) -> Self:
-        """Another row that is like this one but for its payload and its key. (A copy takes half the time of a new one.)"""
+    def with_payload(self, payload: str, serialization_key: str | None, dedup_key: str | None) -> Self:
+        """Another row that is like this one but for its payload and its keys. (A copy takes half the time of a new one.)"""
         row: Self = cast("Any", self).__copy__()
         force_setattr(row, "payload", payload)
         if serialization_key != self.serialization_key:
             force_setattr(row, "serialization_key", serialization_key)
+        if dedup_key != self.dedup_key:
+            force_setattr(row, "dedup_key", dedup_key)
         return row
 
     def __repr__(self) -> str:
@@ -54,9 +64,10 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
-    """What became of one row: its id, and whether this call made it (False: a live job had the dedup key)."""
+    """What became of one row: the id of its job, and whether this call made that (False: a job had the dedup key)."""
 
     id: int
     created: bool
     #: Whether its time has come, by the server's clock. None: not known, since an earlier try may have written it before that.
     is_due: bool | None = True
+    did: Did = "made"

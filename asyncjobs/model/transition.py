@@ -11,11 +11,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from asyncjobs.errors import CircuitOpen, ClaimLost, UndecodablePayload
-from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.breaker import come_back_seconds
 from asyncjobs.model.chance import CHANCE
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, OutcomeKind, Retry, Snooze, Verdict, cause_of, verdict_in
+from asyncjobs.model.retrying import Retrying
 from asyncjobs.model.storable import cut, cut_front
 
 _FRAMES: Final = 20
@@ -41,7 +41,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     attempt: int
     max_attempts: int
-    backoff: Backoff
+    retrying: Retrying
     max_error_bytes: int
     waited_seconds: float
     random: Callable[[], float]
@@ -52,7 +52,7 @@ def decide(
     *,
     attempt: int,
     max_attempts: int,
-    backoff: Backoff,
+    retrying: Retrying,
     encode_result: Callable[[Any], str | None],
     max_result_bytes: int = 1 << 20,
     max_error_bytes: int = 8192,
@@ -61,7 +61,8 @@ def decide(
 ) -> Outcome:
     """The outcome of an attempt that ended in `ending`: a value, a verdict, an exception of any kind, or Interrupted.
 
-    An exception or Retry is a failed attempt: again after the back-off, or dead when it was the last. Given back for some
+    An exception or Retry is a failed attempt: again after the back-off, or dead when it was the last, or at once where the type
+    says so (`model/retrying.py`). Given back for some
     seconds, more of them the longer the job has waited, with its attempt: a payload of a newer program, which may run beside this
     one while it is deployed. Dead at once:
     another stored payload that does not fit, which no attempt changes; and a result that JSON cannot hold, since the handler has
@@ -70,7 +71,7 @@ def decide(
     A job that met an open circuit breaker is snoozed until that lets somebody through, and a moment longer: not all at once.
     """
     policy = Policy(
-        attempt=attempt, max_attempts=max_attempts, backoff=backoff, max_error_bytes=max_error_bytes,
+        attempt=attempt, max_attempts=max_attempts, retrying=retrying, max_error_bytes=max_error_bytes,
         waited_seconds=waited_seconds, random=random,
     )  # fmt: skip
     if isinstance(ending, (Interrupted, ClaimLost)):
@@ -117,7 +118,7 @@ def _obeyed(verdict: Verdict, policy: Policy) -> Outcome:
                 text = "the handler asked for another attempt"
                 told = text if cause is None else f"{text}: {_kind_of(cause)}: {_safe_str(cause)}"
                 trace = "" if cause is None else _traceback_of(cause)
-                return _failed_because("Retry", told, trace, policy, delay_seconds=seconds)
+                return _failed_because(verdict, "Retry", told, trace, policy, delay_seconds=seconds)
             case Cancel(reason):
                 return Outcome(kind="cancel", message=cut(_safe_str(reason), limit))
             case Dead(reason):
@@ -129,7 +130,10 @@ def _obeyed(verdict: Verdict, policy: Policy) -> Outcome:
 
 def _raised(error: BaseException, policy: Policy) -> Outcome:
     refusal = _refusal_in(error)
-    return _failed(error, policy) if refusal is None else _refused(refusal, policy)
+    if refusal is not None:
+        return _refused(refusal, policy)
+    given_up = policy.retrying.given_up(error)
+    return _failed(error, policy) if given_up is None else _ended("dead", error, policy, remark=given_up)
 
 
 def _refusal_in(error: BaseException) -> CircuitOpen | None:
@@ -149,7 +153,8 @@ def _retry_after(refusal: CircuitOpen) -> float:
 
 def _refused(refusal: CircuitOpen, policy: Policy) -> Outcome:
     if refusal.retry_after is None:  # raised by the user's own code
-        return Outcome(kind="snooze", delay_seconds=policy.backoff.delay_seconds(policy.attempt, policy.random))
+        after, _ = policy.retrying.after(policy.attempt, refusal, policy.random)
+        return Outcome(kind="snooze", delay_seconds=after) if isinstance(after, (int, float)) else _obeyed(after, policy)
     delay_seconds = come_back_seconds(refusal.retry_after, policy.random())
     return Outcome(kind="snooze", delay_seconds=delay_seconds, message=cut(_safe_str(refusal), policy.max_error_bytes))
 
@@ -159,21 +164,34 @@ def _seconds(delay: Duration, verdict: str) -> float:
 
 
 def _failed(error: BaseException, policy: Policy) -> Outcome:
-    return _failed_because(_kind_of(error), _safe_str(error), _traceback_of(error), policy)
+    return _failed_because(error, _kind_of(error), _safe_str(error), _traceback_of(error), policy)
 
 
-def _failed_because(kind: str, text: str, trace: str, policy: Policy, *, delay_seconds: float | None = None) -> Outcome:
+def _failed_because(
+    error: BaseException, kind: str, text: str, trace: str, policy: Policy, *, delay_seconds: float | None = None
+) -> Outcome:
+    after: float | Verdict
+    after, remark = (
+        (delay_seconds, "") if delay_seconds is not None else policy.retrying.after(policy.attempt, error, policy.random)
+    )
+    text = _remarked(text, remark)
     message = cut(f"{kind}: {text}" if text else kind, policy.max_error_bytes)
     entry = _entry(kind, text, trace, policy)
+    if not isinstance(after, (int, float)):  # the back-off function's
+        obeyed = _obeyed(after, policy)
+        return msgspec.structs.replace(obeyed, message=obeyed.message or message, error=entry)
     if policy.attempt >= policy.max_attempts:
         return Outcome(kind="dead", message=message, error=entry)
-    if delay_seconds is None:
-        delay_seconds = policy.backoff.delay_seconds(policy.attempt, policy.random)
-    return Outcome(kind="retry", delay_seconds=delay_seconds, message=message, error=entry)
+    return Outcome(kind="retry", delay_seconds=after, message=message, error=entry)
 
 
-def _ended(kind: OutcomeKind, error: BaseException, policy: Policy) -> Outcome:
-    name, text = _kind_of(error), _safe_str(error)
+def _remarked(text: str, remark: str) -> str:
+    """What it says, and what is to be said of it: that comes first, since the end of a long text is cut off."""
+    return f"({remark}) {text}" if remark else text
+
+
+def _ended(kind: OutcomeKind, error: BaseException, policy: Policy, *, remark: str = "") -> Outcome:
+    name, text = _kind_of(error), _remarked(_safe_str(error), remark and f"not tried again: {remark}")
     entry = _entry(name, text, _traceback_of(error), policy)
     return Outcome(kind=kind, message=cut(f"{name}: {text}", policy.max_error_bytes), error=entry)
 

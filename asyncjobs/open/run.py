@@ -6,8 +6,11 @@ What one runner serves are the queues and types that were asked for, out of thos
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final, Protocol, cast
+
+import msgspec
 
 from asyncjobs.context import Attempting, DutyContext, JobContext, current
 from asyncjobs.declare.definition import JobDefinition
@@ -16,17 +19,19 @@ from asyncjobs.declare.new_job import declared_types
 from asyncjobs.declare.planned import takes_context
 from asyncjobs.declare.registry import Declarations
 from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType, did_you_mean, listed
+from asyncjobs.model.names import kind_of, shown
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.open.lifecycle import Lifecycle
 from asyncjobs.open.signals import children_apart, handled, heeding_the_server, hurried_by_the_server, interrupted_in_order
 from asyncjobs.runner import Runner
 from asyncjobs.runtime.attempt import Attempt
+from asyncjobs.runtime.budget import Budget
 from asyncjobs.runtime.duty_set import DeclaredDuty
 from asyncjobs.runtime.open_app import OpenApp, unavailable
 from asyncjobs.runtime.runner_parts import Declared
 from asyncjobs.runtime.stubs import Stubs
-from asyncjobs.settings import Queue, Settings, config_seconds
+from asyncjobs.settings import Queue, Settings, config_count, config_seconds
 from asyncjobs.store.failures import is_passing
 
 #: What handlers get to end by themselves: in a lifespan, and in a process of their own.
@@ -87,11 +92,12 @@ async def running(
     grace: Duration | None,
     default_grace: float = GRACE_SECONDS,
     only_jobs: bool = False,
+    max_jobs: int | None = None,
     stopping: Callable[[Callable[[], Awaitable[None]]], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> AsyncGenerator[Runner]:
     """Run jobs from entering to leaving; opens the app if it is not open. `stopping` is given a way to cut the grace short.
 
-    With `only_jobs` the app's schedules and its own duties rest.
+    With `only_jobs` the app's schedules and its own duties rest; with `max_jobs` it starts no more jobs than that.
     """
     chosen = served_queues(app.queues, queues)
     admit_to(app.queues, chosen)
@@ -107,7 +113,7 @@ async def running(
         declared = Declared(
             queues=chosen,
             handlers=handlers,
-            stubs=Stubs(handlers, chosen),
+            stubs=Stubs(handlers, chosen, app.settings),
             schedules=() if only_jobs else app.schedules,
             hooks=app.hooks.attempt,
             open_context=partial(_open_context, app),
@@ -115,6 +121,7 @@ async def running(
             guarded={name: handler.breaker for name, handler in handlers.items() if handler.breaker is not None},
             listen=app.lifecycle.listening_database(opened.database),
             types=declared_types(handlers, app.queues, app.settings),
+            budget=None if max_jobs is None else Budget(max_jobs),
         )
         runner = Runner(opened, declared, grace=seconds)
         await _start(runner, opened)
@@ -182,8 +189,38 @@ def _open_context(app: RunningApp, attempt: Attempt) -> JobContext[RunningApp]:
     return context
 
 
-async def run_until_signal(app: RunningApp, *, queues: Iterable[str | Queue] | None, types: Iterable[str] | None) -> None:
-    """Run jobs until SIGTERM or SIGINT; a second one cuts the grace short. One that comes during the start ends the start."""
+class Until(msgspec.Struct, frozen=True):
+    """When a run ends by itself. Nothing given: never."""
+
+    idle: bool = False  # there is nothing to do
+    max_jobs: int | None = None  # so many were started, and have ended
+    seconds: float | None = None  # since its start; what runs then has the grace
+
+    def over(self, runner: Runner) -> list[Coroutine[Any, Any, object]]:
+        """What to wait for: it ends with the first."""
+        return [
+            *([runner.idle.wait()] if self.idle else []),
+            *([runner.idle.wait_spent()] if self.max_jobs is not None else []),
+            *([asyncio.sleep(self.seconds)] if self.seconds is not None else []),
+        ]
+
+
+def check_until(until_idle: object, max_jobs: object, max_time: Duration | None) -> Until:
+    """When the run is to end; ConfigurationError."""
+    if not isinstance(until_idle, bool):
+        raise ConfigurationError(f"until_idle={shown(until_idle)} is {kind_of(until_idle)}: give True or False.")
+    seconds = None if max_time is None else config_seconds(max_time, name="max_time", positive=True)
+    return Until(until_idle, None if max_jobs is None else config_count(max_jobs, name="max_jobs", least=1, most=10**9), seconds)
+
+
+async def run_until_signal(
+    app: RunningApp, *, queues: Iterable[str | Queue] | None, types: Iterable[str] | None, until: Until
+) -> None:
+    """Run jobs until SIGTERM or SIGINT; a second one cuts the grace short. One that comes during the start ends the start.
+
+    Or until it ends by itself, as `until` says; then as if there had been a signal. A run until nothing is to do leaves schedules
+    and the app's own duties to others: it would not wait for their ticks.
+    """
     loop = asyncio.get_running_loop()
     task = cast("asyncio.Task[None]", asyncio.current_task())
     asked = asyncio.Event()
@@ -203,19 +240,24 @@ async def run_until_signal(app: RunningApp, *, queues: Iterable[str | Queue] | N
 
     try:
         with handled(on_signal, noted=noted):
-            async with running(app, queues=queues, types=types, grace=None, default_grace=GRACE_SECONDS_IN_RUN) as runner:
+            async with running(
+                app, queues=queues, types=types, grace=None, default_grace=GRACE_SECONDS_IN_RUN, only_jobs=until.idle,
+                max_jobs=until.max_jobs,
+            ) as runner:  # fmt: skip
                 runners.append(runner)
-                await _first(runner.wait_stopped(), asked.wait())
+                await _first(runner.wait_stopped(), asked.wait(), *until.over(runner))
     except asyncio.CancelledError:
         if runners or not asked.is_set() or task.uncancel():  # cancelled by somebody else, too
             raise
 
 
 async def _first(*waiting: Coroutine[Any, Any, object]) -> None:
-    """Wait until one of them has ended."""
+    """Wait until one of them has ended; raises what it raised."""
     tasks = [asyncio.get_running_loop().create_task(one) for one in waiting]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
     finally:
         for task in tasks:
             task.cancel()
@@ -224,7 +266,7 @@ async def _first(*waiting: Coroutine[Any, Any, object]) -> None:
 def served_queues(known: Mapping[str, Queue], asked: Iterable[str | Queue] | None) -> list[Queue]:
     """The queues to serve, all when none are asked for; a Queue asked for replaces its namesake, or is one more.
 
-    UnknownQueue for a name that the app does not have.
+    `*` in a name stands for any text. UnknownQueue for a name that the app does not have.
     """
     if asked is None:
         return list(known.values())
@@ -233,14 +275,22 @@ def served_queues(known: Mapping[str, Queue], asked: Iterable[str | Queue] | Non
     served: dict[str, Queue] = {}
     for queue in asked:
         if isinstance(queue, str):
-            if queue not in known:
-                raise UnknownQueue(queue, known)
-            served[queue] = known[queue]
+            served |= {name: known[name] for name in names_of(queue, known)}
         else:
             served[queue.name] = queue
     if not served:
         raise ConfigurationError("queues= is empty: leave it out to serve all queues.")
     return list(served.values())
+
+
+def names_of(name: str, known: Mapping[str, Queue]) -> list[str]:
+    """The queue of this name, or those that fit it: `*` stands for any text. UnknownQueue when there is none."""
+    if name in known:
+        return [name]
+    fitting = [one for one in known if "*" in name and fnmatchcase(one, name)]
+    if not fitting:
+        raise UnknownQueue(name, known)
+    return fitting
 
 
 def admit_to(known: dict[str, Queue], served: Iterable[Queue]) -> None:

@@ -13,7 +13,8 @@ SystemExit, whoever was cancelled by it.
 Nothing begins in a runner that others may have declared dead: its jobs may have been done elsewhere. Whether that is so is looked
 at when the attempt's turn comes, and again at the very instant at which the handler is called (in a thread: by that thread): the
 process may have been frozen in between, so it goes by a clock that went on meanwhile. An attempt that does not begin is given
-back, if its claim is still there. What was frozen in its middle goes on until it notices; its claim is fenced.
+back, if its claim is still there. So is one whose job has expired by then (`runtime/expiry.py`). What was
+frozen in its middle goes on until it notices; its claim is fenced.
 
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
 the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a
@@ -42,11 +43,13 @@ from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, verdict_in
 from asyncjobs.model.request import Request, Wanted
+from asyncjobs.model.retrying import Retrying
 from asyncjobs.model.trace import own_trace
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
 from asyncjobs.runtime.closing import Context, close
 from asyncjobs.runtime.definition import JobDefinition
+from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.threads import Threads, to_the_end
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
 from asyncjobs.telemetry.log_keys import JOB_ID, JOB_TYPE
@@ -105,6 +108,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
     hooks: Sequence[Hook] = ()
     hook_seconds: float = 30.0  # for each call of a hook
+    retrying: Retrying = Retrying()  # what the app says of failed attempts, where their type does not
 
 
 class Attempt:
@@ -345,6 +349,8 @@ class Attempt:
     def _see_whether_it_may_begin(self) -> None:
         if self.cancel_reason is not None or not self._surroundings.may_begin():
             raise ClaimLost(f"job {self.claimed.id} does not begin here: its claim may be another's by now.")
+        if has_expired(self.claimed):
+            raise ClaimLost(f"job {self.claimed.id} does not begin here: it has expired.")
 
     @property
     def job(self) -> Job:
@@ -408,7 +414,7 @@ class Attempt:
             ending,
             attempt=self.claimed.attempt,
             max_attempts=self.claimed.max_attempts,
-            backoff=self.handler.backoff,
+            retrying=self.handler.retrying.over(self._surroundings.retrying),
             encode_result=self.handler.encode_result,
             max_result_bytes=self._surroundings.max_result_bytes,
             max_error_bytes=self._surroundings.max_error_bytes,

@@ -36,7 +36,10 @@ next job it is meant for. What may happen to a call, and what follows:
    reason only if the number of its call is larger. What was handed in before the reason may be sent after it, and the other way
    round: the instant of the sending decides. (A scan that was dated when it was handed in had never seen what the actor of its
    key told a moment later; with one key the queue never became quiet, and a third of the pace was gone.)
-9. Which statement a call is depends on what it carries (`runtime/statements.py`): the lean ones do less, and keep all of the
+9. A call that met jobs that have expired has ended these and others (`store/routines/expiry`): whoever waits for them is told,
+   and its scans count as full, so that they are made again at once. A job that expires between its claim and its start does not
+   start (`runtime/attempt.py`): by when it has to is counted from the sending of its call, which was before the server looked.
+10. Which statement a call is depends on what it carries (`runtime/statements.py`): the lean ones do less, and keep all of the
    above.
 """
 
@@ -54,6 +57,8 @@ from asyncjobs.model.claim import Ack, Claimed, Finished, Probe, Scan, storable
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime import points
 from asyncjobs.runtime.alarm import Alarm
+from asyncjobs.runtime.clock import boottime
+from asyncjobs.runtime.expiry import tell_expired, with_deadlines
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.service import backoff_seconds
@@ -432,13 +437,15 @@ class CallLine:
         await self._take_written(acks, finished)
 
     async def _call(self, acks: Sequence[Ack], send: Callable[[], Awaitable[Finished]]) -> Finished:
-        began_at = time.monotonic()
+        began_at, sent_at = time.monotonic(), boottime()
         self.calls += 1
         self._is_calling = True
         try:
             if points.active:
                 await points.reach("finish.send")
             finished = await send()
+            if finished.claimed or finished.asking:
+                finished = with_deadlines(finished, sent_at)
             if finished.asking:
                 finished, unasked = await self._stubs.ask(self._link, finished, self._events)
                 self._enter(unasked)
@@ -490,7 +497,7 @@ class CallLine:
             is_full = len(claimed) >= scan.limit
             last = _last(claimed, apart) if is_full else None
             left = claimed if not doubled else [job for job in claimed if job.id not in doubled]
-            answer.append(Found(left, scan.start, is_full, last, self.calls, sent_at, seconds))
+            answer.append(Found(left, scan.start, is_full or bool(finished.expired), last, self.calls, sent_at, seconds))
         if len(orders) == 1:
             self._answer(orders[0], answer)
         elif orders:
@@ -530,6 +537,8 @@ class CallLine:
         """Take what was written off the list, tell what was lost, and announce what follows."""
         for queue in finished.heads:
             self._wakes.pending(queue)
+        if finished.expired:
+            tell_expired(finished.expired, self._wakes, self._events)
         if not (finished.lost or self._twice or self._events.wants(OutcomeWritten)):
             has_waiters = self._wakes.has_waiters
             for ack in acks:

@@ -24,6 +24,8 @@ and nowhere else, but for the next job of a key, for which its actor takes a per
 7. A permit is with the coordinator from when it is taken until an attempt has it or it is given back, whatever ends the task in
    between. An attempt that ends passes it on to the next that waits here, or gives it back: that needs no task.
 
+8. Where a budget was given (`runtime/budget.py`), a scan asks for no more than is left of it.
+
 The queue is *quiet* while nothing that is known of waits for its general slots: the last scan came back short, it is no older
 than 0.1 s, and nothing has woken the coordinator since. That is for the actors of keys to know (`runtime/keys.py`).
 """
@@ -42,8 +44,11 @@ from asyncjobs.model.scan import ScanStart
 from asyncjobs.runtime.alarm import Alarm
 from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.attempts import Attempts
+from asyncjobs.runtime.budget import Budget
 from asyncjobs.runtime.call_line import CallLine, Found, NoAnswer
+from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.definition import JobDefinition
+from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
@@ -59,6 +64,9 @@ LONGEST_LOOK_SECONDS: Final = 1.0
 
 #: For how long a scan that came back short vouches for it that nothing waits.
 QUIET_SECONDS: Final = 0.1
+
+#: A timer that fires a moment early would find that nothing has expired.
+_MARGIN_SECONDS: Final = 0.001
 
 _order: Final = attrgetter("priority", "place")
 _suspicion: Final = attrgetter("suspicion")
@@ -85,6 +93,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     verify: Callable[[Attempt, Ack], None]  # of a job that was completed inside its handler's transaction
     note: Callable[[Attempt, Ack], None]  # for the roll-ups
     others: Callable[[], int]  # other runners that may hold rows locked
+    budget: Budget | None = None  # None: it starts as many jobs as there are
 
 
 class Lane:
@@ -108,7 +117,8 @@ class Coordinator:
         self.general = Lane(None, queue.concurrency - sum(lane.slots for lane in queue.lanes.values()))
         #: Kept slots are filled first, so that general ones stay free for the others.
         self.lanes: dict[str | None, Lane] = {name: Lane(name, lane.slots) for name, lane in queue.lanes.items()}
-        self.stock = Stock(queue.prefetch if self.general.slots.size else 0, tuple(queue.lanes))
+        self._budget = shared.budget
+        self.stock = Stock(queue.prefetch if self.general.slots.size and self._budget is None else 0, tuple(queue.lanes))
         self.lanes[None] = self.general
         self.is_stopped = False
         self._shared = shared
@@ -120,12 +130,16 @@ class Coordinator:
         self._short_at = -inf  # when the last scan for general slots was sent that came back short
         self._look_seconds: float | None = None  # the pause before the look that is planned, or was made last; None: the first
         self._is_look_planned = self._is_look_due = False
+        self._expires_at = inf  # when the next expires of what was claimed ahead, by `boottime`
+        self._expiry: asyncio.TimerHandle | None = None
 
     # The loop.
 
     async def run(self) -> None:
         """Claim and start jobs until stopped."""
         self._shared.polling.add(self._time_out)
+        if self._budget is not None:
+            self._budget.watch(self._alarm.wake)
         while not self.is_stopped:
             lanes = await self._await_reason()
             try:
@@ -147,6 +161,8 @@ class Coordinator:
             await self._alarm.sleep(inf)
 
     def _hungry(self) -> list[Lane]:
+        if self._budget is not None and not self._budget.left:
+            return []
         unseen = [lane for lane in self.lanes.values() if lane.seen <= self._reason]
         self._has_reason = bool(unseen)
         return [lane for lane in unseen if lane.slots.free or self._room(lane)]
@@ -156,22 +172,27 @@ class Coordinator:
 
     async def _claim(self, lanes: Sequence[Lane]) -> None:
         taken = {lane.name: lane.slots.take_free() for lane in lanes}
+        scans: list[Scan] = []
+        started = 0
         try:
             scans = self._scans(lanes, taken)
             for scan, found in zip(scans, await self._line.submit((), scans), strict=True):
                 self._saw(scan, found)
                 for job in self.startable(found.jobs):
-                    self._place(job, scan, taken)
+                    started += self._place(job, scan, taken)
         finally:
             for lane in lanes:
                 lane.slots.give_back(taken[lane.name])
+            if self._budget is not None:
+                self._budget.started(started)
+                self._budget.give_back(sum(scan.limit for scan in scans) - started)
 
     def _scans(self, lanes: Sequence[Lane], taken: Mapping[str | None, int]) -> list[Scan]:
-        now = time.monotonic()
+        now, limit = time.monotonic(), _as_many if self._budget is None else self._budget.take
         return [
-            Scan(self.queue, lane.name, slots + self._room(lane), lane.start.next(now), has_slot=slots > 0)
+            Scan(self.queue, lane.name, count, lane.start.next(now), has_slot=taken[lane.name] > 0)
             for lane in lanes
-            if (slots := taken[lane.name]) + self._room(lane)
+            if (count := limit(taken[lane.name] + self._room(lane)))
         ]
 
     def _saw(self, scan: Scan, found: Found) -> None:
@@ -184,21 +205,24 @@ class Coordinator:
             self._short.add(lane.name)
             self._plan_look()
 
-    def _place(self, job: Claimed, scan: Scan, taken: dict[str | None, int]) -> None:
-        """Start it in a slot that was taken, or one that has become free since; else it waits for one."""
+    def _place(self, job: Claimed, scan: Scan, taken: dict[str | None, int]) -> bool:
+        """Start it in a slot that was taken, or one that has become free since; else it waits for one. Whether it started."""
         for name in (scan.lane, None, job.lane) if len(self.lanes) > 1 else (None,):
             if taken.get(name):
                 taken[name] -= 1
             elif name not in self.lanes or not self.lanes[name].slots.take(1):
                 continue
             self.start(job, name)
-            return
+            return True
         if job.suspicion or self._shared.gate.is_held(job):  # a suspect that waited would be on probation before it runs
             self._line.give_back([job])
         elif len(self.stock) < self.stock.most:
             self.stock.add(job)
+            if job.start_by < self._expires_at:
+                self._plan_expiry(job.start_by)
         else:
             raise SlotsError(f"{self.queue} claimed more than it has slots for")
+        return False
 
     # Reasons to look.
 
@@ -218,7 +242,22 @@ class Coordinator:
         """Claim nothing any more, and give back what waits."""
         self.is_stopped = True
         self.give_back_waiting()
+        self._plan_expiry(inf)
         self._alarm.wake()
+
+    # What expires while it waits here.
+
+    def _plan_expiry(self, at: float) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._expires_at = at
+        seconds = max(at - boottime(), 0.0) + _MARGIN_SECONDS
+        self._expiry = None if at == inf else asyncio.get_running_loop().call_later(seconds, self._give_back_expired)
+
+    def _give_back_expired(self) -> None:
+        """What has expired holds nothing up any more: its key goes on, and whoever waits for it is told."""
+        self.give_back_waiting(has_expired)
+        self._plan_expiry(self.stock.expires_at)
 
     # What may have been skipped.
 
@@ -250,7 +289,7 @@ class Coordinator:
     def is_quiet(self) -> bool:
         """Whether nothing that is known of waits for a free general slot."""
         is_seen = self.general.seen > self._reason and time.monotonic() - self._short_at < QUIET_SECONDS
-        return is_seen and not self.is_stopped
+        return is_seen and not self.is_stopped and self._budget is None
 
     def startable(self, claimed: Sequence[Claimed]) -> Sequence[Claimed]:
         """What was claimed, in the order in which it starts. What may not start here any more is given back."""
@@ -318,3 +357,7 @@ class Coordinator:
     def waiting(self) -> Collection[int]:
         """The jobs that were claimed ahead, and wait for a slot."""
         return self.stock.ids
+
+
+def _as_many(count: int) -> int:
+    return count

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from asyncjobs.model.backoff import Backoff
+from asyncjobs.model.retrying import Retrying
 
 
 class JobDefinition(Protocol):
@@ -13,7 +13,7 @@ class JobDefinition(Protocol):
     is_async: bool
     wraps_async: bool  # a plain function that may answer the coroutine of an `async def`
     version: int
-    backoff: Backoff
+    retrying: Retrying
 
     @property
     def takes_context(self) -> bool:

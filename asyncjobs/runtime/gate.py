@@ -86,6 +86,10 @@ class Gate:
         free = [one.types for service, one in self._guarded.items() if self._breakers.free_probes(service) is None]
         return [*self._open, *(type for types in free for type in types)] if free else self._open
 
+    def claimable(self) -> list[str]:
+        """The types of which anything may be claimed, as many as there are slots or as probes."""
+        return [*self._open, *(type for type, service in self._service_of.items() if self._breakers.free_probes(service) != 0)]
+
     def probes(self) -> list[Probe]:
         """The types of which only some may be claimed, and how many."""
         now = time.monotonic()

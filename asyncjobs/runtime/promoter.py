@@ -23,6 +23,9 @@ other, after 50 ms and then twice as long each time, up to a second. So they do 
 alone for the rest of the pass.
 
 A pass that promoted a full batch is followed by another at once. With nothing due a pass is one statement.
+
+What expires is one of these things that are due: a job that waits for whatever reason is ended at its instant, in the place of
+being promoted (`store/routines/expiry`). Nobody hints at that: it is seen by the pass before, or at the interval.
 """
 
 import math
@@ -31,6 +34,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from asyncjobs.runtime.duties import Duty
+from asyncjobs.runtime.expiry import tell_expired
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import due
 from asyncjobs.store.database import Link
@@ -86,7 +90,7 @@ class Promoter(Duty):
         self._tell(promoted)
         left = await self._promote_keyed(promoted.keys, since)
         self._skips = self._skips + 1 if promoted.skipped or left else 0
-        if promoted.count >= self._batch:
+        if promoted.count + len(promoted.expired) >= self._batch:
             return 0.0
         return self._delay(promoted.next_due_seconds, looked_at_the_front=since is None)
 
@@ -108,7 +112,7 @@ class Promoter(Duty):
                 blocked += await self._one_by_one(keys)
             else:
                 self._tell(joined)
-                blocked += [] if joined.count else keys
+                blocked += [] if joined.count or joined.expired else keys
             more, _ = await due.promote(self.turn.guard(self._link), self._batch, since=since, blocked=blocked)
             self._tell(more)
             keys = more.keys
@@ -129,5 +133,8 @@ class Promoter(Duty):
         if promoted.count:
             self.items = (self.items or 0) + promoted.count
             self.events.emit(JobsPromoted(count=promoted.count))
+        if promoted.expired:
+            self.items = (self.items or 0) + len(promoted.expired)
+            tell_expired(promoted.expired, self._wakes, self.events)
         for queue, front in promoted.queues.items():
             self._wakes.pending(queue, front=front)

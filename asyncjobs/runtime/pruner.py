@@ -8,7 +8,7 @@ nothing to do is that one statement.
 from typing import ClassVar
 
 from asyncjobs.runtime.duties import Duty
-from asyncjobs.settings import Settings, config_seconds
+from asyncjobs.settings import Settings, config_keep
 from asyncjobs.store import pruning
 from asyncjobs.store.database import Link
 from asyncjobs.store.pruning import Keep
@@ -22,7 +22,7 @@ def keeping(settings: Settings) -> Keep:
         cancelled=settings.keep_cancelled,
         dead_letters=settings.keep_dead,
         runners=settings.keep_runners,
-        types={name: config_seconds(keep, name=name) for name, keep in settings.keep_types.items()},
+        types={name: config_keep(keep, name=name) for name, keep in settings.keep_types.items()},
     )
 
 

@@ -16,6 +16,7 @@ from asyncjobs.model.declared_type import DeclaredType
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.runtime.attempt import OpenContext, Surroundings
 from asyncjobs.runtime.attempts import Attempts
+from asyncjobs.runtime.budget import Budget
 from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator, Shared
 from asyncjobs.runtime.definition import JobDefinition
@@ -60,6 +61,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     types: Sequence[DeclaredType] = ()  # what enqueues from SQL are told of the handlers
     guarded: Mapping[str, str] = {}  # types with a circuit breaker, and its service
     hooks: Sequence[Hook] = ()
+    budget: Budget | None = None  # of jobs that it starts; None: as many as there are
 
 
 class RunnerParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,12 +160,12 @@ def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -
         max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
         report_progress=parts.progress.report, complete=parts.verifier.complete, was_committed=parts.verifier.was_committed,
         share=parts.resources.use, may_begin=parts.heartbeat.may_begin, loop_ends=opened.loop_ends,
-        hooks=declared.hooks, hook_seconds=settings.hook_timeout,
+        hooks=declared.hooks, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
     )  # fmt: skip
     shared = Shared(
         line=parts.line, attempts=parts.attempts, handlers=declared.handlers, surroundings=surroundings, polling=parts.polling,
         gate=parts.gate, probation=parts.probation, keys=parts.keys, verify=parts.verifier.verify, note=parts.metrics.ended,
-        others=parts.heartbeat.others,
+        others=parts.heartbeat.others, budget=declared.budget,
     )  # fmt: skip
     for queue in declared.queues:
         parts.queues.add(Coordinator(queue, shared))

@@ -12,13 +12,14 @@ A program that has only a stub knows neither the handler's timeout nor its attem
 """
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Final, Protocol
 
 import msgspec
 
 from asyncjobs.model.claim import Claimed, Finished
 from asyncjobs.model.new_row import ORDINARY_PRIORITY, OnDead
-from asyncjobs.settings import Queue
+from asyncjobs.settings import Queue, Settings
 from asyncjobs.store import stubs
 from asyncjobs.store.database import Link
 from asyncjobs.store.stubs import Asked
@@ -34,7 +35,7 @@ class Declared(Protocol):
     """What a handler says of its jobs."""
 
     timeout_seconds: float | None
-    max_attempts: int
+    max_attempts: int | None
     priority: int
     on_dead: OnDead
 
@@ -42,8 +43,9 @@ class Declared(Protocol):
 class Stubs:
     """Completes claimed jobs of stubs by what their handlers declare."""
 
-    def __init__(self, handlers: Mapping[str, Declared], queues: Iterable[Queue]) -> None:
+    def __init__(self, handlers: Mapping[str, Declared], queues: Iterable[Queue], settings: Settings) -> None:
         self._handlers = handlers
+        self._settings = settings  # whose defaults come last
         self._lanes = {(queue.name, name): lane.timeout_seconds for queue in queues for name, lane in queue.lanes.items()}
 
     async def ask(self, link: Link, finished: Finished, events: Events) -> tuple[Finished, list[Claimed]]:
@@ -60,11 +62,16 @@ class Stubs:
 
     def _completed(self, job: Claimed, on_dead: str) -> Asked:
         handler = self._handlers[job.type]
-        timeout = job.timeout_seconds or handler.timeout_seconds or self._lanes.get((job.queue, job.lane or ""))
+        timeout = (
+            job.timeout_seconds
+            or handler.timeout_seconds
+            or self._lanes.get((job.queue, job.lane or ""))
+            or self._settings.timeout
+        )
         full = msgspec.structs.replace(
             job,
-            timeout_seconds=timeout,
-            max_attempts=handler.max_attempts if on_dead == ASK_ALL else job.max_attempts,
+            timeout_seconds=None if timeout == inf else timeout,
+            max_attempts=(handler.max_attempts or self._settings.max_attempts) if on_dead == ASK_ALL else job.max_attempts,
             priority=handler.priority if job.priority == ORDINARY_PRIORITY else job.priority,
         )
         return Asked(job=full, on_dead=handler.on_dead)

@@ -1,6 +1,6 @@
-"""Jobs whose time has come: promoting them, and learning when the next one is due."""
+"""Jobs whose time has come: promoting them, learning when the next one is due, and whether anything is to be done now."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -17,6 +17,7 @@ class Promoted(msgspec.Struct, frozen=True, kw_only=True):
     keys: list[str] = []  # with due jobs that have to join their key's line
     next_due_seconds: float | None = None  # from now on; None: nothing is scheduled
     skipped: bool = False  # something is due that others hold
+    expired: list[tuple[int, str]] = []  # ids and types of jobs that were ended instead; not among the `count`
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -41,6 +42,7 @@ async def promote(
         keys=row["keys"],
         next_due_seconds=row["next_due_seconds"],
         skipped=row["skipped"],
+        expired=ended(row["expired"]),
     )
     return promoted, Reached(row["reached_at"], row["scan_seconds"])
 
@@ -54,4 +56,20 @@ async def promote_keyed(link: Link, keys: Sequence[str], batch: int) -> Promoted
             return None
         raise
     urgent = set(row["urgent_queues"] or ())
-    return Promoted(count=row["promoted"], queues={queue: queue in urgent for queue in row["queues"] or ()})
+    queues = {queue: queue in urgent for queue in row["queues"] or ()}
+    return Promoted(count=row["promoted"], queues=queues, expired=ended(row["expired"]))
+
+
+def ended(text: str | None) -> list[tuple[int, str]]:
+    """The ids and types of jobs that were ended since they had expired, as the database tells them."""
+    return [] if text is None else msgspec.json.decode(text, type=list[tuple[int, str]])
+
+
+async def has_work(
+    link: Link, runner_id: int, queues: Mapping[str, Sequence[str] | None], types: Sequence[str], versions: Mapping[str, int]
+) -> bool:
+    """Whether a runner of these queues (each with its only lanes, None: any), types and versions has something to do now."""
+    (row,) = await link.fetch(
+        "has_work", runner_id, msgspec.json.encode(queues).decode(), list(types), msgspec.json.encode(versions).decode()
+    )
+    return bool(row["has_work"])

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from asyncjobs.model.finding import JobFilter, statuses_of
+from asyncjobs.model.finding import JobFilter, check_filter, ids_of, statuses_of, tags_of
 from asyncjobs.model.job import Job
 from asyncjobs.model.request import Wanted
 from asyncjobs.model.status import Status
@@ -28,11 +28,13 @@ class Page(msgspec.Struct, frozen=True):
 
 async def find(link: Link, which: JobFilter, *, before: int | None, limit: int, walk: bool = False, look: int = LOOK) -> Page:
     """A page of the jobs that fit. `walk`: along the ids, whatever indexes there are."""
+    check_filter(which)
     payload = which.get("payload")
     (row,) = await link.fetch(
         "find_jobs", before, limit, look, walk, which.get("correlation_id"), which.get("type"), statuses_of(which),
         which.get("queue"), which.get("key"), which.get("parent_job_id"),
-        None if payload is None else msgspec.json.encode(payload).decode(), which.get("error"),
+        None if payload is None else msgspec.json.encode(payload).decode(), which.get("error"), tags_of(which),
+        which.get("dedup_key"), which.get("priority"), ids_of(which), which.get("created_after"), which.get("created_before"),
     )  # fmt: skip
     return Page(row["ids"], row["statuses"], row["looked"], row["next"])
 

@@ -1,7 +1,7 @@
 """The statements of a job's life: enqueue, finish (ack, advance, claim), read back, give back, read."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from asyncjobs.model.chance import CHANCE
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.ending import AwaitedKind, Ending
 from asyncjobs.model.job import Job
-from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.model.new_row import Did, Enqueued, NewRow
 from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.model.trace import own_trace
 from asyncjobs.store import door, plain
@@ -33,6 +33,13 @@ class Refused(msgspec.Struct, frozen=True):
 
     at: int  # its ordinal, from 0
     status: str | None  # of the job in its way; None when that is another row of the same call
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """What a claim has ended, since it had expired: ids and types. In these queues next heads of keys became pending."""
+
+    ended: list[tuple[int, str]]
+    queues: list[str]
 
 
 class EnqueueAnswer(msgspec.Struct, frozen=True):
@@ -82,13 +89,15 @@ async def enqueue(
         return EnqueueAnswer([Enqueued(job_id, True, is_due) for job_id in ids], [], [], reserved)
     if not again and all(map(_is_plain, rows)) and plain.fit_in_one_list(rows):
         reserved, later = await plain.enqueue_plain(link, rows, ids, tokens, reserve=reserve, timeout=timeout)
-        return EnqueueAnswer(_enqueued(ids, (), later), [], [], reserved)
+        return EnqueueAnswer(_enqueued(ids, {}, later), [], [], reserved)
     record = await link.fetch_row("enqueue", ids, tokens, await _documents(rows), again, reserve, lock_timeout, timeout=timeout)
     assert record is not None  # noqa: S101 - a function with OUT parameters returns exactly one row
     answer = enqueue_answer(dict(record))
     if again:  # an earlier try may have written those that have a time when it had not come
         timed = [row.run_at is not None or row.delay_seconds is not None for row in rows]
-        enqueued = [Enqueued(one.id, one.created, None if has else True) for one, has in zip(answer.enqueued, timed, strict=True)]
+        enqueued = [
+            msgspec.structs.replace(one, is_due=None if has else True) for one, has in zip(answer.enqueued, timed, strict=True)
+        ]
         answer = msgspec.structs.replace(answer, enqueued=enqueued)
     return answer
 
@@ -108,17 +117,20 @@ def _is_plain(row: NewRow) -> bool:
     return row.dedup_key is None and row.serialization_key is None
 
 
-def _enqueued(ids: Sequence[int], existing: Collection[int], later: Sequence[int] | None) -> list[Enqueued]:
+def _enqueued(ids: Sequence[int], existing: Mapping[int, Did], later: Sequence[int] | None) -> list[Enqueued]:
     if not existing and not later:
         return [Enqueued(job_id, True) for job_id in ids]
     not_yet = frozenset(later or ())
-    return [Enqueued(job_id, at not in existing, at not in not_yet) for at, job_id in enumerate(ids, start=1)]
+    return [
+        Enqueued(job_id, at not in existing, at not in not_yet, existing.get(at, "made"))
+        for at, job_id in enumerate(ids, start=1)
+    ]
 
 
 def enqueue_answer(record: Mapping[str, Any]) -> EnqueueAnswer:
     """The answer from what the server's function returned; its ordinals begin with 1."""
     return EnqueueAnswer(
-        enqueued=_enqueued(record["ids"], frozenset(record["existing"] or ()), record["later"]),
+        enqueued=_enqueued(record["ids"], dict(zip(record["existing"] or (), record["did"] or (), strict=True)), record["later"]),
         refused=[Refused(at - 1, status) for at, status in zip(record["refused"] or (), record["statuses"] or (), strict=True)],
         taken=[at - 1 for at in record["taken"] or ()],
         reserved=record["reserved"] or [],
@@ -202,8 +214,12 @@ def _finished(rows: Sequence[Record]) -> Finished:
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
     heads = [row["queue"] for row in rows if row["kind"] == "head"]
     asking = [(_claimed(row), row["kind"]) for row in rows if row["kind"] in {"ask", "ask all"}]
-    gone = len(claimed) + len(lost) + len(heads) + len(asking) < len(rows)
-    return Finished(claimed, lost, heads, gone=gone, asking=asking)
+    expired = [msgspec.json.decode(row["rest"], type=Expired) for row in rows if row["kind"] == "expired"]
+    gone = len(claimed) + len(lost) + len(heads) + len(asking) + len(expired) < len(rows)
+    return Finished(
+        claimed, lost, [*heads, *(queue for one in expired for queue in one.queues)], gone=gone, asking=asking,
+        expired=[job for one in expired for job in one.ended],
+    )  # fmt: skip
 
 
 def _claimed(row: Record) -> Claimed:

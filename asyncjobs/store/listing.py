@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from asyncjobs.model.finding import JobFilter
+from asyncjobs.model.finding import JobFilter, is_filtered
 from asyncjobs.model.status import Status
 from asyncjobs.store import finding
 from asyncjobs.store.database import Link
@@ -49,8 +49,7 @@ async def rows(link: Link, ids: Sequence[int]) -> list[JobRow]:
 
 async def page(link: Link, which: JobFilter, *, before: int | None, limit: int) -> Listed:
     """A page of the jobs that fit."""
-    is_filtered = any(value is not None for value in which.values())
-    look = finding.LOOK if is_filtered else limit + 1  # everything fits
+    look = finding.LOOK if is_filtered(which) else limit + 1  # everything fits
     found = await finding.find(link, which, before=before, limit=limit, look=look)
     return Listed(await rows(link, found.ids), found.next, found.looked)
 

@@ -1,6 +1,6 @@
 """Keys and their lines: dispatching heads, sweeping, and the verbs of operators."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
@@ -18,6 +18,8 @@ VerbOutcome = Literal[
     "dead",
     "requested",
     "retried",
+    "changed",
+    "deleted",
     "unknown",
     "final",
     "busy",
@@ -83,7 +85,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 #: The outcomes of a verb that did something.
-CHANGES: Final = frozenset({"retried", "cancelled", "dead", "requested"})
+CHANGES: Final = frozenset({"retried", "cancelled", "dead", "requested", "changed", "deleted"})
 
 
 class Verb(msgspec.Struct, frozen=True):
@@ -162,6 +164,18 @@ async def retry(link: Link, job_id: int, by: str) -> Verb:
     """Run a job again, or now."""
     (row,) = await link.fetch("retry_job", job_id, by)
     return Verb(row["outcome"], row["was"], row["queues"] or [], row["other_id"])
+
+
+async def change(link: Link, job_id: int, changes: Mapping[str, object]) -> Verb:
+    """Change a job that has not ended and does not run."""
+    (row,) = await link.fetch("change_job", job_id, msgspec.json.encode(changes).decode())
+    return Verb(row["outcome"], row["was"], row["queues"] or [])
+
+
+async def delete(link: Link, job_id: int) -> Verb:
+    """Delete a job that has ended."""
+    (row,) = await link.fetch("delete_job", job_id)
+    return Verb(row["outcome"], row["was"], [])
 
 
 async def release_key(link: Link, key: str) -> tuple[int | None, list[str]]:

@@ -102,6 +102,13 @@ class JobsPromoted(Event, frozen=True, kw_only=True):
     count: int
 
 
+class JobsExpired(Event, frozen=True, kw_only=True):
+    """Jobs of a type were not started in time: they were ended, as cancelled."""
+
+    type: str
+    count: int
+
+
 class JobsRescued(Event, frozen=True, kw_only=True):
     job_ids: list[int]
     reason: str

@@ -37,6 +37,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.HandlerStuck: ("warning", "asyncjobs.handler.stuck"),
     e.JobsClaimed: ("debug", "asyncjobs.jobs.claimed"),
     e.JobsPromoted: ("debug", "asyncjobs.jobs.promoted"),
+    e.JobsExpired: ("info", "asyncjobs.jobs.expired"),
     e.JobsRescued: ("warning", "asyncjobs.jobs.rescued"),
     e.KeysAdvanced: ("debug", "asyncjobs.keys.advanced"),
     e.SequenceMoved: ("warning", "asyncjobs.sequence.moved"),

@@ -6,7 +6,8 @@
 | P2 | tables, events | a claim token twice; two valid attempts of one job at the same time; a start in a runner that is dead |
 | P3 | events, notes | two attempts of one key at the same time; a start out of the line's order |
 | P7 | tables, events | attempts that were not counted, or more than allowed |
-| dedup | notes | two jobs of one dedup key that lived at the same time |
+| P18 | tables | a start of a job that had expired; an end as expired before its time |
+| dedup | notes, tables | two jobs of one dedup key that lived at once (or waited, where a start frees it); a key not freed |
 | P13 | process, server | tasks, threads, connections, transactions and attempts left behind |
 | locks | server | deadlocks: no two calls wait for each other |
 

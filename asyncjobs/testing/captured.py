@@ -13,6 +13,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +24,7 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.trace import own_trace
 from asyncjobs.open.current_app import keeper
+from asyncjobs.settings import MAX_ATTEMPTS_DEFAULT
 
 _ids: Final = count(1)
 
@@ -61,7 +63,7 @@ class Captured:
                     raise DuplicateJob(row.type, row.dedup_key, job.id, job.status)
                 if row.on_duplicate == "replace":
                     self.jobs[at] = job_of(row, job_id=job.id)
-                return Enqueued(job.id, created=False)
+                return Enqueued(job.id, created=False, did="replaced" if row.on_duplicate == "replace" else "kept")
         self.jobs.append(job_of(row, job_id=next(_ids)))
         return Enqueued(self.jobs[-1].id, created=True)
 
@@ -73,17 +75,23 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
+def attempts_of(row: NewRow) -> int:
+    """How many attempts it has, as its table says where nobody did."""
+    return MAX_ATTEMPTS_DEFAULT if row.max_attempts is None else row.max_attempts
+
+
 def job_of(row: NewRow, *, job_id: int | None = None) -> Job:
     """The job that this row would make if it were written now."""
     now = datetime.now(UTC)
     due = row.run_at or now + timedelta(seconds=row.delay_seconds or 0)
     same: dict[str, Any] = {name: getattr(row, name) for name in Job.__struct_fields__ if name in NewRow.__struct_fields__}
-    same |= {"payload": msgspec.json.decode(row.payload), "run_at": due}
+    same |= {"payload": msgspec.json.decode(row.payload), "run_at": due, "max_attempts": attempts_of(row)}
     made_id = next(_ids) if job_id is None else job_id
     same["correlation_id"] = row.correlation_id or own_trace(made_id)
     return Job(
         **same, id=made_id, status="scheduled" if due > now else "pending", scheduled_at=due,
-        timeout=None if row.timeout_seconds is None else timedelta(seconds=row.timeout_seconds), created_at=now, updated_at=now,
+        timeout=None if row.timeout_seconds in {None, inf} else timedelta(seconds=row.timeout_seconds or 0), created_at=now,
+        updated_at=now,
     )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, Events
-from asyncjobs.testing.captured import Captured, job_of
+from asyncjobs.testing.captured import Captured, attempts_of, job_of
 
 N = TypeVar("N")
 
@@ -42,11 +42,12 @@ async def perform(new: NewJob[N], /, *, attempt: int = 1, jobs: AsyncJobs | None
     `attempt` is the ordinal that it is told. `jobs` is the app it runs in, by default the one that includes the type. Raises also
     what would fail the attempt: AttemptTimeout, UnstorableResult, a verdict's delay that is none.
     """
-    if not 1 <= attempt <= new.row.max_attempts:
-        raise InvalidOption(f"attempt={attempt}: {new.type} has attempts 1 to {new.row.max_attempts}.", option="attempt")
     app = _app_of(new) if jobs is None else jobs
     kept = keeper.get()
     row = admit(new.row, new.handler, app.queues, app.settings) if app.includes(new.handler) else new.row
+    most = attempts_of(row)
+    if not 1 <= attempt <= most:
+        raise InvalidOption(f"attempt={attempt}: {new.type} has attempts 1 to {most}.", option="attempt")
     performance = _Performance(app, new.handler, kept if isinstance(kept, Captured) and kept.app is app else Captured(app))
     return cast("N | Verdict", await performance.of(row, attempt))
 
@@ -75,7 +76,7 @@ class _Performance:
         self.function: Callable[..., Any] = self._watched_async if handler.is_async else self._watched
         self.is_async, self.wraps_async, self.version = handler.is_async, handler.wraps_async, handler.version
         self.takes_context = handler.takes_context
-        self.backoff = handler.backoff
+        self.retrying = handler.retrying
         self.decode_payload = handler.decode_payload
         self.encode_result = handler.encode_result
 

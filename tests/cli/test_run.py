@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs
+from asyncjobs import AsyncJobs, Queue, UnknownQueue
+from asyncjobs.cli.queue_words import queues_of
+from asyncjobs.open.run import served_queues
 from tests.support.cli import cli
 from tests.support.program import Program
 
@@ -38,9 +40,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 async def test_options_reach_the_app(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[AsyncJobs, Any, Any]] = []
 
-    async def run(self: AsyncJobs, *, queues: Any, types: Any) -> None:
+    async def run(self: AsyncJobs, *, queues: Any, types: Any, **until: Any) -> None:
         calls.append((self, queues, types))
+        ends.append(tuple(until.values()))
 
+    ends: list[tuple[Any, ...]] = []
     levels: list[Any] = []
     monkeypatch.setattr(AsyncJobs, "run", run)
     monkeypatch.setattr("asyncjobs.cli.running.log", lambda *args: levels.append(args))
@@ -57,7 +61,9 @@ async def test_options_reach_the_app(module: str, monkeypatch: pytest.MonkeyPatc
     _, [default], types = calls[-1]
     assert (default.concurrency, types, levels[-1]) == (2, ["greet"], ("info", "json"))
     await cli("run", f"{module}:jobs")
-    assert calls[-1][1:] == (None, None)
+    assert (calls[-1][1:], ends[-1]) == ((None, None), (False, None, None))
+    await cli("run", f"{module}:jobs", "--until-idle", "--max-jobs", "7", "--max-time", "1.5m")
+    assert ends[-1] == (True, 7, 90.0)
 
 
 async def test_every_line_of_a_json_log_is_json(module: str, tmp_path: Path, dsn: str) -> None:
@@ -96,3 +102,16 @@ async def test_it_runs_on_uvloop_where_that_is_installed(
         monkeypatch.setitem(sys.modules, "uvloop", None)
     assert (await cli("run", f"{module}:jobs")).code == 0
     assert loops == ["uvloop" if installed else "asyncio"]
+
+
+async def test_a_star_in_a_queue_stands_for_any_text() -> None:
+    known = {name: Queue(name, concurrency=2) for name in ("default", "mail.in", "mail.out")}
+    assert [(one.name, one.concurrency) for one in queues_of("mail*=5,default", known) or ()] == [
+        ("mail.in", 5), ("mail.out", 5), ("default", 2),
+    ]  # fmt: skip
+    assert [one.name for one in served_queues(known, ["*.out", "default"])] == ["mail.out", "default"]
+    for nothing in ("nail*", "nail"):
+        with pytest.raises(UnknownQueue):
+            served_queues(known, [nothing])
+        with pytest.raises(UnknownQueue):
+            queues_of(nothing, known)

@@ -84,7 +84,7 @@ MUTANTS: tuple[Raced, ...] = (
     ),
     Raced(
         "no fresh place of a promoted job",
-        (Change("promote", "place = placed.place,", ""),),
+        (Change("make_pending", "place = placed.place,", ""),),
         caught_by=["a_job_that_became_pending_again_stands_behind_others"],
     ),
     Raced("no new head after a release", (Change("release_key", _OTHER_HEADS, ""),), caught_by=["a_released_key_has_a_head"]),

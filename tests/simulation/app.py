@@ -39,6 +39,8 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
     )  # fmt: skip
 
     async def act(ctx: JobContext, plan: list[str], seconds: float, number: int) -> int:
+        if "clock" not in course.faults:
+            process.world.see_start(ctx.job)
         return await _act(process, ctx, plan[min(ctx.attempt, len(plan)) - 1], seconds, number)
 
     jobs.job("act", backoff=Backoff(0.5, maximum=1), max_attempts=3)(act)

@@ -11,6 +11,8 @@ from asyncjobs.model.lease import Leases, Try
 from asyncjobs.model.liveness import Liveness
 from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.model.scan import ScanStart
+from asyncjobs.runtime import attempt as attempt_module
+from asyncjobs.runtime import coordinator as coordinator_module
 from asyncjobs.runtime import duties, service
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.call_line import CallLine
@@ -52,6 +54,10 @@ def wake_first() -> list[Any]:
             self._wakes.missed = missed
 
     return [patch.object(Listening, "_connect", mutant)]
+
+
+def never_expires() -> list[Any]:
+    return [patch.object(module, "has_expired", lambda _job: False) for module in (attempt_module, coordinator_module)]
 
 
 def promote_silently() -> list[Any]:

@@ -115,7 +115,7 @@ def doubles(server: Server) -> list[str]:
     """Two jobs of one dedup key that are both to run yet, now."""
     rows = server.fetch(
         "SELECT dedup_key, array_agg(id ORDER BY id) AS ids FROM asyncjobs.jobs"
-        " WHERE status NOT IN ('completed', 'dead', 'cancelled') AND dedup_key IS NOT NULL"
+        " WHERE status NOT IN ('completed', 'dead', 'cancelled') AND dedup_key IS NOT NULL AND dedup_until IS NULL"
         " GROUP BY type, dedup_key HAVING count(*) > 1"
     )
     return [f"P1: jobs {row['ids']} of dedup key {row['dedup_key']} live at once" for row in rows]

@@ -148,6 +148,27 @@ class Client:
     async def _dedup(self) -> None:
         await self._enqueue(dedup_key=self.random.choice("xy"), serialization_key=self.random.choice([None, self._key()]))
 
+    async def _expiring(self) -> None:
+        """Some that may not be started in time, some of them delayed, one behind the other."""
+        for _ in range(self.random.choice([1, 4])):
+            await self._enqueue(
+                expires=self.random.choice([0.2, 0.2, 1.0, 4.0]), delay=self.random.choice([None, None, 0.3]),
+                serialization_key=self.random.choice([None, None, self._key()]),
+            )  # fmt: skip
+
+    async def _starting(self) -> None:
+        """Several of one dedup key, which is free as soon as one has been started: none is lost."""
+        key = self.random.choice([None, self._key()])
+        for _ in range(self.random.choice([1, 3])):
+            number, type, payload, given = self._new(
+                dedup_key=f"s{key}", dedup_until="start", serialization_key=key,
+                on_duplicate=self.random.choice(["return", "replace"]),
+            )  # fmt: skip
+            handle = await self.jobs.enqueue(type, payload, **given)
+            self._accepted(number, handle.id)
+            if handle.did == "dropped":
+                self.process.world.violations.append(f"dedup: an enqueue was dropped for job {handle.id}, which had started")
+
     async def _cancel(self) -> None:
         job_id = await self._enqueue(
             serialization_key=self.random.choice([None, self._key()]), delay=self.random.choice([None, 1.0])

@@ -21,6 +21,7 @@ WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup", "cancel", "
 _CALM_WAYS: Final = ("plain", "keyed", "delayed", "many", "here", "dedup")
 #: What they do besides.
 _MORE_WAYS: Final = ("joined", "replace", "end", "requeue")
+_LATEST_WAYS: Final = ("expiring", "expiring", "starting")
 _PLANS: Final = (("fail", "ok"), ("fail",), ("die",), ("snooze",), ("fail", "snooze"), ("complete",))
 _UNRULY: Final = ("cancel", "cancel", "exit")
 _UNRULY_PLANS: Final = (("leak", "ok"), ("exit", "ok"), ("forget", "complete"), ("complete",), ("ok",))
@@ -70,7 +71,8 @@ def draw(seed: int) -> Course:
     course = _calm(random) if random.random() < 0.2 else _stormy(random)
     course = msgspec.structs.replace(course, clients=random.choice([1, 2, 2]))
     course = _calm_in_its_way(random, course) if course.is_calm else _stormier(random, course)
-    return _of_late(Random(f"late {seed}"), course)
+    course = _of_late(Random(f"late {seed}"), course)
+    return _latest(Random(f"expiry {seed}"), course)
 
 
 def _of_late(random: Random, course: Course) -> Course:
@@ -85,6 +87,16 @@ def _of_late(random: Random, course: Course) -> Course:
     if 0.465 <= chance < 0.485:
         return _cut_off(random, course)
     return msgspec.structs.replace(course, prefetch=random.choice([0, 0, 3]))
+
+
+def _latest(random: Random, course: Course) -> Course:
+    """Jobs that expire, and dedup keys that are held until the start: as above, most courses stay as they were."""
+    if course.is_calm or random.random() > 0.3:
+        return course
+    return msgspec.structs.replace(
+        course, ways=(*course.ways, *_some(random, _LATEST_WAYS)), prefetch=random.choice([course.prefetch, 3]),
+        durations=(*course.durations, 1.0),
+    )  # fmt: skip
 
 
 def _quarrelsome(random: Random, course: Course) -> Course:

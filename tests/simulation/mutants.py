@@ -95,6 +95,10 @@ def _quarrels(*ways: str) -> Callable[[Course], bool]:
     return lambda course: course.quarrels and bool(set(ways) & set(course.ways))
 
 
+def _expires_ahead(course: Course) -> bool:
+    return "expiring" in course.ways and course.prefetch > 0 and "clock" not in course.faults
+
+
 def _unruly(course: Course) -> bool:
     return course.is_unruly
 
@@ -176,6 +180,15 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("a dedup key is not freed", (
         Change("ack", "IF _dedup IS NOT NULL THEN", "IF false THEN"),
     ), needs=_has("dedup")),
+    Simulated("a claim does not look at start_before", (
+        Change("claim", " AND asyncjobs.may_start(j.start_before)", ""),
+        Change("finish_completed", " AND asyncjobs.may_start(j.start_before)", ""),
+        Change("finish_one", " AND asyncjobs.may_start(j.start_before)", ""),
+    ), needs=_has("expiring")),
+    Simulated("what was claimed ahead does not expire", patches=broken.never_expires, needs=_expires_ahead),
+    Simulated("a dedup key is freed after the claim", (
+        Change("dedup_at_start", "PERFORM asyncjobs.end_dedup(ARRAY[_id]);", ""),
+    ), needs=_has("starting")),
     Simulated("a claim does not see pauses", (
         Change("claim_scans", "_any_paused := EXISTS (SELECT FROM asyncjobs.pauses);", "_any_paused := false;"),
     ), needs=_has("pause")),
@@ -272,4 +285,5 @@ NOTICED: Final = (
     "attempts pay for the end of their program", "what exits in a sink ends its program", "what a duty leaks ends it",
     "a claim is of more than there are permits", "a permit is given back twice", "the outcome of a key goes around its actor",
     "two calls of a line are under way",
+    "a claim does not look at start_before", "what was claimed ahead does not expire", "a dedup key is freed after the claim",
 )  # fmt: skip

@@ -141,7 +141,11 @@ class Server:
 
     def set_clock(self, seconds: float) -> None:
         """What `asyncjobs.clock()` says in the statements that begin from now on."""
-        self._at = str(_START + timedelta(microseconds=round(seconds * 1_000_000)))
+        self._at = str(self.instant(seconds))
+
+    def instant(self, seconds: float) -> datetime:
+        """What the clock says then."""
+        return _START + timedelta(microseconds=round(seconds * 1_000_000))
 
     def begin(self, session: Any, work: Any, *, gate: str = "", claims: str = "") -> "asyncio.Task[Any]":
         """Let the session carry it out. `gate`: where it is to wait, by the number of gates before it and its own.

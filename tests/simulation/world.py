@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from asyncjobs import Job
 from tests.simulation.connection import Call, Connection, Work
 from tests.simulation.course import draw
 from tests.simulation.process import Process
@@ -80,6 +81,11 @@ class World:
 
     def clock(self) -> float:
         return self.now
+
+    def see_start(self, job: Job) -> None:
+        """A handler is called, where nobody sets the server's clock: has its job not expired?"""
+        if job.start_before is not None and self.server.instant(self.now + self.clock_step) > job.start_before:
+            self.violations.append(f"P18: job {job.id} began although it had expired at {job.start_before}")
 
     def number(self) -> int:
         return next(self._numbers)

@@ -45,7 +45,11 @@ CREATE TYPE asyncjobs.new_job AS (
     on_dead text,
     requeued_from bigint,
     trace_context text,
-    notify boolean
+    notify boolean,
+    tags text[],
+    expires_seconds double precision,
+    dedup_until text,
+    at_most_seconds double precision
 );
 
 CREATE TYPE asyncjobs.outcome AS (
@@ -242,12 +246,15 @@ CREATE TABLE asyncjobs.jobs (
     requeued_from bigint,
     trace_context text,
     lost_with bigint,
+    tags text[],
+    start_before timestamp with time zone,
+    dedup_until text,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE (status = 'pending'::text);
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
-CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (run_at) WHERE (status = ANY (ARRAY['scheduled'::text, 'failed'::text]));
+CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, run_at, start_before)) WHERE ((status = ANY ('{scheduled,failed}'::text[])) OR ((start_before IS NOT NULL) AND (status = ANY ('{waiting,pending,paused}'::text[]))));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
@@ -289,9 +296,10 @@ CREATE TABLE asyncjobs.replacements (
     number bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
     job_id bigint NOT NULL,
     serialization_key text NOT NULL,
-    payload text NOT NULL,
+    payload text,
     version integer NOT NULL,
     due_at timestamp with time zone NOT NULL,
+    until_start boolean NOT NULL,
     CONSTRAINT replacements_pkey PRIMARY KEY (number)
 );
 CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replacements DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION asyncjobs.apply_replacements();
@@ -397,6 +405,15 @@ CREATE TABLE asyncjobs.types (
     CONSTRAINT types_digest_key UNIQUE (digest)
 );
 CREATE INDEX types_newest ON asyncjobs.types USING btree (name, version, id);
+
+CREATE VIEW asyncjobs.due_jobs AS
+ SELECT id,
+    status,
+    serialization_key,
+    start_before,
+    asyncjobs.due_at(status, run_at, start_before) AS due_at
+   FROM asyncjobs.jobs j
+  WHERE ((status = ANY ('{scheduled,failed}'::text[])) OR ((start_before IS NOT NULL) AND (status = ANY ('{waiting,pending,paused}'::text[]))));
 
 CREATE VIEW asyncjobs.job_queue_health AS
  SELECT u.type,
@@ -520,6 +537,9 @@ CREATE VIEW asyncjobs.readable_jobs AS
     progress,
     requeued_from,
     trace_context,
+    COALESCE(tags, '{}'::text[]) AS tags,
+    asyncjobs.instant(start_before) AS start_before,
+    dedup_until,
     asyncjobs.instant(created_at) AS created_at,
     asyncjobs.instant(updated_at) AS updated_at
    FROM asyncjobs.jobs j;
@@ -584,7 +604,7 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: db8fa1061510287b
+-- body: 587dc44b4201f467
 
 CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _options jsonb)
     RETURNS asyncjobs.new_job
@@ -639,6 +659,17 @@ CREATE FUNCTION asyncjobs.can_run(_versions jsonb, _type text, _version integer)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.change_job(_id bigint, _changes jsonb, OUT outcome text, OUT was text, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4dbb0cc1fb0976d3
+
 CREATE FUNCTION asyncjobs.channel()
     RETURNS text
     LANGUAGE sql
@@ -676,18 +707,17 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 99c5dc5a2b373575
+-- body: d6ed1d325acd8778
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4c7d267f01f34be4
+-- body: c9f57df0f07759b9
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
     LANGUAGE sql
-    STABLE PARALLEL SAFE
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.claims_under_way()
@@ -767,6 +797,21 @@ CREATE FUNCTION asyncjobs.declare_types(_types jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: d4f6691c8108e765
 
+CREATE FUNCTION asyncjobs.dedup_at_start(_id bigint, _key text)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 8df121846acd12ef
+
+CREATE FUNCTION asyncjobs.delete_job(_id bigint, OUT outcome text, OUT was text)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: cf07c01fcd384adc
+
 CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
     RETURNS integer
     LANGUAGE plpgsql
@@ -816,6 +861,12 @@ CREATE FUNCTION asyncjobs.drop_dedup_keys(_ids bigint[], _rows asyncjobs.new_job
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: be6a3b6d00980ef4
+
+CREATE FUNCTION asyncjobs.due_at(_status text, _run_at timestamp with time zone, _start_before timestamp with time zone)
+    RETURNS timestamp with time zone
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.end_dedup(_ids bigint[])
     RETURNS void
@@ -873,12 +924,12 @@ CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0383ee775262813b
 
-CREATE FUNCTION asyncjobs.enqueue_in_transaction(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
+CREATE FUNCTION asyncjobs.enqueue_in_transaction(_rows text, _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT ids bigint[], OUT existing integer[], OUT did text[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: df68afe74fb13265
+-- body: 2ebe6750f575ed16
 
 CREATE FUNCTION asyncjobs.enqueue_many(type text, payloads jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint[]
@@ -893,7 +944,7 @@ CREATE FUNCTION asyncjobs.enqueue_payloads(_name text, _payloads jsonb[], _optio
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: a0b09385ffa8b015
 
-CREATE FUNCTION asyncjobs.enqueue_rows(_ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _again boolean, _reserve integer, _lock_timeout text DEFAULT NULL::text, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
+CREATE FUNCTION asyncjobs.enqueue_rows(_ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _again boolean, _reserve integer, _lock_timeout text DEFAULT NULL::text, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT did text[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -901,7 +952,7 @@ CREATE FUNCTION asyncjobs.enqueue_rows(_ids bigint[], _tokens bigint[], _rows as
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d3c106b9a82e1509
+-- body: a8b84ef8cfa2dc7d
 
 CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
     RETURNS record
@@ -909,6 +960,28 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: bafaea5344e52e30
+
+CREATE FUNCTION asyncjobs.expire(_ids bigint[], OUT ended jsonb, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7445ce301584f60b
+
+CREATE FUNCTION asyncjobs.expire_pending(_most integer, _scan integer)
+    RETURNS asyncjobs.answer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2782d503d29b0c64
 
 CREATE FUNCTION asyncjobs.fail_each(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer, OUT failed bigint[], OUT pending bigint[])
     RETURNS record
@@ -950,7 +1023,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8d438eb8b596eb9e
 
-CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -959,7 +1032,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e1b7386ecbd6b5d3
+-- body: a53eb187a9f035fb
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -986,7 +1059,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 01a29a9b138c353f
+-- body: d80ee9848d76cb8a
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -998,7 +1071,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f158acef39cbcd6a
+-- body: 8e93891ba9d5b2e1
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1088,6 +1161,19 @@ CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token b
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4761ec1c589de224
 
+CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[], _versions jsonb)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d58c68054243741d
+
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
     LANGUAGE plpgsql
@@ -1168,6 +1254,12 @@ CREATE FUNCTION asyncjobs.is_completing(_id bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6f59517a4ab15e8a
+
+CREATE FUNCTION asyncjobs.is_for(_queues jsonb, _queue text, _lane text)
+    RETURNS boolean
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -1387,6 +1479,14 @@ CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_waiting jsonb, _limit
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 52a1c38a5d95e70b
 
+CREATE FUNCTION asyncjobs.look_at_owner(_type text, _key text, _id bigint, _until text, _now timestamp with time zone, OUT status text, OUT serialization_key text, OUT is_new boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e4b6c5a02fa9682d
+
 CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean)
     RETURNS record
     LANGUAGE plpgsql
@@ -1413,17 +1513,33 @@ CREATE FUNCTION asyncjobs.lost(_ids bigint[], _tokens bigint[], _written bigint[
     STABLE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.make_pending(_ids bigint[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: bb22c34b63985de0
+
 CREATE FUNCTION asyncjobs.may_notify()
     RETURNS boolean
     LANGUAGE sql
     STABLE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.meet_duplicates(_ids bigint[], _new bigint[], _rows asyncjobs.new_job[], _own boolean, _keys text[], _now timestamp with time zone, OUT ids bigint[], OUT new bigint[], OUT rows asyncjobs.new_job[], OUT existing integer[], OUT refused integer[], OUT statuses text[])
+CREATE FUNCTION asyncjobs.may_start(_start_before timestamp with time zone)
+    RETURNS boolean
+    LANGUAGE sql
+    PARALLEL SAFE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.meet_duplicates(_ids bigint[], _new bigint[], _rows asyncjobs.new_job[], _own boolean, _keys text[], _now timestamp with time zone, OUT ids bigint[], OUT new bigint[], OUT rows asyncjobs.new_job[], OUT existing integer[], OUT did text[], OUT refused integer[], OUT statuses text[])
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3276517e73ec38e4
+-- body: 08e45ea76bda8d84
 
 CREATE FUNCTION asyncjobs.moment()
     RETURNS timestamp with time zone
@@ -1528,7 +1644,7 @@ CREATE FUNCTION asyncjobs.payload_problem(_schema jsonb, _payload jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f6e4f00b9a8295c8
 
-CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision)
+CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1536,9 +1652,9 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a64bb06514955980
+-- body: f608345c0da93cfc
 
-CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[])
+CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT expired jsonb)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1547,7 +1663,7 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b4362122d2d7487d
+-- body: ccc76067e5319ba9
 
 CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     RETURNS bigint[]
@@ -1783,7 +1899,7 @@ CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cd2daa654704fcb2
+-- body: 7ac076d4ee3ab3a0
 
 CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
     RETURNS void
@@ -1793,7 +1909,7 @@ CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _ver
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4ed4c7a6b40025db
+-- body: 94e74fd88dfc2e0e
 
 CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[], _which integer[], _own boolean, _keys text[], _now timestamp with time zone)
     RETURNS void
@@ -1801,7 +1917,7 @@ CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[],
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1012ef1260bdecaf
+-- body: c3c19e5b34eca131
 
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void
@@ -1851,7 +1967,6 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
     LANGUAGE sql
-    STABLE PARALLEL SAFE
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.resume(_kind text, _name text)
@@ -1880,7 +1995,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b3689a5097b4c8e6
+-- body: fe9fc00847d44588
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -1983,13 +2098,13 @@ CREATE FUNCTION asyncjobs.take_dedup_key(_type text, _key text, _id bigint, _exp
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: a9a20e856fa05dbd
 
-CREATE FUNCTION asyncjobs.take_dedup_keys(INOUT ids bigint[], INOUT new bigint[], INOUT rows asyncjobs.new_job[], _now timestamp with time zone, OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT replacing integer[])
+CREATE FUNCTION asyncjobs.take_dedup_keys(INOUT ids bigint[], INOUT new bigint[], INOUT rows asyncjobs.new_job[], _now timestamp with time zone, OUT existing integer[], OUT did text[], OUT refused integer[], OUT statuses text[], OUT replacing integer[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 843e96dd165a1ff7
+-- body: d4e03176d615185e
 
 CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[], _new_tokens bigint[], _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval)
     RETURNS text[]
@@ -2081,7 +2196,7 @@ CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyn
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 14954585cc475bda
+-- body: f9d1443dee0543a7
 
 CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[], _own boolean, _draws boolean, _now timestamp with time zone)
     RETURNS record
@@ -2091,7 +2206,7 @@ CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _to
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0255ad57da6586ff
+-- body: 0d5237cf68b97b56
 
 CREATE FUNCTION asyncjobs.written_before(_ids bigint[], _tokens bigint[], OUT new bigint[], OUT taken integer[])
     RETURNS record

@@ -19,9 +19,11 @@ OTHERS: dict[str, Any] = {
     "type": "other", "queue": "mail", "lane": "fast", "version": 3, "priority": 7, "max_attempts": 9, "timeout_seconds": 2.5,
     "run_at": datetime(2040, 2, 29, tzinfo=UTC), "delay_seconds": 60.0, "correlation_id": "c", "parent_job_id": 5,
     "created_by": "me", "dedup_key": "d", "serialization_key": "k", "on_dead": "halt", "trace_context": "00-1",
+    "tags": ("a", "b"),
+    "expires_seconds": 30.0,
 }  # fmt: skip
 #: What is not written, and what only matters for a row with a dedup key.
-NO_COLUMNS = {"payload", "notify", "dedup_for_seconds", "on_duplicate"}
+NO_COLUMNS = {"payload", "notify", "dedup_for_seconds", "on_duplicate", "dedup_until", "at_most_seconds"}
 KEYS = {"dedup_key", "serialization_key"}
 
 
@@ -40,7 +42,9 @@ class Told:
     async def fetch_row(self, name: str, *_args: object, timeout: float | None) -> dict[str, list[int]]:
         del timeout
         self.sent.append(name)
-        return {"ids": [1, 2, 3]} | {column: [] for column in ("existing", "refused", "statuses", "taken", "reserved", "later")}
+        return {"ids": [1, 2, 3]} | {
+            column: [] for column in ("existing", "did", "refused", "statuses", "taken", "reserved", "later")
+        }
 
 
 async def sent_for(rows: Sequence[NewRow], *, tokens: Sequence[int] = (5, 5, 5), again: bool = False) -> list[str]:
@@ -96,8 +100,8 @@ async def test_beyond_what_is_compared_at_a_time_rows_are_compared_too(monkeypat
 
 #: All of a row but what differs between any two calls; of instants how far they are from the call, or what was asked for.
 WRITTEN = """
-    SELECT to_jsonb(j) - '{id,place,enqueue_token,created_at,updated_at,run_at,scheduled_at}'::text[] AS row,
-        updated_at = created_at, scheduled_at = run_at,
+    SELECT to_jsonb(j) - '{id,place,enqueue_token,created_at,updated_at,run_at,scheduled_at,start_before}'::text[] AS row,
+        updated_at = created_at, scheduled_at = run_at, start_before - run_at,
         CASE WHEN run_at BETWEEN '2026-01-01' AND '2035-01-01' THEN (run_at - created_at)::text ELSE run_at::text END
     FROM asyncjobs.jobs AS j WHERE id BETWEEN $1 AND $1 + 2 ORDER BY id
 """

@@ -16,7 +16,7 @@ from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.runtime.tokens import Tokens
 from asyncjobs.runtime.wakes import Wakes
-from asyncjobs.settings import Queue
+from asyncjobs.settings import Queue, Settings
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.store.pool import Pool
@@ -115,7 +115,7 @@ class AtWork:
             "most_unwritten": sum(3 * queue.concurrency + queue.prefetch for queue in queues),
         }  # fmt: skip
         self.line = CallLine(
-            self.link, gate=cast("Any", self.gate), probation=probation, stubs=Stubs({}, queues), tokens=Tokens(5),
+            self.link, gate=cast("Any", self.gate), probation=probation, stubs=Stubs({}, queues, Settings()), tokens=Tokens(5),
             wakes=self.wakes, events=self.events, runner_id=lambda: self.host.runner_id,
             may_claim=lambda: self.host.is_confirmed, declared_dead=self.host.declared_dead, is_ample=self.queues.is_ample,
             **(defaults | options),

@@ -15,6 +15,7 @@ WORDS = (
     "keys purge 'customer 7' --yes", "schedules run nightly", "schedules disable nightly", "schedules enable nightly",
     "breakers reset email-service", "breakers open email-service", "jobs enqueue email '{\"to\": \"ada\"}'",
     "jobs cancel --status pending --dry-run", "jobs retry 12", "jobs cancel 15", "jobs fail 11",
+    "jobs change 11 --to-priority 3", "jobs delete 11",
     "jobs kill --type email --yes", "dead requeue 1 --by ada", "dead ack --all --dry-run", "dead ack 2 --by ada",
     "prune --yes",
 )  # fmt: skip

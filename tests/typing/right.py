@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -121,7 +122,21 @@ async def shared() -> AsyncGenerator[list[int]]:
     yield [1]
 
 
-router = JobRouter(queue="mail", lane="fast", timeout=60, max_attempts=5, backoff=Backoff(2))
+
+
+def patience(attempt: int, error: BaseException) -> float | Snooze | Dead:
+    return Dead("no such account") if isinstance(error, LookupError) else Snooze(5) if attempt == 1 else 2.0 * attempt
+
+
+router = JobRouter(queue="mail", lane="fast", timeout=60, max_attempts=5, backoff=Backoff(2), retry_on=ConnectionError)
+patient = JobRouter(backoff=patience, retry_on=(ConnectionError, TimeoutError), give_up_on=(ValueError,), timeout=math.inf)
+defaults = AsyncJobs(max_attempts=5, timeout=timedelta(minutes=2), backoff=patience, retry_on=OSError, give_up_on=(KeyError,))
+
+
+@patient.job("patient", backoff=lambda attempt, error: attempt * 2.0, timeout=math.inf)
+async def patiently(to: str) -> None: ...
+
+
 jobs = AsyncJobs(
     "postgresql://x",
     schema="my jobs",

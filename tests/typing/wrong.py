@@ -90,6 +90,34 @@ async def template(to: str) -> None: ...
 async def halts(to: str) -> None: ...
 
 
+def impatient(attempt: int) -> float:
+    return 1.0
+
+
+def wordy(attempt: int, error: BaseException) -> str:
+    return "soon"
+
+
+@jobs.job("backoff function", backoff=impatient)  # E
+async def backoff_function(to: str) -> None: ...
+
+
+@jobs.job("wordy backoff", backoff=wordy)  # E
+async def wordy_backoff(to: str) -> None: ...
+
+
+@jobs.job("retry on a name", retry_on="ConnectionError")  # E
+async def retry_on_a_name(to: str) -> None: ...
+
+
+@jobs.job("retry on an error", retry_on=(ConnectionError(),))  # E
+async def retry_on_an_error(to: str) -> None: ...
+
+
+AsyncJobs(max_attempts="3")  # E
+JobRouter(give_up_on=[ValueError])  # E
+
+
 @jobs.job("backoff", backoff=5)  # E
 async def backoff(to: str) -> None: ...
 

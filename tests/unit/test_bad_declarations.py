@@ -12,6 +12,7 @@ from asyncjobs import (
     AsyncJobsError,
     Backoff,
     ConfigurationError,
+    Dead,
     InvalidHandler,
     InvalidName,
     InvalidSchedule,
@@ -85,11 +86,16 @@ async def upgrade_in_vain(fields: dict[str, Any]) -> dict[str, Any]:
 STILL = "Jobs that were enqueued before a deployment still have it."
 
 
+async def later(attempt: int, error: BaseException) -> float:
+    return float(attempt)
+
+
 def refused(problem: str, **options: Any) -> Case:
     """A job whose options cannot be meant."""
     return Case(declared(good, **options), ConfigurationError, f'job "email": {problem}')
 
 
+TYPES = "give types of exceptions, as in {}=(ConnectionError, TimeoutError)."
 COULD_BE = "could be the context: annotate it JobContext or a payload type."
 USE_MODELS = "cannot be stored as JSON (Opaque): use a dataclass, a msgspec.Struct or a pydantic model."
 
@@ -157,7 +163,23 @@ DECLARATIONS = [
     refused("priority=True is a bool: give a whole number.", priority=True),
     refused("max_attempts=0 is out of range: give 1 to 2,147,483,647.", max_attempts=0),
     refused("timeout=0 must be more than 0 seconds.", timeout=0),
-    refused("backoff=5 is no Backoff: write Backoff(base, maximum=…).", backoff=5),
+    refused("backoff=5 is no Backoff: write Backoff(base, maximum=…), or give a function of (attempt, error).", backoff=5),
+    refused("backoff= is called with (attempt, error): too many positional arguments.", backoff=lambda attempt: 1),
+    refused("backoff= is an `async def`: give a plain function of (attempt, error), which must not wait.", backoff=later),
+    refused(
+        'retry_on= has "ConnectionError", a str: give types of exceptions, as in retry_on=(ConnectionError, TimeoutError).',
+        retry_on="ConnectionError",
+    ),
+    refused(
+        f"give_up_on= has ValueError('no'), a ValueError: {TYPES.format('give_up_on')}",
+        give_up_on=ValueError("no"),
+    ),
+    refused(
+        "retry_on= has [<class 'OSError'>], a list: give types of exceptions, as in retry_on=(ConnectionError, TimeoutError).",
+        retry_on=[OSError],
+    ),
+    refused("give_up_on= has Dead: a verdict says by itself what becomes of the job.", give_up_on=Dead),
+    refused("OSError is in retry_on= and in give_up_on=: keep it in one.", retry_on=(OSError, KeyError), give_up_on=OSError),
     refused('on_dead=\'stop\' must be "advance" or "halt".', on_dead="stop"),
     refused("upgrades= has step 2: give 1 to 1 (version - 1).", version=2, upgrades={2: dict}),
     refused("upgrades= has step '1': give 1 to 1 (version - 1).", version=2, upgrades={"1": dict}),

@@ -170,7 +170,7 @@ OPTIONS = [
     Case(lambda: email.using(delay="5m"), 'delay="5m" is a str: give seconds or a timedelta.'),
     Case(lambda: email.using(delay=timedelta(days=50_000)), "delay=datetime.timedelta(days=50000) is longer than 100 years."),
     Case(lambda: email.using(timeout=0), "timeout=0 must be more than 0 seconds."),
-    Case(lambda: email.using(timeout=math.inf), "timeout=inf is not a finite number of seconds."),
+    Case(lambda: email.using(timeout=-math.inf), "timeout=-inf is not a finite number of seconds."),
     Case(lambda: email.using(priority=-1), "priority=-1 is out of range: give 0 to 32,767 (lower runs first)."),
     Case(lambda: email.using(priority=32768), "priority=32768 is out of range: give 0 to 32,767 (lower runs first)."),
     Case(lambda: email.using(priority=True), "priority=True is a bool: give a whole number."),

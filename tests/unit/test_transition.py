@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from asyncjobs import AttemptTimeout, Backoff, Cancel, ClaimLost, Dead, Retry, Snooze, UndecodablePayload, UnstorableResult
 from asyncjobs.declare.payload import ResultCodec
 from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.retrying import Retrying
 from asyncjobs.model.transition import Interrupted, decide
 
 LIMIT = 1024
@@ -17,7 +18,8 @@ LIMIT = 1024
 
 def decided(ending: object, *, attempt: int = 1, **options: Any) -> Outcome:
     codec = ResultCodec("email", Any)
-    settings: dict[str, Any] = {"max_attempts": 3, "backoff": Backoff(10), "max_error_bytes": LIMIT, "random": lambda: 0.5}
+    settings: dict[str, Any] = {"max_attempts": 3, "max_error_bytes": LIMIT, "random": lambda: 0.5}
+    settings["retrying"] = Retrying(backoff=options.pop("backoff", Backoff(10)))
     return decide(ending, attempt=attempt, encode_result=codec.encode, **(settings | options))
 
 
@@ -64,7 +66,7 @@ def test_a_failing_serializer_of_the_users_is_no_danger_to_the_runner() -> None:
     def encode(_: object) -> str:
         raise KeyError("boom")
 
-    outcome = decide(1, attempt=1, max_attempts=3, backoff=Backoff(), encode_result=encode)
+    outcome = decide(1, attempt=1, max_attempts=3, retrying=Retrying(), encode_result=encode)
     assert (outcome.kind, outcome.message) == ("dead", "KeyError: 'boom'")
 
 

@@ -29,6 +29,11 @@ BEGIN
     RAISE EXCEPTION 'the row with id % violates %: none can be so', _id, _check USING ERRCODE = 'check_violation', CONSTRAINT = _check;
 END $$;
 
+-- When something is to happen to a job that does not run: it is due, or it expires. Inlined, in `jobs_due` as in what asks that.
+CREATE FUNCTION asyncjobs.due_at(_status text, _run_at timestamptz, _start_before timestamptz) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN _status = ANY ('{scheduled,failed}'::text[]) THEN LEAST(_run_at, _start_before) ELSE _start_before END;
+
 CREATE SEQUENCE asyncjobs.jobs_id_seq AS bigint;
 
 CREATE SEQUENCE asyncjobs.place_seq AS bigint;
@@ -94,7 +99,10 @@ CREATE TABLE asyncjobs.jobs (
     progress            jsonb,
     requeued_from       bigint,
     trace_context       text,
-    lost_with           bigint
+    lost_with           bigint,
+    tags                text[],  -- no index: a filter by tags looks at jobs, page by page, and a job without tags pays nothing
+    start_before        timestamptz,                  -- when it expires: see routines/expiry
+    dedup_until         text                          -- 'start': the claim frees its dedup key, else its end does
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
@@ -133,8 +141,10 @@ WHERE status = ANY ('{waiting,paused}'::text[]) OR NOT (
 -- scan per lane. Acks never use them: they go by primary key. Each job pays for an entry when it becomes pending, in a lane for two.
 CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, suspicion, priority, place) WHERE status = 'pending';
 CREATE INDEX jobs_claim_lane ON asyncjobs.jobs (queue, lane, priority, place) WHERE status = 'pending' AND lane IS NOT NULL;
--- What `promote` reads, and when the next is due. Only a job that is delayed, or failed, pays for an entry.
-CREATE INDEX jobs_due ON asyncjobs.jobs (run_at) WHERE status IN ('scheduled', 'failed');
+-- What `promote` reads: what is due, and what has expired while it waits; and when the next is. Only a job that is delayed, or failed, or
+-- expires, pays for an entry; with an index of its own for what expires each statement would open one more.
+CREATE INDEX jobs_due ON asyncjobs.jobs (asyncjobs.due_at(status, run_at, start_before))
+WHERE status = ANY ('{scheduled,failed}'::text[]) OR (start_before IS NOT NULL AND status = ANY ('{waiting,pending,paused}'::text[]));
 -- Acks clear runner_id, so this index holds what is in flight, and nothing else. A look for what was asked of a runner's jobs reads only
 -- those of which something was: not even what is left of others in the index. (`orphans`, `give_back`, `requests`; an entry for each claim.)
 CREATE INDEX jobs_runner ON asyncjobs.jobs (runner_id, requested_outcome) WHERE runner_id IS NOT NULL;
@@ -151,7 +161,8 @@ CREATE INDEX jobs_ended ON asyncjobs.jobs (type, completed_at) WHERE status IN (
 CREATE TYPE asyncjobs.new_job AS (
     type text, queue text, lane text, version integer, payload text, priority integer, max_attempts integer, timeout_seconds float8,
     run_at timestamptz, delay_seconds float8, correlation_id text, parent_job_id bigint, created_by text, dedup_key text,
-    dedup_for_seconds float8, on_duplicate text, serialization_key text, on_dead text, requeued_from bigint, trace_context text, notify boolean);
+    dedup_for_seconds float8, on_duplicate text, serialization_key text, on_dead text, requeued_from bigint, trace_context text,
+    notify boolean, tags text[], expires_seconds float8, dedup_until text, at_most_seconds float8);
 
 -- Lines of keys
 -- =============
@@ -205,9 +216,10 @@ CREATE TABLE asyncjobs.replacements (
     number            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     job_id            bigint NOT NULL,
     serialization_key text NOT NULL,
-    payload           text NOT NULL,
+    payload           text,              -- null: it is kept as it is
     version           integer NOT NULL,
-    due_at            timestamptz NOT NULL
+    due_at            timestamptz NOT NULL,
+    until_start       boolean NOT NULL   -- if it has started by then, the transaction fails
 );
 
 -- The answer to a runner's call
@@ -218,6 +230,7 @@ CREATE TABLE asyncjobs.replacements (
 --   'head'  a job of `queue` became pending here and was not claimed here: that queue is to be notified
 --   'gone'  the runner's own row is missing: it was declared dead, nothing was claimed
 --   'job'   a claimed job, by scan (its number among the wants, from 1); 'ask', 'ask all': one of a stub, by its `on_dead`
+--   'expired'  what was ended since it had expired: ids and types in `rest` (routines/expiry)
 -- A type with a name: the server looks it up once, and describes columns that a function declares anew in each call.
 CREATE TYPE asyncjobs.answer AS (
     kind text, scan integer, queue text, id bigint, token bigint, type text, version integer, payload jsonb, priority smallint,

@@ -1,5 +1,5 @@
 -- What stands between a job and a slot: who serves it, what is paused, how many come before it. At most $2 jobs are counted.
-SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, asyncjobs.instant(j.run_at) AS run_at, j.runner_id,
+SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, asyncjobs.instant(j.run_at) AS run_at, asyncjobs.instant(j.start_before) AS start_before, j.runner_id,
     asyncjobs.instant(j.started_at) AS started_at, asyncjobs.instant(j.completed_at) AS completed_at,
     j.error_message, j.version, j.losses, j.suspicion, asyncjobs.clock() AS now, s.*,
     EXISTS (SELECT FROM asyncjobs.runners AS r WHERE r.id = j.runner_id) AS runner_is_alive,

@@ -11,3 +11,9 @@
 --    lasts, and whoever has the key, as long as that one has ended: the key and its time go over to the job. A live job is in the way
 --    of both, and named.
 -- 4. A key that is live, and whose job is gone (somebody's hand deleted it), is free.
+-- 5. With `dedup_until` = 'start' a job has its key until it is claimed for the first time: the claim's statement frees it
+--    (`dedup_at_start`), as its end would, and it never has it again by itself. So one runs and one waits, and what is enqueued while the
+--    one runs is never lost. What is enqueued in a caller's transaction, and finds a job that waits, relies on that starting after its
+--    commit: so its row is locked until then, and claims pass it over. A row of a line cannot be: a transaction whose job with a key has
+--    started by its commit fails (40001), and is made again.
+-- 6. A debounce is a replacement whose time is counted anew by each duplicate, up to so long after the job was made.

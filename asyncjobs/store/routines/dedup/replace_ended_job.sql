@@ -6,7 +6,8 @@ DECLARE
     _made bigint;
 BEGIN
     UPDATE asyncjobs.jobs AS j
-    SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = asyncjobs.moment()
+    SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at,
+        start_before = _due_at + (j.start_before - j.scheduled_at), updated_at = asyncjobs.moment()
     WHERE j.id = _id AND j.status IN ('dead', 'cancelled') AND j.attempts = 0 AND j.started_at IS NULL;
     IF FOUND THEN
         UPDATE asyncjobs.dead_letter_jobs AS d

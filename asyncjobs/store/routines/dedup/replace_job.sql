@@ -17,7 +17,8 @@ BEGIN
         _waits := FOUND;
     END IF;
     UPDATE asyncjobs.jobs AS j
-    SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at, updated_at = _now,
+    SET payload = _payload::jsonb, version = _version, run_at = _due_at, scheduled_at = _due_at,
+        start_before = _due_at + (j.start_before - j.scheduled_at), updated_at = _now,
         status = CASE WHEN _due_at > _now THEN 'scheduled'
                       WHEN _key IS NOT NULL THEN j.status
                       WHEN j.status = 'paused' OR asyncjobs.is_paused(j.type, NULL) THEN 'paused'

@@ -10,7 +10,7 @@
 CREATE FUNCTION asyncjobs.enqueue_in_transaction(
     _rows text, _channel text, _ids bigint[] DEFAULT NULL, _proofs bigint[] DEFAULT NULL, _own boolean DEFAULT false,
     _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL,
-    OUT ids bigint[], OUT existing integer[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
+    OUT ids bigint[], OUT existing integer[], OUT did text[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT later integer[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _made CONSTANT asyncjobs.new_job[] := asyncjobs.read_rows(ARRAY[_rows]);
@@ -19,7 +19,7 @@ BEGIN
     IF _ids IS NOT NULL AND asyncjobs.proofs(_ids) IS DISTINCT FROM _proofs THEN
         RAISE EXCEPTION 'these ids were not given by give_ids' USING ERRCODE = 'insufficient_privilege';
     END IF;
-    SELECT e.ids, e.existing, e.refused, e.statuses, e.taken, e.later INTO ids, existing, refused, statuses, taken, later
+    SELECT e.ids, e.existing, e.did, e.refused, e.statuses, e.taken, e.later INTO ids, existing, did, refused, statuses, taken, later
     FROM asyncjobs.enqueue_rows(_ids, ARRAY(
             SELECT (x.item ->> 'enqueue_token')::bigint FROM jsonb_array_elements(_rows::jsonb) WITH ORDINALITY AS x(item, o) ORDER BY x.o),
         _made, _own, _again, 0, _lock_timeout, _now) AS e;

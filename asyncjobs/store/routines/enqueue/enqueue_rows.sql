@@ -13,6 +13,7 @@ CREATE FUNCTION asyncjobs.enqueue_rows(
     _now timestamptz DEFAULT NULL,
     OUT ids bigint[],         -- the id of each row: its own, or that of the job that has its dedup key
     OUT existing integer[],   -- ordinals of rows whose dedup key another job has
+    OUT did text[],           -- what became of each of these: 'kept', 'replaced', 'dropped' (`model/new_row.py`)
     OUT refused integer[],    -- ordinals of rows that asked to be refused then, or to replace a job with another serialization key:
                               -- if there are any, nothing was written at all
     OUT statuses text[],      -- of the job that each of these met; null when it is another row of this call
@@ -42,7 +43,7 @@ BEGIN
         END IF;
     END IF;
     IF _has_dedup THEN
-        SELECT m.ids, m.new, m.rows, m.existing, m.refused, m.statuses INTO ids, _new, _rows, existing, refused, statuses
+        SELECT m.ids, m.new, m.rows, m.existing, m.did, m.refused, m.statuses INTO ids, _new, _rows, existing, did, refused, statuses
         FROM asyncjobs.meet_duplicates(ids, _new, _rows, _own, CASE WHEN _own THEN _keys ELSE '{}' END, _now) AS m;
         IF refused IS NOT NULL THEN
             RETURN;

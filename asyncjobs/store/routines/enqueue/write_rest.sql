@@ -21,6 +21,7 @@ BEGIN
         SELECT d.ids, d.new INTO ids, new FROM asyncjobs.draw_again(ids, new, _tokens, _rows, _existing) AS d;
         PERFORM asyncjobs.write_jobs(new, _tokens, _rows, _own, _now);
     END LOOP;
-    PERFORM asyncjobs.end_dedup(ARRAY(  -- jobs of the other try that have ended would keep them for ever
-        SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (new) AND j.status IN ('completed', 'dead', 'cancelled')));
+    PERFORM asyncjobs.end_dedup(ARRAY(  -- jobs of the other try that have ended, or started, would keep them for ever
+        SELECT j.id FROM asyncjobs.jobs AS j
+        WHERE j.id = ANY (new) AND (j.status IN ('completed', 'dead', 'cancelled') OR (j.dedup_until = 'start' AND j.attempts > 0))));
 END $$;

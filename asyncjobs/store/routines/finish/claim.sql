@@ -1,6 +1,7 @@
 -- Claim at most `_limit` pending jobs of a queue: of one lane, or of any when `_lane` is null; from the front, or from behind
 -- (`_priority`, `_place`). `_suspects` asks for suspects (routines/rescue), else only others are taken.
--- It locks exactly the rows it takes. `_versions`: the newest payload of each type that the runner can run.
+-- It locks exactly the rows it takes; those of them that have expired it ends (routines/expiry). `_versions`: the newest payload of each
+-- type that the runner can run.
 CREATE FUNCTION asyncjobs.claim(
     _runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[],
     _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}', _scan integer DEFAULT NULL)
@@ -10,6 +11,8 @@ SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _picked tid[];  -- locked, so they stay where they are
+    _count integer;
+    _row asyncjobs.answer;
 BEGIN
     IF _suspects THEN
         _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
@@ -38,6 +41,11 @@ BEGIN
         started_at = greatest(asyncjobs.clock(), j.run_at, j.created_at),
         claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = asyncjobs.clock()
     FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
-    WHERE j.ctid = p.ctid
+    WHERE j.ctid = p.ctid AND asyncjobs.may_start(j.start_before)
     RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead), _scan, j)).*;
+    GET DIAGNOSTICS _count = ROW_COUNT;
+    IF _count < cardinality(_picked) THEN
+        _row := asyncjobs.expire_pending(1000, _scan);
+        RETURN NEXT _row;
+    END IF;
 END $$;

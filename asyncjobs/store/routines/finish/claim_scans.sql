@@ -34,13 +34,13 @@ BEGIN
                 WHERE _paused IS NULL OR t.type <> ALL (_paused)) ELSE _types END;
             FOREACH _again IN ARRAY ARRAY[true, false] LOOP
                 _most := CASE WHEN _is_probe THEN least(_limit, _probe_limits[_group]) ELSE _limit END;
-                CONTINUE WHEN _most = 0 OR (_again AND _suspects[_scan] IS NOT TRUE);
+                CONTINUE WHEN _most <= 0 OR (_again AND _suspects[_scan] IS NOT TRUE);
                 RETURN QUERY SELECT c.* FROM asyncjobs.claim(_runner, _queues[_scan], _lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
                     CASE WHEN _again OR _is_probe THEN -1 ELSE _priorities[_scan] END,
                     CASE WHEN _again OR _is_probe THEN -1 ELSE _places[_scan] END, _of, _again, _token_base, _token_seq, _versions,
                     _scan) AS c;
                 GET DIAGNOSTICS _count = ROW_COUNT;
-                _token_seq := _token_seq + _count;
+                _token_seq := _token_seq + CASE WHEN _count = 0 THEN 0 WHEN _again THEN 1 ELSE _most END;  -- (what has expired leaves gaps)
                 _limit := _limit - _count;
                 IF _again AND _count > 0 THEN
                     _suspects := NULL;

@@ -53,9 +53,7 @@ BEGIN
             RETURN QUERY SELECT f.* FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, 0, ARRAY[_queue], ARRAY[NULL::text],
                 ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects], _token_base, _token_seq, NULL) AS f;
         ELSIF _is_special IS NULL THEN
-            _row := NULL;
-            _row.kind := 'gone';
-            RETURN NEXT _row;
+            _row := NULL; _row.kind := 'gone'; RETURN NEXT _row;
         ELSE
             _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
                 WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
@@ -68,8 +66,12 @@ BEGIN
                     started_at = greatest(_now, j.run_at, j.created_at),  -- as in `claim`
                     claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
                 FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
-                WHERE j.ctid = p.ctid
+                WHERE j.ctid = p.ctid AND asyncjobs.may_start(j.start_before)
                 RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead), 1, j)).*;
+                GET DIAGNOSTICS _limit = ROW_COUNT;
+                IF _limit < cardinality(_picked) THEN
+                    _row := asyncjobs.expire_pending(1000, 1); RETURN NEXT _row;
+                END IF;
             END IF;
         END IF;
     END IF;

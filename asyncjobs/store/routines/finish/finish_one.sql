@@ -68,8 +68,8 @@ BEGIN
                     CASE WHEN x.starts THEN least(j.attempts, 2147483646) + 1 ELSE j.attempts END,
                     CASE WHEN x.starts THEN greatest(_now, j.created_at) ELSE j.started_at END, CASE WHEN x.starts THEN _runner END,
                     CASE WHEN x.starts THEN _next_token END, CASE WHEN NOT x.starts THEN j.error_message END
-                FROM (SELECT j.queue = _queue AND j.type = ANY (_types) AND j.suspicion = 0 AND (j.version = 1 OR asyncjobs.can_run(
-                        (SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner), j.type, j.version)) AS starts) AS x),
+                FROM (SELECT j.queue = _queue AND j.type = ANY (_types) AND j.suspicion = 0 AND asyncjobs.may_start(j.start_before)
+                    AND (j.version = 1 OR asyncjobs.can_run((SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner), j.type, j.version)) AS starts) AS x),
             place = nextval('asyncjobs.place_seq'), run_at = _now, updated_at = _now
         FROM dispatched AS d WHERE j.id = ANY (ARRAY[d.id]) AND j.status || '' = 'waiting'
         RETURNING (asyncjobs.claimed(CASE j.status WHEN 'processing' THEN asyncjobs.answer_kind(j.on_dead) ELSE 'head' END, 1, j)).*;

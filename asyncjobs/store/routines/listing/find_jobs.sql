@@ -4,7 +4,8 @@
 -- which there are more than `_look` jobs is left, and the ids are walked.
 CREATE FUNCTION asyncjobs.find_jobs(
     _before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text,
-    _key text, _parent bigint, _payload jsonb, _error text, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+    _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[],
+    _created_after timestamptz, _created_before timestamptz, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
@@ -13,7 +14,9 @@ DECLARE
     _floor bigint;
 BEGIN
     _before := coalesce(_before, 9223372036854775807);
-    IF _correlation_id IS NOT NULL THEN
+    IF _ids IS NOT NULL THEN
+        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) LIMIT _look + 1);
+    ELSIF _correlation_id IS NOT NULL THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.correlation_id = _correlation_id LIMIT _look + 1)
             || ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = asyncjobs.traced_job(_correlation_id) AND j.correlation_id IS NULL);
     ELSIF _parent IS NOT NULL THEN
@@ -53,6 +56,9 @@ BEGIN
             AND (_key IS NULL OR j.serialization_key = _key) AND (_correlation_id IS NULL
                 OR coalesce(j.correlation_id, asyncjobs.own_trace(j.id)) = _correlation_id)
             AND (_parent IS NULL OR j.parent_job_id = _parent) AND (_payload IS NULL OR j.payload @> _payload)
+            AND (_tags IS NULL OR j.tags @> _tags) AND (_dedup_key IS NULL OR j.dedup_key = _dedup_key)
+            AND (_priority IS NULL OR j.priority = _priority) AND (_ids IS NULL OR j.id = ANY (_ids))
+            AND (_created_after IS NULL OR j.created_at >= _created_after) AND (_created_before IS NULL OR j.created_at < _created_before)
             AND (_error IS NULL OR strpos(lower(j.error_message), lower(_error)) > 0)
           ORDER BY j.id DESC LIMIT _limit) AS f;
     next := CASE WHEN cardinality(ids) >= _limit THEN ids[_limit] ELSE _floor END;

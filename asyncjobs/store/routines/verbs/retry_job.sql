@@ -35,9 +35,8 @@ BEGIN
         outcome := CASE WHEN was = 'completed' THEN 'final' ELSE was END;
         RETURN;
     END IF;
-    IF _job.serialization_key IS NOT NULL THEN  -- before the dead letters, as a requeue does
-        PERFORM asyncjobs.lock_keys(ARRAY[_job.serialization_key]);
-    END IF;
+    PERFORM asyncjobs.lock_keys(array_remove(ARRAY[_job.serialization_key], NULL));  -- before the dead letters, as a requeue does
+    UPDATE asyncjobs.jobs AS j SET start_before = NULL WHERE j.id = _id AND j.start_before IS NOT NULL;
     IF was IN ('dead', 'cancelled') THEN
         PERFORM asyncjobs.start_over(_id, _by);
     END IF;

@@ -1,0 +1,14 @@
+-- Expiry: a job that has expired is not started (P18).
+--
+-- 1. A job may say how long after its time it may still be started (`expires`). `start_before` is that instant: its run_at as it was
+--    enqueued, or replaced, and so long after it. (So a job with delay=2h and expires=1h expires in 3 h.)
+-- 2. A start is a claim. Each start has to come before that instant, not the first alone: a retry, a snooze, a rescue, or what was given
+--    back and comes too late, expires, too. What runs goes on.
+-- 3. The claim decides, by the server's clock as it is then (`may_start`): it leaves out what has expired, and ends it with what else has
+--    expired while it was pending, at most 1,000 a scan (`expire_pending`). The runner goes on with its next call, at once. A runner that finds that a job has expired
+--    between its claim and its start (it waited for a slot, or for the answer) gives it back, and the next claim decides.
+-- 4. What nobody claims (its queue or type is paused, it waits behind others of its key, it is to be retried, no runner serves it) is
+--    ended by the promoters, at its instant: `promote`, and under the locks of the keys `promote_keyed`.
+-- 5. It ends as `cancelled`, with the reason 'expired', as if it had been cancelled by hand: it frees its dedup key, and its key goes on.
+--    `expire` ends what does not wait in a line, `end_waiting` what does.
+-- 6. What an operator retries, or requeues, has no expiry any more: whoever asks for it by hand wants it to run, however late it is.
