@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import islice
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from asyncjobs.admin import Admin
@@ -158,9 +157,7 @@ class AsyncJobs(JobRouter):
         await self.lifecycle.enter()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.lifecycle.leave()
 
     @contextmanager
@@ -179,11 +176,7 @@ class AsyncJobs(JobRouter):
         return lifespan(self)
 
     def runner(
-        self,
-        *,
-        queues: Iterable[str | Queue] | None = None,
-        types: Iterable[str] | None = None,
-        grace: Duration | None = None,
+        self, *, queues: Iterable[str | Queue] | None = None, types: Iterable[str] | None = None, grace: Duration | None = None
     ) -> AbstractAsyncContextManager[Runner]:
         """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open."""
         return running(self, queues=queues, types=types, grace=grace)
@@ -201,7 +194,7 @@ class AsyncJobs(JobRouter):
 
         It ends by itself, as for a signal: with `until_idle` when nothing is due that this runner could run, and what ran has
         enqueued nothing more (its schedules and your duties rest); when `max_jobs` were started, never one more, and have ended;
-        after `max_time`. Whichever comes first.
+        after `max_time`.
         """
         await run_until_signal(self, queues=queues, types=types, until=check_until(until_idle, max_jobs, max_time))
 

@@ -20,8 +20,7 @@
     │     └ JobExpired
     ├ in attempts: AttemptTimeout(TimeoutError) · ClaimLost · NotCommitted · RunnerLost · CircuitOpen
     ├ in attempts, of what is stored: UndecodablePayload · UnstorableResult
-    ├ in attempts, of what surrounds the handler: ResourceFailed · HookFailed
-    ├ in attempts, by an operator: FailedByHand
+    ├ in attempts, of what surrounds the handler: ResourceFailed · HookFailed, and by an operator: FailedByHand
     └ in duties: LeaseLost
 
 Errors survive pickling and copying with their fields.
