@@ -4,9 +4,7 @@ CREATE FUNCTION asyncjobs.read_options(_options jsonb, _has_dedup_rule boolean) 
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _row asyncjobs.new_job;
-    _debounce asyncjobs.new_job;
     _option record;
-    _of text;  -- which needs or excludes another
 BEGIN
     IF coalesce(_options, 'null') IN ('{}', 'null') THEN
         RETURN _row;
@@ -32,8 +30,7 @@ BEGIN
             WHEN 'dedup_for' THEN _row.dedup_for_seconds := asyncjobs.read_seconds(_option.name, _option.value, true);
             WHEN 'on_duplicate' THEN _row.on_duplicate := asyncjobs.read_choice(_option.name, _option.value, '{return,replace,raise}');
             WHEN 'dedup_until' THEN _row.dedup_until := asyncjobs.read_choice(_option.name, _option.value, '{start,end}');
-            WHEN 'debounce' THEN
-                SELECT d.quiet, d.at_most INTO _debounce.delay_seconds, _debounce.at_most_seconds FROM asyncjobs.read_debounce(_option.value) AS d;
+            WHEN 'debounce' THEN PERFORM asyncjobs.read_debounce(_option.value);
             WHEN 'expires' THEN _row.expires_seconds := asyncjobs.read_seconds(_option.name, _option.value, true);
             WHEN 'tags' THEN _row.tags := asyncjobs.read_tags(_option.name, _option.value);
             WHEN 'serialization_key' THEN _row.serialization_key := asyncjobs.read_key(_option.name, _option.value);
@@ -44,30 +41,5 @@ BEGIN
                 'on_duplicate, parent_job_id, priority, queue, run_at, serialization_key, tags, timeout, undeclared.');
         END CASE;
     END LOOP;
-    IF _row.run_at IS NOT NULL AND _row.delay_seconds IS NOT NULL THEN
-        PERFORM asyncjobs.refuse('InvalidOption', 'give run_at or delay, not both.', 'A delay counts from now.');
-    END IF;
-    IF _row.dedup_key IS NULL AND NOT _has_dedup_rule THEN
-        SELECT o.name INTO _of FROM unnest('{dedup_for,on_duplicate,debounce,dedup_until}'::text[]) WITH ORDINALITY AS o(name, number)
-        WHERE _options ->> o.name IS NOT NULL ORDER BY o.number LIMIT 1;
-        IF FOUND THEN
-            PERFORM asyncjobs.refuse('InvalidOption', format('%s=%s needs a dedup_key: give one.', _of,
-                CASE jsonb_typeof(_options -> _of) WHEN 'string' THEN quote_literal(_options ->> _of) ELSE asyncjobs.shown(_options -> _of) END),
-                'A dedup key is what says that two jobs of a type are the same.');
-        END IF;
-    END IF;
-    IF _debounce.delay_seconds IS NOT NULL THEN
-        SELECT o.name INTO _of FROM unnest('{run_at,delay,on_duplicate}'::text[]) WITH ORDINALITY AS o(name, number)
-        WHERE _options ->> o.name IS NOT NULL ORDER BY o.number LIMIT 1;
-        IF FOUND THEN
-            PERFORM asyncjobs.refuse('InvalidOption',
-                format('%s=%s was given with a debounce, which decides that.', _of,
-                CASE jsonb_typeof(_options -> _of) WHEN 'string' THEN quote_literal(_options ->> _of) ELSE asyncjobs.shown(_options -> _of) END), 'Give one of them.');
-        END IF;
-        _row.delay_seconds := _debounce.delay_seconds;  -- `columns_of` of declare/definition.py
-        _row.at_most_seconds := _debounce.at_most_seconds;
-        _row.on_duplicate := 'replace';
-        _row.dedup_until := coalesce(_row.dedup_until, 'start');
-    END IF;
-    RETURN _row;
+    RETURN asyncjobs.check_together(_row, _options, _has_dedup_rule);
 END $$;
