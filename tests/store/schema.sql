@@ -672,7 +672,7 @@ CREATE FUNCTION asyncjobs.change_job(_id bigint, _changes jsonb, OUT outcome tex
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4dbb0cc1fb0976d3
+-- body: cc9e7dde3e9ba6c0
 
 CREATE FUNCTION asyncjobs.channel()
     RETURNS text
