@@ -170,10 +170,17 @@ class JobDefinition:
     @property
     def key_template(self) -> list[Any] | str | None:
         """How SQL makes its keys: by the parts of a template. "function": only Python can; None: its jobs get none."""
-        if not self._key_rule.is_given:
+        return self._template_of(self._key_rule)
+
+    @property
+    def dedup_key_template(self) -> list[Any] | str | None:
+        """The same of its dedup keys."""
+        return self._template_of(self._dedup_rule)
+
+    def _template_of(self, rule: KeyRule) -> list[Any] | str | None:
+        if not rule.is_given:
             return None
-        template = self._key_rule.template
-        return (None if template is None else template_of(template, self.signature.parameters)) or "function"
+        return (None if rule.template is None else template_of(rule.template, self.signature.parameters)) or "function"
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, max_depth: int = 200) -> Encoded:
         """The checked payload of a call. InvalidPayload says which field does not fit, and why."""

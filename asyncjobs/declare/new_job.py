@@ -12,7 +12,7 @@ from asyncjobs.declare.definition import JobDefinition, NewJob, columns_of
 from asyncjobs.declare.options import Checked, check_options, check_tags, check_together
 from asyncjobs.declare.schema import schema_of, sieve_of
 from asyncjobs.errors import EnqueueError, InvalidOption, InvalidPayload, PayloadTooLarge, UnknownLane, UnknownQueue, UnknownType
-from asyncjobs.model.declared_type import DeclaredType
+from asyncjobs.model.declared_type import INFINITE, DeclaredType
 from asyncjobs.model.json_value import is_deeper
 from asyncjobs.model.names import kind_of
 from asyncjobs.model.new_row import NewRow
@@ -142,8 +142,10 @@ def declared_types(handlers: Mapping[str, JobDefinition], queues: Mapping[str, Q
         DeclaredType(
             name=name, type=one.name, version=one.version, queue=one.queue, lane=one.lane, priority=one.priority,
             max_attempts=settings.max_attempts if one.max_attempts is None else one.max_attempts,
-            timeout_seconds=one.timeout_seconds, on_dead=one.on_dead,
-            serialize_by=one.key_template, schema=schemas[name], sieve=sieve_of(schemas[name]), queues=lanes,
+            timeout_seconds=INFINITE if one.timeout_seconds == inf else one.timeout_seconds,
+            app_timeout_seconds=settings.timeout, expires_seconds=one.expires_seconds, on_dead=one.on_dead,
+            serialize_by=one.key_template, dedup_by=one.dedup_key_template,
+            tags=one.tags, schema=schemas[name], sieve=sieve_of(schemas[name]), queues=lanes,
             max_payload_bytes=settings.max_payload_bytes, max_depth=settings.max_depth,
         )
         for name, one in sorted(handlers.items()) if name in schemas

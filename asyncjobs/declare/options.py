@@ -241,13 +241,14 @@ def check_tags(name: str, value: object) -> tuple[str, ...]:
     """The tags, each once, or InvalidOption: at most 20 texts of 1 to 63 printable characters."""
     if isinstance(value, str) or not isinstance(value, (Sequence, AbstractSet)):
         raise InvalidOption(f'{name}={shown(value)} is {kind_of(value)}: give a list, as in {name}=["nightly"].', option=name)
-    tags = cast("tuple[str, ...]", tuple(dict.fromkeys(sorted(value) if isinstance(value, AbstractSet) else value)))
-    for tag in tags:
+    given: Sequence[Any] = sorted(value, key=str) if isinstance(value, AbstractSet) else value
+    for tag in given:
         problem = key_problem(tag, at_most=MAX_TAG)
         if problem is None and (not tag.isprintable() or tag != tag.strip()):
             problem = "begins or ends with a space" if tag.isprintable() else "has characters that cannot be printed"
         if problem:
             raise InvalidOption(f"{name}= has {shown(tag)}, which {problem}.", option=name)
+    tags: tuple[str, ...] = tuple(dict.fromkeys(given))
     if len(tags) > MAX_TAGS:
         raise InvalidOption(f"{name}= has {len(tags)} tags, at most {MAX_TAGS}.", option=name)
     return tags

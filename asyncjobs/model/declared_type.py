@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+
+#: How JSON says it, which has no number for it.
+INFINITE: Final = "Infinity"
 
 
 class DeclaredType(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,9 +20,13 @@ class DeclaredType(msgspec.Struct, frozen=True, kw_only=True):
     lane: str | None
     priority: int
     max_attempts: int
-    timeout_seconds: float | None
+    timeout_seconds: float | str | None  # INFINITE: none, whatever lane and app say
+    app_timeout_seconds: float | None  # where neither type nor lane has one
+    expires_seconds: float | None
     on_dead: str
     serialize_by: Any  # None: not at all; a list: a template; "function": only Python knows
+    dedup_by: Any  # the same
+    tags: tuple[str, ...]
     schema: Mapping[str, Any]
     sieve: str
     queues: Mapping[str, Mapping[str, float | None]]  # of the program: the lanes of each, with their timeouts

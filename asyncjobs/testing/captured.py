@@ -88,6 +88,8 @@ def job_of(row: NewRow, *, job_id: int | None = None) -> Job:
     same |= {"payload": msgspec.json.decode(row.payload), "run_at": due, "max_attempts": attempts_of(row)}
     made_id = next(_ids) if job_id is None else job_id
     same["correlation_id"] = row.correlation_id or own_trace(made_id)
+    same["dedup_until"] = None if row.dedup_until == "end" else row.dedup_until
+    same["start_before"] = None if row.expires_seconds is None else due + timedelta(seconds=row.expires_seconds)
     return Job(
         **same, id=made_id, status="scheduled" if due > now else "pending", scheduled_at=due,
         timeout=None if row.timeout_seconds in {None, inf} else timedelta(seconds=row.timeout_seconds or 0), created_at=now,

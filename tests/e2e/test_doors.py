@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from asyncjobs import AsyncJobs, DuplicateJob, EnqueueError, JobContext, JobType, Lane, Queue
+from asyncjobs import AsyncJobs, Debounce, DuplicateJob, EnqueueError, JobContext, JobType, Lane, Queue
 from asyncjobs.store.database import Connection
 from tests.support.eventually import eventually
 
@@ -106,6 +106,8 @@ class OfSql:
 def _in_sql(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Debounce):
+        return {"quiet": value.quiet, "at_most": value.at_most}
     return f"{value.total_seconds()} seconds" if isinstance(value, timedelta) else value
 
 
@@ -157,6 +159,13 @@ TAKEN: dict[str, list[Options]] = {
     "dedup_for": [{"dedup_key": "a", "dedup_for": 60}, {"dedup_key": "b", "dedup_for": timedelta(days=1)}],
     "on_duplicate": [{"dedup_key": one, "on_duplicate": one} for one in ("return", "replace", "raise")],
     "serialization_key": [{"serialization_key": "of one's own"}],
+    "expires": [{"expires": 30}, {"expires": timedelta(minutes=5), "delay": 60}],
+    "dedup_until": [{"dedup_key": one, "dedup_until": one} for one in ("start", "end")],
+    "debounce": [
+        {"dedup_key": "a", "debounce": Debounce(quiet=600, at_most=3600)},
+        {"dedup_key": "b", "debounce": Debounce(quiet=timedelta(hours=1), at_most=3600), "dedup_until": "end"},
+    ],
+    "tags": [{"tags": ["a"]}, {"tags": ["b", "a", "b"]}, {"tags": []}],
     "notify": [{"notify": True}, {"notify": False}],
 }
 #: What is refused, with the error and what it says: the same words through each door, but for what SQL writes in another way.
@@ -197,6 +206,18 @@ REFUSED: list[tuple[Options, str, str]] = [
     ({"dedup_key": ""}, "InvalidOption", 'dedup_key="" is empty.'),
     ({"dedup_key": "k" * 256}, "InvalidOption", "has 256 characters, at most 255."),
     ({"serialization_key": 7}, "InvalidOption", "serialization_key=7 is an int, not a str."),
+    ({"expires": 0}, "InvalidOption", "expires=0 must be more than 0 seconds."),
+    ({"dedup_until": "start"}, "InvalidOption", "dedup_until='start' needs a dedup_key: give one."),
+    ({"dedup_key": "a", "dedup_until": "now"}, "InvalidOption", 'dedup_until="now": give "start" or "end".'),
+    (
+        {"dedup_key": "a", "debounce": Debounce(1, 2), "on_duplicate": "raise"},
+        "InvalidOption",
+        "on_duplicate='raise' was given with a debounce, which decides that.",
+    ),
+    ({"tags": "a"}, "InvalidOption", 'tags="a" is a str: give a list, as in tags=["nightly"].'),
+    ({"tags": [5]}, "InvalidOption", "tags= has 5, which is an int, not a str."),
+    ({"tags": [" a"]}, "InvalidOption", 'tags= has " a", which begins or ends with a space.'),
+    ({"tags": [str(n) for n in range(21)]}, "InvalidOption", "tags= has 21 tags, at most 20."),
     ({"correlation_id": "a\tb"}, "InvalidOption", "has characters that cannot be printed."),
 ]
 #: Payloads that are refused.
@@ -214,7 +235,7 @@ UNFIT: list[tuple[Any, str, str]] = [
 ]
 
 #: What each row has of its own.
-OWN = {"id", "place", "enqueue_token", "created_at", "updated_at", "run_at", "scheduled_at", "parent_place"}
+OWN = {"id", "place", "enqueue_token", "created_at", "updated_at", "run_at", "scheduled_at", "start_before", "parent_place"}
 
 
 @pytest.fixture
@@ -240,6 +261,7 @@ async def row_of(connection: Connection, job_id: int) -> dict[str, Any]:
     return {
         **{name: value for name, value in row.items() if name not in OWN},
         "due in": round((row["run_at"] - row["created_at"]).total_seconds(), -1 if row["run_at"] > row["created_at"] else None),
+        "expires in": row["start_before"] and round((row["start_before"] - row["run_at"]).total_seconds()),
         "dedup": dedup
         and (dedup["live"], dedup["expires_at"] and round((dedup["expires_at"] - row["created_at"]).total_seconds())),
     }

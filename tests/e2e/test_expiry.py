@@ -251,6 +251,30 @@ async def test_a_requeued_job_does_not_expire(office: Office) -> None:
     assert job.start_before is None
 
 
+async def test_a_time_that_an_operator_gives_counts_anew(dsn: str, connection: Connection) -> None:
+    office = Office(dsn)
+    async with office.app:
+        handle = await office.note.using(delay=600, expires=60).enqueue(1)
+        await office.app.admin.change(handle.id, delay=7200)
+        await office.app.admin.change(handle.id, priority=3)
+    row = await connection.fetchrow("SELECT start_before - run_at, run_at > now() + interval '1 hour' FROM asyncjobs.jobs")
+    assert row is not None
+    assert (row[0].total_seconds(), row[1]) == (60, True)
+
+
+async def test_a_retry_that_an_operator_moves_does_not_expire(office: Office) -> None:
+    handle = await office.note.using(expires=30).enqueue(7, "fail")
+
+    async def is_failed() -> bool:
+        job = await office.app.get(handle.id)
+        return job is not None and job.status == "failed"
+
+    await eventually(is_failed, description="it is to be tried again")
+    await office.app.admin.change(handle.id, delay=0.5)
+    job = await handle.wait(timeout=20)
+    assert (job.status, job.start_before) == ("completed", None)
+
+
 async def test_a_clock_that_is_set_back_lets_a_job_run(dsn: str) -> None:
     office = Office(dsn, prefetch=3)
     async with office.app, MovableClock(office.app) as clock:

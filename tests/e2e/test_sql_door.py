@@ -1,5 +1,6 @@
 """Enqueue from SQL: what only this door has to keep. What every door does alike: test_doors.py. Types: test_sql_door_types.py."""
 
+import math
 import time
 import unicodedata
 from collections.abc import AsyncGenerator, Mapping
@@ -8,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from asyncjobs import AsyncJobs
+from asyncjobs import AsyncJobs, InvalidOption
 from asyncjobs.declare.options import KNOWN
 from asyncjobs.store.database import Connection
 from tests.support.eventually import eventually
@@ -260,3 +261,108 @@ async def test_a_trigger_for_ten_thousand_rows_takes_25_us_a_row(connection: Con
     rounds = [await seconds("orders") - await seconds("plain") for _ in range(5)]
     each = min(rounds) / 10_000 * 1e6
     assert each <= 25, f"{each:.1f} us a row"
+
+
+@pytest.fixture
+async def told(dsn: str) -> AsyncGenerator[AsyncJobs]:
+    """An app and types that say more of their jobs."""
+    jobs = AsyncJobs(dsn, poll_interval=300, timeout=77)
+
+    @jobs.job("tagged", tags=["a", "b"], expires=60)
+    async def tagged() -> None: ...
+
+    @jobs.job("endless", timeout=math.inf)
+    async def endless() -> None: ...
+
+    @jobs.job("once", dedup_by="once_{n}")
+    async def once(n: int | None) -> None: ...
+
+    @jobs.job("by a function")
+    async def by_a_function(n: int) -> None: ...
+
+    @by_a_function.dedup_by
+    def key(n: int) -> str:
+        return str(n)
+
+    await declared(jobs)
+    async with jobs:
+        yield jobs
+
+
+@pytest.mark.usefixtures("told")
+async def test_expiry_tags_and_timeout_are_the_types_and_the_apps(connection: Connection) -> None:
+    row = (
+        "SELECT tags, extract(epoch FROM timeout)::int, extract(epoch FROM start_before - run_at)::int "
+        "FROM asyncjobs.jobs WHERE id = $1"
+    )
+    plain = await sql(connection, "tagged", {})
+    assert tuple(await connection.fetchrow(row, plain) or ()) == (["a", "b"], 77, 60)
+    own = await sql(connection, "tagged", {}, {"tags": ["c", "a"], "expires": "5 s", "timeout": 3, "delay": 9})
+    assert tuple(await connection.fetchrow(row, own) or ()) == (["a", "b", "c"], 3, 5)
+    assert tuple(await connection.fetchrow(row, await sql(connection, "endless", {})) or ()) == (None, None, None)
+    assert (
+        await connection.fetchval(
+            "SELECT timeout FROM asyncjobs.jobs WHERE id = $1", await sql(connection, "tagged", {}, {"timeout": "infinity"})
+        )
+    ) is None
+    assert "cannot be lifted here" in await refused(connection, "nobody's", {}, {"undeclared": True, "timeout": "infinity"})
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    "tags", ["x", 1, [1], [""], ["x" * 64], [" x"], ["a\tb"], [str(n) for n in range(19)], {"a": 1}, [None], [["x"]]]
+)
+async def test_tags_are_refused_in_pythons_words(tags: Any, told: AsyncJobs, connection: Connection) -> None:
+    with pytest.raises(InvalidOption) as error:
+        await told.enqueue("tagged", {}, tags=tags)
+    why = str(error.value).partition("which")[2] or "give a list" * ("give a list" in str(error.value)) or "tags, at most 20."
+    assert why in await refused(connection, "tagged", {}, {"tags": tags})
+
+
+@pytest.mark.usefixtures("told")
+async def test_dedup_by_makes_the_key_or_it_has_to_be_given(connection: Connection) -> None:
+    first = await sql(connection, "once", {"n": 1})
+    assert await sql(connection, "once", {"n": 1}) == first != await sql(connection, "once", {"n": 2})
+    assert await connection.fetchval("SELECT dedup_key FROM asyncjobs.jobs WHERE id = $1", first) == "once_1"
+    assert await sql(connection, "once", {"n": 1}, {"dedup_key": "own", "dedup_until": "start"}) not in {first, first + 1}
+    assert "dedup_by failed" in await refused(connection, "once", {"n": None})
+    assert await refused(connection, "by a function", {"n": 1}) == (
+        'by a function: its dedup key is made by Python (dedup_by): give "dedup_key".'
+    )
+    assert "is job" in await refused(connection, "once", {"n": 1}, {"on_duplicate": "raise"})
+
+
+@pytest.mark.usefixtures("shop")
+async def test_enqueues_of_sql_are_debounced(connection: Connection) -> None:
+    options = {"dedup_key": "k", "debounce": {"quiet": "1 min", "at_most": 90}}
+    first = await sql(connection, "work", {"n": 1}, options)
+    assert await sql(connection, "work", {"n": 2}, options) == first
+    row = await connection.fetchrow("SELECT payload, status, dedup_until FROM asyncjobs.jobs WHERE id = $1", first)
+    assert tuple(row or ()) == ('{"n": 2}', "scheduled", "start")
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"debounce": {"quiet": 1, "at_most": 2}}, 'debounce={"quiet": 1, "at_most": 2} needs a dedup_key: give one.'),
+        ({"dedup_until": "start"}, "dedup_until='start' needs a dedup_key: give one."),
+        ({"dedup_until": "x", "dedup_key": "k"}, 'dedup_until="x": give "start" or "end".'),
+        ({"on_duplicate": "x", "dedup_key": "k"}, 'on_duplicate="x": give "return", "replace" or "raise".'),
+        (
+            {"debounce": {"quiet": 3, "at_most": 2}, "dedup_key": "k"},
+            "Debounce(quiet=3, at_most=2): quiet is longer than at_most: it would never decide.",
+        ),
+        ({"debounce": {"quiet": 0, "at_most": 2}, "dedup_key": "k"}, "quiet=0 must be more than 0 seconds."),
+        ({"debounce": {"quiet": 1}, "dedup_key": "k"}, 'debounce={"quiet": 1} is a dict: give {"quiet": 5, "at_most": 60}.'),
+        (
+            {"debounce": {"quiet": 1, "at_most": 2}, "dedup_key": "k", "delay": 5},
+            "delay=5 was given with a debounce, which decides that.",
+        ),
+        ({"expires": 0}, "expires=0 must be more than 0 seconds."),
+    ],
+)
+async def test_expiry_and_debounce_are_refused_in_pythons_words(
+    options: dict[str, Any], said: str, connection: Connection
+) -> None:
+    assert await refused(connection, "work", {}, options) == said

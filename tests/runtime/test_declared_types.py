@@ -17,7 +17,8 @@ def a_type(queue: str, /, *, version: int = 1, name: str = "email") -> DeclaredT
     """A definition that is known by its queue."""
     return DeclaredType(
         name=name, type=name, version=version, queue=queue, lane=None, priority=100, max_attempts=3, timeout_seconds=None,
-        on_dead="advance", serialize_by=None, schema={"fields": [], "checks": []}, sieve="strict $ ? (@.x == 1)",
+        app_timeout_seconds=None, expires_seconds=None, on_dead="advance", serialize_by=None, dedup_by=None, tags=(),
+        schema={"fields": [], "checks": []}, sieve="strict $ ? (@.x == 1)",
         queues={queue: {}}, max_payload_bytes=1000, max_depth=200,
     )  # fmt: skip
 

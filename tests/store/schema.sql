@@ -392,12 +392,16 @@ CREATE TABLE asyncjobs.types (
     max_depth integer NOT NULL,
     max_payload_bytes bigint NOT NULL,
     timeout_seconds double precision,
+    app_timeout_seconds double precision,
+    expires_seconds double precision,
     name text NOT NULL,
     type text NOT NULL,
     queue text NOT NULL,
     lane text,
     on_dead text NOT NULL,
     serialize_by jsonb,
+    dedup_by jsonb,
+    tags text[] NOT NULL,
     schema jsonb NOT NULL,
     sieve jsonpath NOT NULL,
     queues jsonb NOT NULL,
@@ -610,7 +614,7 @@ CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _option
     RETURNS asyncjobs.new_job
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e6fd3a832ff6824d
+-- body: d0dd06246653c06a
 
 CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], _stops boolean, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
@@ -668,7 +672,7 @@ CREATE FUNCTION asyncjobs.change_job(_id bigint, _changes jsonb, OUT outcome tex
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4dbb0cc1fb0976d3
+-- body: cc9e7dde3e9ba6c0
 
 CREATE FUNCTION asyncjobs.channel()
     RETURNS text
@@ -698,6 +702,12 @@ CREATE FUNCTION asyncjobs.check_places(_keys text[])
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 70b1da49882f1449
+
+CREATE FUNCTION asyncjobs.check_together(_row asyncjobs.new_job, _options jsonb, _has_dedup_rule boolean)
+    RETURNS asyncjobs.new_job
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 8e458891d26a9457
 
 CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer)
     RETURNS SETOF asyncjobs.answer
@@ -795,7 +805,7 @@ CREATE FUNCTION asyncjobs.declare_types(_types jsonb)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d4f6691c8108e765
+-- body: 3b17a411e0ab7be3
 
 CREATE FUNCTION asyncjobs.dedup_at_start(_id bigint, _key text)
     RETURNS text
@@ -942,7 +952,7 @@ CREATE FUNCTION asyncjobs.enqueue_payloads(_name text, _payloads jsonb[], _optio
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a0b09385ffa8b015
+-- body: 2b0a70693d0552fa
 
 CREATE FUNCTION asyncjobs.enqueue_rows(_ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _again boolean, _reserve integer, _lock_timeout text DEFAULT NULL::text, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT did text[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
     RETURNS record
@@ -1032,7 +1042,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a53eb187a9f035fb
+-- body: 9775c9fd094a1f36
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1328,19 +1338,19 @@ CREATE FUNCTION asyncjobs.keep_quiet(_rows asyncjobs.new_job[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c0b4d60c058c5377
 
-CREATE FUNCTION asyncjobs.key_of(_name text, _template jsonb, _payload jsonb)
+CREATE FUNCTION asyncjobs.key_of(_name text, _option text, _template jsonb, _payload jsonb)
     RETURNS text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0d248fd9b1e51eb3
+-- body: 82bf21e03b705f95
 
-CREATE FUNCTION asyncjobs.key_part(_name text, _part jsonb, _value jsonb)
+CREATE FUNCTION asyncjobs.key_part(_name text, _what text, _part jsonb, _value jsonb)
     RETURNS text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b65f1331ca7291f8
+-- body: 4a52b5343d15e621
 
-CREATE FUNCTION asyncjobs.key_problem(_key text)
+CREATE FUNCTION asyncjobs.key_problem(_key text, _at_most integer DEFAULT 255)
     RETURNS text
     LANGUAGE sql
     IMMUTABLE
@@ -1731,6 +1741,19 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 688c3db1870a2cb9
 
+CREATE FUNCTION asyncjobs.read_choice(_option text, _value jsonb, _choices text[])
+    RETURNS text
+    LANGUAGE plpgsql
+    STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 1583adf866569a8c
+
+CREATE FUNCTION asyncjobs.read_debounce(_value jsonb, OUT quiet double precision, OUT at_most double precision)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c3788702c7b08219
+
 CREATE FUNCTION asyncjobs.read_flag(_option text, _value jsonb)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -1766,18 +1789,11 @@ CREATE FUNCTION asyncjobs.read_number(_text text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 48ea11e3a8d3cda6
 
-CREATE FUNCTION asyncjobs.read_on_duplicate(_option text, _value jsonb)
-    RETURNS text
-    LANGUAGE plpgsql
-    STRICT
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7e5d7de68acffb44
-
-CREATE FUNCTION asyncjobs.read_options(_options jsonb)
+CREATE FUNCTION asyncjobs.read_options(_options jsonb, _has_dedup_rule boolean)
     RETURNS asyncjobs.new_job
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7d625bbf0058794c
+-- body: 50e9dfc2c80409ed
 
 CREATE FUNCTION asyncjobs.read_rows(_documents text[])
     RETURNS asyncjobs.new_job[]
@@ -1799,6 +1815,13 @@ CREATE FUNCTION asyncjobs.read_seconds(_option text, _value jsonb, _positive boo
     SET "IntervalStyle" TO 'postgres'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2bb60fc49535048b
+
+CREATE FUNCTION asyncjobs.read_tags(_option text, _value jsonb)
+    RETURNS text[]
+    LANGUAGE plpgsql
+    STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 466c7cb3a4893921
 
 CREATE FUNCTION asyncjobs.read_whole(_option text, _value jsonb, _least bigint, _most bigint, _note text DEFAULT ''::text)
     RETURNS bigint

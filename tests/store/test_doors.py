@@ -11,7 +11,18 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs, DuplicateJob, InvalidOption, InvalidPayload, Lane, Queue, UnknownLane, UnknownQueue, UnknownType
+from asyncjobs import (
+    AsyncJobs,
+    Debounce,
+    DuplicateJob,
+    InvalidOption,
+    InvalidPayload,
+    Lane,
+    Queue,
+    UnknownLane,
+    UnknownQueue,
+    UnknownType,
+)
 from asyncjobs.declare.options import KNOWN
 from asyncjobs.store.database import Connection, quote_identifier
 from tests.support.doors import DOORS
@@ -37,6 +48,10 @@ OPTIONS: list[tuple[str, dict[str, Any], set[str]]] = [
     ("dedup_key", {"dedup_key": MARKS}, {"q:default"}),
     ("dedup_for", {"dedup_key": "d", "dedup_for": 3600}, {"q:default"}),
     ("replace", {"dedup_key": "d", "on_duplicate": "replace", "delay": 3600}, set()),
+    ("dedup_until", {"dedup_key": "d", "dedup_until": "start"}, {"q:default"}),
+    ("debounce", {"dedup_key": "d", "debounce": Debounce(quiet=600, at_most=3600)}, set()),
+    ("expires", {"expires": 3600}, {"q:default"}),
+    ("tags", {"tags": ["nightly", MARKS[:63]]}, {"q:default"}),
     ("serialization_key", {"serialization_key": MARKS}, {"q:default"}),
     ("quiet", {"notify": False}, set()),
     ("a quiet key", {"notify": False, "serialization_key": "k", "dedup_key": "d"}, set()),
@@ -53,6 +68,9 @@ REFUSALS: list[tuple[str, tuple[str, dict[str, Any], dict[str, Any]], type[Excep
     ("priority", ("email", {"to": "a"}, {"priority": -1}), InvalidOption),
     ("both times", ("email", {"to": "a"}, {"delay": 1, "run_at": LATER}), InvalidOption),
     ("naive time", ("email", {"to": "a"}, {"run_at": LATER.replace(tzinfo=None)}), InvalidOption),
+    ("tags", ("email", {"to": "a"}, {"tags": ["a", ""]}), InvalidOption),
+    ("a debounce alone", ("email", {"to": "a"}, {"debounce": Debounce(1, 2)}), InvalidOption),
+    ("a debounce and a delay", ("email", {"to": "a"}, {"dedup_key": "k", "debounce": Debounce(1, 2), "delay": 1}), InvalidOption),
     ("dedup_for alone", ("email", {"to": "a"}, {"dedup_for": 1}), InvalidOption),
     ("duplicate", ("email", {"to": "a"}, {"dedup_key": "taken", "on_duplicate": "raise"}), DuplicateJob),
     (

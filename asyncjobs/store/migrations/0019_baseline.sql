@@ -305,13 +305,17 @@ CREATE TABLE asyncjobs.types (
     max_attempts      integer NOT NULL,
     max_depth         integer NOT NULL,
     max_payload_bytes bigint NOT NULL,
-    timeout_seconds   float8,
+    timeout_seconds   float8,                  -- infinite: none, whatever lane and app say
+    app_timeout_seconds float8,                -- where neither type nor lane has one
+    expires_seconds   float8,
     name              text NOT NULL,           -- by which it is enqueued
     type              text NOT NULL,           -- of its jobs
     queue             text NOT NULL,
     lane              text,
     on_dead           text NOT NULL,
     serialize_by      jsonb,                   -- a list of texts and fields; "function": Python's; null: not at all
+    dedup_by          jsonb,                   -- the same
+    tags              text[] NOT NULL,
     schema            jsonb NOT NULL,          -- what a payload has to be: `payload_problem`
     sieve             jsonpath NOT NULL,       -- finds something in a payload that is not that
     queues            jsonb NOT NULL           -- of its program: queue -> lane -> timeout in seconds, or null

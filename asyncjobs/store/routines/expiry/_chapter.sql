@@ -12,3 +12,4 @@
 -- 5. It ends as `cancelled`, with the reason 'expired', as if it had been cancelled by hand: it frees its dedup key, and its key goes on.
 --    `expire` ends what does not wait in a line, `end_waiting` what does.
 -- 6. What an operator retries, or requeues, has no expiry any more: whoever asks for it by hand wants it to run, however late it is.
+--    One that is given another time by hand counts from that, if it has not been tried yet; a retry that is does not expire any more.

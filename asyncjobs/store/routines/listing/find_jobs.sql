@@ -36,8 +36,7 @@ BEGIN
     ELSIF _statuses <@ '{waiting}' THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'waiting' LIMIT _look + 1);
     ELSIF _type IS NOT NULL AND _statuses <@ '{completed,cancelled}' THEN
-        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j
-            WHERE j.status IN ('completed', 'cancelled') AND j.type = _type LIMIT _look + 1);
+        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status IN ('completed', 'cancelled') AND j.type = _type LIMIT _look + 1);
     ELSIF _statuses <@ '{dead}' THEN
         _seen := ARRAY(SELECT DISTINCT d.job_id FROM asyncjobs.dead_letter_jobs AS d
             WHERE d.job_id < _before ORDER BY d.job_id DESC LIMIT _look);

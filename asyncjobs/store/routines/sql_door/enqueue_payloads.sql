@@ -19,7 +19,10 @@ BEGIN
         _row.payload := asyncjobs.check_payload(_name, _type, _payload,
             CASE WHEN cardinality(_payloads) > 1 THEN format('Payload %s of %s. ', cardinality(_rows) + 1, cardinality(_payloads)) ELSE '' END);
         IF _usual.serialization_key IS NULL AND _type.serialize_by IS NOT NULL THEN
-            _row.serialization_key := asyncjobs.key_of(_name, _type.serialize_by, _payload);
+            _row.serialization_key := asyncjobs.key_of(_name, 'serialize_by', _type.serialize_by, _payload);
+        END IF;
+        IF _usual.dedup_key IS NULL AND _type.dedup_by IS NOT NULL THEN
+            _row.dedup_key := asyncjobs.key_of(_name, 'dedup_by', _type.dedup_by, _payload);
         END IF;
         _rows := _rows || _row;
     END LOOP;

@@ -1,5 +1,5 @@
 -- A value as Python's format makes text of it; null for None.
-CREATE FUNCTION asyncjobs.key_part(_name text, _part jsonb, _value jsonb) RETURNS text LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.key_part(_name text, _what text, _part jsonb, _value jsonb) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _kind CONSTANT text := asyncjobs.json_kind(_value);
@@ -17,8 +17,8 @@ BEGIN
     ELSIF _kind = 'bool' AND _part -> 'as' ? 'bool' THEN
         RETURN initcap(_text);
     ELSIF NOT _part -> 'as' ? _kind THEN
-        PERFORM asyncjobs.refuse('InvalidOption', format('%s: its serialization key takes {%s}, %s here, of which only Python knows the text: '
-            'give "serialization_key".', _name, _part ->> 'field', asyncjobs.kind_of(_value)), 'Nothing was written.');
+        PERFORM asyncjobs.refuse('InvalidOption', format('%s: its %s takes {%s}, %s here, of which only Python knows the text: '
+            'give "%s".', _name, _what, _part ->> 'field', asyncjobs.kind_of(_value), replace(_what, ' ', '_')), 'Nothing was written.');
     END IF;
     RETURN _text;
 END $$;

@@ -1,6 +1,6 @@
 -- The options of an enqueue, each checked, and together: what is null was not given. An option that is new has its line here, and so in
--- `Options` of declare/options.py.
-CREATE FUNCTION asyncjobs.read_options(_options jsonb) RETURNS asyncjobs.new_job LANGUAGE plpgsql
+-- `Options` of declare/options.py. `_has_dedup_rule`: its type makes dedup keys.
+CREATE FUNCTION asyncjobs.read_options(_options jsonb, _has_dedup_rule boolean) RETURNS asyncjobs.new_job LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _row asyncjobs.new_job;
@@ -20,29 +20,26 @@ BEGIN
             WHEN 'run_at' THEN _row.run_at := asyncjobs.read_run_at(_option.name, _option.value);
             WHEN 'delay' THEN _row.delay_seconds := asyncjobs.read_seconds(_option.name, _option.value, false);
             WHEN 'max_attempts' THEN _row.max_attempts := asyncjobs.read_whole(_option.name, _option.value, 1, 2147483647);
-            WHEN 'timeout' THEN _row.timeout_seconds := asyncjobs.read_seconds(_option.name, _option.value, true);
+            WHEN 'timeout' THEN
+                _row.timeout_seconds := CASE WHEN _option.value = '"infinity"' THEN 'Infinity' ELSE asyncjobs.read_seconds(_option.name, _option.value, true) END;
             WHEN 'correlation_id' THEN _row.correlation_id := asyncjobs.read_key(_option.name, _option.value);
             WHEN 'parent_job_id' THEN
                 _row.parent_job_id := asyncjobs.read_whole(_option.name, _option.value, 1, 9223372036854775807);
             WHEN 'created_by' THEN _row.created_by := asyncjobs.read_key(_option.name, _option.value);
             WHEN 'dedup_key' THEN _row.dedup_key := asyncjobs.read_key(_option.name, _option.value);
             WHEN 'dedup_for' THEN _row.dedup_for_seconds := asyncjobs.read_seconds(_option.name, _option.value, true);
-            WHEN 'on_duplicate' THEN _row.on_duplicate := asyncjobs.read_on_duplicate(_option.name, _option.value);
+            WHEN 'on_duplicate' THEN _row.on_duplicate := asyncjobs.read_choice(_option.name, _option.value, '{return,replace,raise}');
+            WHEN 'dedup_until' THEN _row.dedup_until := asyncjobs.read_choice(_option.name, _option.value, '{start,end}');
+            WHEN 'debounce' THEN PERFORM asyncjobs.read_debounce(_option.value);
+            WHEN 'expires' THEN _row.expires_seconds := asyncjobs.read_seconds(_option.name, _option.value, true);
+            WHEN 'tags' THEN _row.tags := asyncjobs.read_tags(_option.name, _option.value);
             WHEN 'serialization_key' THEN _row.serialization_key := asyncjobs.read_key(_option.name, _option.value);
             WHEN 'notify' THEN _row.notify := asyncjobs.read_flag(_option.name, _option.value);
             WHEN 'undeclared' THEN PERFORM asyncjobs.read_flag(_option.name, _option.value);
             ELSE PERFORM asyncjobs.refuse('InvalidOption', format('no option %L.', _option.name),
-                'Options: correlation_id, created_by, dedup_for, dedup_key, delay, lane, max_attempts, notify, on_duplicate, parent_job_id, '
-                'priority, queue, run_at, serialization_key, timeout, undeclared.');
+                'Options: correlation_id, created_by, debounce, dedup_for, dedup_key, dedup_until, delay, expires, lane, max_attempts, notify, '
+                'on_duplicate, parent_job_id, priority, queue, run_at, serialization_key, tags, timeout, undeclared.');
         END CASE;
     END LOOP;
-    IF _row.run_at IS NOT NULL AND _row.delay_seconds IS NOT NULL THEN
-        PERFORM asyncjobs.refuse('InvalidOption', 'give run_at or delay, not both.', 'A delay counts from now.');
-    ELSIF _row.dedup_key IS NULL AND (_row.dedup_for_seconds IS NOT NULL OR _row.on_duplicate IS NOT NULL) THEN
-        PERFORM asyncjobs.refuse('InvalidOption',
-            CASE WHEN _row.dedup_for_seconds IS NULL THEN format('on_duplicate=%L', _row.on_duplicate)
-                ELSE 'dedup_for=' || asyncjobs.shown(_options -> 'dedup_for') END || ' needs a dedup_key: give one.',
-            'A dedup key is what says that two jobs of a type are the same.');
-    END IF;
-    RETURN _row;
+    RETURN asyncjobs.check_together(_row, _options, _has_dedup_rule);
 END $$;

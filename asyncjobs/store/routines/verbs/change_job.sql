@@ -42,6 +42,7 @@ BEGIN
                     WHEN _changes ->> 'queue' <> j.queue THEN NULL ELSE j.lane END,
         max_attempts = coalesce((_changes ->> 'max_attempts')::integer, j.max_attempts),
         timeout = CASE WHEN _changes ? 'timeout' THEN make_interval(secs => (_changes ->> 'timeout')::float8) ELSE j.timeout END,
+        start_before = CASE WHEN _due IS NULL THEN j.start_before WHEN was <> 'failed' THEN _due + (j.start_before - j.scheduled_at) END,
         run_at = coalesce(_due, j.run_at), scheduled_at = CASE WHEN was = 'failed' THEN j.scheduled_at ELSE coalesce(_due, j.scheduled_at) END,
         status = CASE WHEN _is_later AND was <> 'failed' THEN 'scheduled'
                       WHEN _due IS NULL OR _is_later OR _key IS NOT NULL OR was NOT IN ('scheduled', 'failed') THEN j.status
