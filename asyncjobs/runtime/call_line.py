@@ -269,7 +269,7 @@ class CallLine:
     def written_elsewhere(self, ack: Ack) -> None:
         """This outcome was written elsewhere: the job was completed inside its handler's transaction."""
         self._strike([ack])
-        self._announce(ack)
+        self._announce(ack, in_transaction=ack.outcome.kind == "completed")
 
     def lost(self, ack: Ack) -> None:
         """The claim was found to be lost elsewhere."""
@@ -579,11 +579,14 @@ class CallLine:
     def _tell_lost(self, ack: Ack) -> None:
         self._events.emit(ClaimWasLost(job_id=ack.id, token=ack.token, runner_id=self._runner_id(), during="ack"))
 
-    def _announce(self, ack: Ack) -> None:
+    def _announce(self, ack: Ack, *, in_transaction: bool = False) -> None:
         """Tell of an outcome that was written."""
         status = ack.final_status
         if self._events.wants(OutcomeWritten):
-            self._events.emit(OutcomeWritten(job_id=ack.id, token=ack.token, runner_id=self._runner_id(), status=status))
+            told = OutcomeWritten(
+                job_id=ack.id, token=ack.token, runner_id=self._runner_id(), status=status, in_transaction=in_transaction
+            )
+            self._events.emit(told)
         if status in {"failed", "scheduled"}:
             self._wakes.due_in(
                 ack.outcome.delay_seconds, in_process_only=ack.outcome.delay_seconds > _STILL_RUNNING_DELAY_SECONDS

@@ -65,6 +65,7 @@ class OutcomeWritten(Event, frozen=True, kw_only=True):
     token: int
     runner_id: int
     status: str
+    in_transaction: bool = False  # of the handler (`ctx.complete`): committed before this was told, and maybe long before
 
 
 class ClaimWasLost(Event, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ async def test_effects_and_completion_commit_together(
     row, effects = await found(connection)
     assert (row["status"], row["attempts"], row["runner_id"], effects) == ("completed", 1, None, 1)
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0
-    assert [event.status for event in recorder.of(OutcomeWritten)] == ["completed"]
+    assert [(event.status, event.in_transaction) for event in recorder.of(OutcomeWritten)] == [("completed", True)]
 
 
 @TRANSACTIONS
@@ -62,6 +62,7 @@ async def test_rollback_takes_both_back_and_the_attempts_outcome_counts(
     async with jobs.runner():
         job = await (await pay.enqueue()).wait(timeout=10)
     assert (job.status, job.error_message) == ("dead", "ValueError: the card was refused")
+    assert [(event.status, event.in_transaction) for event in recorder.of(OutcomeWritten)] == [("dead", False)]
     assert (await found(connection))[1] == 0
     assert recorder.of(ClaimWasLost) == []
 
