@@ -1031,7 +1031,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8d438eb8b596eb9e
+-- body: 088bdf496d7b6f24
 
 CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -1042,7 +1042,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9775c9fd094a1f36
+-- body: 0aa6c03d62df7801
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1120,6 +1120,12 @@ CREATE FUNCTION asyncjobs.forget_types(_declared bigint[] DEFAULT '{}'::bigint[]
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3aa4890fa57c2d7c
+
+CREATE FUNCTION asyncjobs.found_below(_found bigint[], _before bigint, _look integer)
+    RETURNS bigint[]
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.fresh_token()
     RETURNS bigint
@@ -1578,6 +1584,12 @@ CREATE FUNCTION asyncjobs.newest_type(_name text)
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0f6ba49cd9fe8e17
+
+CREATE FUNCTION asyncjobs.next_page(_ids bigint[], _limit integer, _seen bigint[], _look integer)
+    RETURNS bigint
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
