@@ -186,7 +186,7 @@ async def test_reconciliation_leaves_a_job_alone_whose_transaction_is_open(
     def line(*args: Any, **fields: Any) -> CallLine:
         return CallLine(*args, **fields | {"reconcile_seconds": 0.05})
 
-    monkeypatch.setattr("asyncjobs.runtime.call_line.jobs", SimpleNamespace(**vars(stored) | {"give_back": give_back}))
+    monkeypatch.setattr("asyncjobs.runtime.doubt.jobs", SimpleNamespace(**vars(stored) | {"give_back": give_back}))
     monkeypatch.setattr("asyncjobs.runtime.runner_parts.CallLine", line)
 
     @jobs.job("open")

@@ -895,6 +895,16 @@ CREATE FUNCTION asyncjobs.end_holds()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b3654b5d60bcb6cd
 
+CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _max_errors integer, OUT ended jsonb, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ab287f6b3a8e6c7c
+
 CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -904,7 +914,7 @@ CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5857cf75f8a1cf38
+-- body: 6152942e6fe5ef70
 
 CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, _max_errors integer)
     RETURNS TABLE(id bigint, outcome text, was text, queues text[])
@@ -918,14 +928,14 @@ CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, 
 -- body: c6890b802089576b
 
 CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
-    RETURNS boolean
+    RETURNS jsonb
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d6e0ebe3226c29b9
+-- body: c8901bac7ccf9dc0
 
 CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint
@@ -971,16 +981,6 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: bafaea5344e52e30
 
-CREATE FUNCTION asyncjobs.expire(_ids bigint[], OUT ended jsonb, OUT queues text[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7445ce301584f60b
-
 CREATE FUNCTION asyncjobs.expire_pending(_most integer, _scan integer)
     RETURNS asyncjobs.answer
     LANGUAGE plpgsql
@@ -991,7 +991,7 @@ CREATE FUNCTION asyncjobs.expire_pending(_most integer, _scan integer)
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2782d503d29b0c64
+-- body: f6888e7de55001b3
 
 CREATE FUNCTION asyncjobs.fail_each(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer, OUT failed bigint[], OUT pending bigint[])
     RETURNS record
@@ -1031,7 +1031,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8d438eb8b596eb9e
+-- body: 088bdf496d7b6f24
 
 CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -1042,7 +1042,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9775c9fd094a1f36
+-- body: 0aa6c03d62df7801
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1120,6 +1120,12 @@ CREATE FUNCTION asyncjobs.forget_types(_declared bigint[] DEFAULT '{}'::bigint[]
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3aa4890fa57c2d7c
+
+CREATE FUNCTION asyncjobs.found_below(_found bigint[], _before bigint, _look integer)
+    RETURNS bigint[]
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.fresh_token()
     RETURNS bigint
@@ -1579,6 +1585,12 @@ CREATE FUNCTION asyncjobs.newest_type(_name text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0f6ba49cd9fe8e17
 
+CREATE FUNCTION asyncjobs.next_page(_ids bigint[], _limit integer, _seen bigint[], _look integer)
+    RETURNS bigint
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -1662,7 +1674,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f608345c0da93cfc
+-- body: b60d232a507b40ed
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT expired jsonb)
     RETURNS record
@@ -1673,7 +1685,7 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ccc76067e5319ba9
+-- body: 7d014d9ee51403f3
 
 CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     RETURNS bigint[]
@@ -2202,16 +2214,6 @@ CREATE FUNCTION asyncjobs.without_paused(_ids bigint[])
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2e542ee7bc93aa76
-
-CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, _max_errors integer)
-    RETURNS void
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5ab33bb80cc341b0
 
 CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _now timestamp with time zone)
     RETURNS integer

@@ -10,8 +10,8 @@ DECLARE
 BEGIN
     _row.kind := 'expired'; _row.scan := _scan;
     SELECT jsonb_build_object('ended', coalesce(e.ended, '[]'), 'queues', coalesce(e.queues, '{}')) INTO _row.rest
-    FROM asyncjobs.expire(ARRAY(
+    FROM asyncjobs.end_idle(ARRAY(
         SELECT j.id FROM asyncjobs.due_jobs AS j WHERE j.due_at <= _now AND j.status = 'pending'
-        ORDER BY j.due_at LIMIT _most FOR UPDATE SKIP LOCKED)) AS e;
+        ORDER BY j.due_at LIMIT _most FOR UPDATE SKIP LOCKED), 'cancelled', 'expired', 0) AS e;
     RETURN _row;
 END $$;
