@@ -340,7 +340,7 @@ class AsyncJobs(JobRouter):
             enqueued = keeper.keep(rows)
         elif blocks and on is not None:
             enqueued = callers.enqueue_sync(on, self.lifecycle.texts(), rows)
-            callers.tell(self.events, rows, enqueued)
+            callers.tell(self.events, rows, enqueued, on)
         else:
             opened = self._opened_for(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called", ENQUEUE_SYNC)
             enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)

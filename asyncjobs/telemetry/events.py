@@ -22,6 +22,13 @@ class JobEnqueued(Event, frozen=True, kw_only=True):
     created: bool
 
 
+class EnqueuesUndone(Event, frozen=True, kw_only=True):
+    """A caller's transaction ended without a commit, and these jobs with it (`runtime/undone.py`)."""
+
+    job_ids: list[int]
+    how: str  # "rolled back", "closed" (a session that was left without a commit), or "ended" (a connection: one of the two)
+
+
 class AttemptStarted(Event, frozen=True, kw_only=True):
     job_id: int
     type: str
