@@ -93,6 +93,7 @@ class JobRouter:
         on_dead: Literal["advance", "halt"] = "advance",
         aliases: Sequence[str] = (),
         breaker: str | None = None,
+        keep_payload: bool = True,
         version: int = 1,
         upgrades: Mapping[int, Upgrade] | None = None,
     ) -> JobDecorator:
@@ -104,6 +105,7 @@ class JobRouter:
         `serialize_by` is a template over the arguments ("inbox_{to}"): jobs with the same key run one at a time, in order;
         `on_dead="halt"` stops the key when one dies. `dedup_by` likewise gives each its dedup key, unless the enqueue gives one.
         `tags` go with those of the enqueue. A job that is not started within `expires` after its time is cancelled.
+        With `keep_payload=False` the payload is emptied when the job completes, in the same commit; a dead letter keeps it.
         `aliases` are former names that stored jobs may still have. A payload of
         an older `version` goes through `upgrades[version]`, a plain function from the fields to those of the next version, and so
         on up to this one; there must be a step from each version on since the oldest. Jobs of a newer version are left to
@@ -116,7 +118,7 @@ class JobRouter:
             queue=queue, lane=lane, priority=priority, timeout=timeout, expires=expires, max_attempts=max_attempts,
             backoff=backoff, retry_on=retry_on, give_up_on=give_up_on,
             serialize_by=serialize_by, dedup_by=dedup_by, tags=_tags(name, tags), on_dead=on_dead, aliases=tuple(aliases),
-            breaker=breaker, version=version,
+            breaker=breaker, keep_payload=keep_payload, version=version,
             upgrades=upgrades,
         )  # fmt: skip
         return JobDecorator(lambda function: self._declare(name, function, declared))

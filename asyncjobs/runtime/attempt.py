@@ -264,8 +264,11 @@ class Attempt:
             if outcome.kind == "interrupted" and self._context is None:
                 outcome = msgspec.structs.replace(outcome, is_begun=False)
             self._emit_ended(outcome, ending)
-        elif self._surroundings.events.wants(AttemptEnded):
-            self._emit_ended(outcome, ending)
+        else:
+            if not self.handler.keeps_payload:
+                outcome = msgspec.structs.replace(outcome, empties=True)
+            if self._surroundings.events.wants(AttemptEnded):
+                self._emit_ended(outcome, ending)
         # Nothing holds anything in a circle any more: what has ended is gone at once, without the collector.
         self._task = self._context = None
         claimed = self.claimed

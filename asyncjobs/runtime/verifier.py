@@ -92,7 +92,7 @@ class Verifier:
         claimed = attempt.claimed
         if not await callers.complete(
             connection, self._database, claimed.id, claimed.token, result=result, dropped=dropped,
-            progress=attempt.unwritten_progress,
+            progress=attempt.unwritten_progress, empties=not attempt.handler.keeps_payload,
         ):  # fmt: skip
             raise ClaimLost(f"job {claimed.id} is not this attempt's any more: let its transaction roll back.")
 

@@ -53,9 +53,12 @@ async def complete(
     result: str | None,
     dropped: str | None,
     progress: str | None = None,
+    empties: bool = False,
 ) -> bool:
     """Complete a processing job in the connection's transaction. False: the claim is not ours any more."""
-    answer = await call(connection, database.sql("complete_in_transaction"), str(job_id), str(token), result, dropped, progress)
+    emptied = "true" if empties else "false"
+    sql = database.sql("complete_in_transaction")
+    answer = await call(connection, sql, str(job_id), str(token), result, dropped, progress, emptied)
     return answer == "true"
 
 

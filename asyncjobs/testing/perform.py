@@ -75,6 +75,7 @@ class _Performance:
         # What an attempt asks of a handler.
         self.function: Callable[..., Any] = self._watched_async if handler.is_async else self._watched
         self.is_async, self.wraps_async, self.version = handler.is_async, handler.wraps_async, handler.version
+        self.keeps_payload = handler.keeps_payload
         self.takes_context = handler.takes_context
         self.retrying = handler.retrying
         self.decode_payload = handler.decode_payload

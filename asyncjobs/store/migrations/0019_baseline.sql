@@ -240,7 +240,8 @@ CREATE TYPE asyncjobs.answer AS (
 -- What an attempt made of its job, where it did not just complete. `refund` does not count the attempt; one that had begun (`unbegun` is
 -- not true) counts all the same when its job ends at somebody's request. `progress`: how far it was, where that is not written yet.
 CREATE TYPE asyncjobs.outcome AS (
-    status text, delay float8, refund boolean, snooze boolean, dropped text, message text, error jsonb, unbegun boolean, progress jsonb);
+    status text, delay float8, refund boolean, snooze boolean, dropped text, message text, error jsonb, unbegun boolean, progress jsonb,
+    empties boolean);
 
 -- Dead letters
 -- ============
