@@ -217,6 +217,12 @@ def refusal_of(connection: object, error: Exception) -> UnsupportedConnection | 
     return None if problem is None else UnsupportedConnection(f"this {_name_of(connection)} {problem.format(error)}")
 
 
+def sqlstates_of(error: Exception) -> set[str]:
+    """What the server says of an error, whichever library it came through."""
+    causes = (error, getattr(error, "orig", None), error.__cause__)
+    return {state for cause in causes if (state := _sqlstate(cause)) is not None}
+
+
 def _sqlstate(error: object) -> str | None:
     return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
 

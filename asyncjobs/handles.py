@@ -157,8 +157,8 @@ class JobHandle(Generic[R_co]):
         return self._result_of(self.wait_sync(timeout=timeout))
 
     async def children(self, *, limit: int = 1_000) -> "list[JobHandle[Any]]":
-        """Handles of the first jobs that this one enqueued, the lowest id first: `await gather(await handle.children())` has their
-        results, as their types declare them where this app has the type. JobNotFound.
+        """Handles of the first jobs that this one enqueued, the lowest id first: `await gather(await handle.children())` has
+        their results, as their types declare them where this app has the type. JobNotFound.
 
         What the handler enqueues in its own transaction is there after the commit; while the job runs more may follow.
         """

@@ -13,6 +13,7 @@ from threading import current_thread
 from typing import Any, Protocol
 
 from asyncjobs.admin.desk import Ground
+from asyncjobs.admin.on_connection import Unopened
 from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.dsn import Dsn, resolve_dsn
 from asyncjobs.errors import NotOpen
@@ -190,6 +191,10 @@ class Lifecycle:
         if self._texts is None or self._texts.schema != schema:
             self._texts = Database("", schema=schema)
         return self._texts
+
+    def unopened(self) -> Unopened:
+        """What verbs on a connection of somebody else's need of the app."""
+        return Unopened(self.texts(), self._app.settings, self._app.events)
 
     def database(self) -> Database:
         """Where the app's jobs are, whether it is open or not. NotOpen for embedded:// that nobody has started."""

@@ -57,8 +57,9 @@ async def complete(
 ) -> bool:
     """Complete a processing job in the connection's transaction. False: the claim is not ours any more."""
     emptied = "true" if empties else "false"
-    sql = database.sql("complete_in_transaction")
-    answer = await call(connection, sql, str(job_id), str(token), result, dropped, progress, emptied)
+    answer = await call(
+        connection, database.sql("complete_in_transaction"), str(job_id), str(token), result, dropped, progress, emptied
+    )
     return answer == "true"
 
 

@@ -2169,6 +2169,12 @@ CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
 
+CREATE FUNCTION asyncjobs.verb_in_transaction(_verb text, _said text)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f2c796c009dc4276
+
 CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
     RETURNS record
     LANGUAGE plpgsql

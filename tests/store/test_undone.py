@@ -1,5 +1,6 @@
 """Jobs whose caller's transaction ended without a commit are told of: one test for each rule of `runtime/undone.py`."""
 
+import contextlib
 import gc
 import logging
 import weakref
@@ -69,8 +70,9 @@ async def test_a_rollback_of_a_session_is_told_of_as_one(
         job_id = await enqueue(jobs, session)
         await session.rollback()
         assert told == [EnqueuesUndone(job_ids=[job_id], how="rolled back")]
-    with pytest.raises(ZeroDivisionError):
-        async with AsyncSession(engine) as session, session.begin():
+    session = AsyncSession(engine)
+    with contextlib.suppress(ZeroDivisionError):
+        async with session, session.begin():
             other = await enqueue(jobs, session)
             raise ZeroDivisionError
     assert told[1:] == [EnqueuesUndone(job_ids=[other], how="rolled back")]
@@ -167,7 +169,10 @@ async def test_other_drivers_tell_nothing_and_are_not_harmed(jobs: AsyncJobs, to
 async def test_no_session_is_kept_alive(jobs: AsyncJobs, told: list[EnqueuesUndone], engine: AsyncEngine) -> None:
     async with AsyncSession(engine) as session:
         await enqueue(jobs, session)
-        alive = [weakref.ref(session.sync_session), weakref.ref((await session.connection()).sync_connection or session)]
+        alive: list[Any] = [
+            weakref.ref(session.sync_session),
+            weakref.ref((await session.connection()).sync_connection or session),
+        ]
     del session
     gc.collect()
     assert [one() for one in alive] == [None, None]
