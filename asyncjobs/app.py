@@ -178,10 +178,18 @@ class AsyncJobs(JobRouter):
         return lifespan(self)
 
     def runner(
-        self, *, queues: Iterable[str | Queue] | None = None, types: Iterable[str] | None = None, grace: Duration | None = None
+        self,
+        *,
+        queues: Iterable[str | Queue] | None = None,
+        types: Iterable[str] | None = None,
+        grace: Duration | None = None,
+        name: str | None = None,
     ) -> AbstractAsyncContextManager[Runner]:
-        """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open."""
-        return running(self, queues=queues, types=types, grace=grace)
+        """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open.
+
+        `name`: what people call this runner, in lists, in health and in its log.
+        """
+        return running(self, queues=queues, types=types, grace=grace, name=name)
 
     async def run(
         self,
@@ -191,6 +199,7 @@ class AsyncJobs(JobRouter):
         until_idle: bool = False,
         max_jobs: int | None = None,
         max_time: Duration | None = None,
+        name: str | None = None,
     ) -> None:
         """Run jobs until SIGTERM or SIGINT; a second signal cuts the grace short. The only call that touches signals.
 
@@ -198,7 +207,7 @@ class AsyncJobs(JobRouter):
         enqueued nothing more (its schedules and your duties rest); when `max_jobs` were started, never one more, and have ended;
         after `max_time`.
         """
-        await run_until_signal(self, queues=queues, types=types, until=check_until(until_idle, max_jobs, max_time))
+        await run_until_signal(self, queues=queues, types=types, until=check_until(until_idle, max_jobs, max_time), name=name)
 
     async def migrate(self) -> list[str]:
         """Bring the schema up to date, whether the app is open or not; what was applied, in order."""

@@ -102,7 +102,7 @@ def _waiting(facts: Facts, head: Explanation | None) -> Explanation:
         return _behind(facts, head)
     if facts.status in {"scheduled", "failed"}:
         return _later(facts)
-    if facts.status == "paused" or any(kind == "queue" for kind, *_ in facts.pauses):
+    if facts.status == "paused" or any(kind in {"queue", "all"} for kind, *_ in facts.pauses):
         return _held(facts)
     return _unserved(facts) or _broken(facts) or _crowded(facts) or _suspected(facts) or _in_line(facts)
 
@@ -194,7 +194,8 @@ def _held(facts: Facts) -> Explanation:
         )
         return _unserved(facts) or _explained(facts, "paused", sentence)
     kind, name, reason, by, since = facts.pauses[0]
-    sentence = f'its {kind} "{name}" is paused{f" by {by}" if by else ""}{f": {reason}" if reason else ""}.'
+    what = "everything" if kind == "all" else f'its {kind} "{name}"'
+    sentence = f"{what} is paused{f' by {by}' if by else ''}{f': {reason}' if reason else ''}."
     return _explained(facts, "paused", sentence, since=since)
 
 

@@ -18,7 +18,7 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
     key = row["serialization_key"]
     line = await serialized.keys(link, "", 1, key) if key is not None else []
     head = line[0] if line else None
-    names = {("queue", row["queue"]), ("type", row["type"]), ("key", key)}
+    names = {("queue", row["queue"]), ("type", row["type"]), ("key", key), ("all", pauses.ALL)}
     held = [one for one in await pauses.pauses(link) if (one.kind, one.name) in names]
     service = breaker_of(row["type"])
     breaker = next(iter(await breakers.listed(link, service)), None) if service is not None else None

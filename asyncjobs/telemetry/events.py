@@ -187,6 +187,7 @@ class RunnerStarted(Event, frozen=True, kw_only=True):
     queues: dict[str, int]  # and their slots
     types: list[str]
     notify: str  # "listen": they arrive; "poll": they do not; "probing": that is not known yet
+    name: str | None = None  # what people call it
 
 
 class RunnerStopped(Event, frozen=True, kw_only=True):

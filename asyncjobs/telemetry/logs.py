@@ -164,7 +164,8 @@ def _started(event: e.RunnerStarted) -> str:
     queues = ", ".join(f"{name} ({slots})" for name, slots in event.queues.items())
     arrive = {"listen": "notifications arrive", "poll": "it polls"}.get(event.notify, "no notification has arrived yet")
     where = f"on {event.database}, schema {event.schema}"
-    return f"asyncjobs runs jobs {where}, queues and slots: {one_line(queues)}; {arrive}.\n"
+    who = "asyncjobs" if event.name is None else f"asyncjobs ({one_line(event.name)})"
+    return f"{who} runs jobs {where}, queues and slots: {one_line(queues)}; {arrive}.\n"
 
 
 def line(event: e.Event) -> tuple[Level, str, dict[str, Any]]:
