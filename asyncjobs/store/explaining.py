@@ -34,6 +34,7 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
         runner_stopped_at=row["runner_stopped_at"],
         started_at=row["started_at"], completed_at=row["completed_at"], error_message=row["error_message"],
         runners=row["runners"], serving_queue=row["serving_queue"], serving_type=row["serving_type"], serving=row["serving"],
+        declared_at=row["declared_at"],
         losses=row["losses"], suspicion=row["suspicion"], version=row["version"], newest_version=row["newest_version"],
         is_ahead=bool(row["is_ahead"]), ahead=row["ahead"], running=row["running"],
         head_id=None if head is None else head.head_id,
