@@ -611,7 +611,7 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 587dc44b4201f467
+-- body: 2d4385293968b180
 
 CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _options jsonb)
     RETURNS asyncjobs.new_job
