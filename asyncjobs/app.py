@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from asyncjobs.admin import Admin
+from asyncjobs.admin.on_connection import on, on_sync
 from asyncjobs.circuit_breaker import CircuitBreaker, breakers_of
 from asyncjobs.connections import AsyncConnection, Connection, SyncConnection, check_async, check_sync
 from asyncjobs.context import current
@@ -50,6 +51,7 @@ from asyncjobs.runtime.health import Health
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.watch import Watch
 from asyncjobs.settings import MoreSettings, Queue, check_queues, make_settings
+from asyncjobs.store import verbs
 from asyncjobs.store.migrate import Status as Migrations
 from asyncjobs.telemetry.events import Events
 
@@ -102,7 +104,7 @@ class AsyncJobs(JobRouter):
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
         self._sync_opens = SyncOpens(self.lifecycle)
-        self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground)
+        self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground, self.lifecycle.unopened)
         self.runners: list[Runner] = []  # that run now, in this process
         if isinstance(routers, JobRouter):
             raise ConfigurationError("routers= is one router: write routers=[router].")
@@ -176,10 +178,18 @@ class AsyncJobs(JobRouter):
         return lifespan(self)
 
     def runner(
-        self, *, queues: Iterable[str | Queue] | None = None, types: Iterable[str] | None = None, grace: Duration | None = None
+        self,
+        *,
+        queues: Iterable[str | Queue] | None = None,
+        types: Iterable[str] | None = None,
+        grace: Duration | None = None,
+        name: str | None = None,
     ) -> AbstractAsyncContextManager[Runner]:
-        """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open."""
-        return running(self, queues=queues, types=types, grace=grace)
+        """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open.
+
+        `name`: what people call this runner, in lists, in health and in its log.
+        """
+        return running(self, queues=queues, types=types, grace=grace, name=name)
 
     async def run(
         self,
@@ -189,6 +199,7 @@ class AsyncJobs(JobRouter):
         until_idle: bool = False,
         max_jobs: int | None = None,
         max_time: Duration | None = None,
+        name: str | None = None,
     ) -> None:
         """Run jobs until SIGTERM or SIGINT; a second signal cuts the grace short. The only call that touches signals.
 
@@ -196,7 +207,7 @@ class AsyncJobs(JobRouter):
         enqueued nothing more (its schedules and your duties rest); when `max_jobs` were started, never one more, and have ended;
         after `max_time`.
         """
-        await run_until_signal(self, queues=queues, types=types, until=check_until(until_idle, max_jobs, max_time))
+        await run_until_signal(self, queues=queues, types=types, until=check_until(until_idle, max_jobs, max_time), name=name)
 
     async def migrate(self) -> list[str]:
         """Bring the schema up to date, whether the app is open or not; what was applied, in order."""
@@ -340,7 +351,7 @@ class AsyncJobs(JobRouter):
             enqueued = keeper.keep(rows)
         elif blocks and on is not None:
             enqueued = callers.enqueue_sync(on, self.lifecycle.texts(), rows)
-            callers.tell(self.events, rows, enqueued)
+            callers.tell(self.events, rows, enqueued, on)
         else:
             opened = self._opened_for(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called", ENQUEUE_SYNC)
             enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
@@ -352,19 +363,29 @@ class AsyncJobs(JobRouter):
             handles += [JobHandle(one.id, itself, decoders[new.handler], one.did) for one, new in islice(pairs, len(some))]
         return handles
 
-    async def get(self, job_id: int, /) -> Job | None:
+    async def get(self, job_id: int, /, *, connection: AsyncConnection | None = None) -> Job | None:
         """The job as it is now, also while it waits behind others of its key; None when there is none (yet, or any more).
 
         So it is for a number that no job can have (0, -1, 2**63). Ids can be guessed: check whose job it is before you show it.
+        With `connection`, as that connection's transaction sees it: also a job that was enqueued in it.
         """
         refuse_in_memory(self, f"job {job_id} was asked for")
+        if connection is not None:
+            if is_nobodys(job_id):
+                return None
+            return await on(connection, verbs.get(check_job_id(job_id)), self.lifecycle.unopened())
         opened = self._opened_for(f"job {job_id} was asked for")
         if is_nobodys(job_id):
             return None
         return await opened.get(check_job_id(job_id))
 
-    def get_sync(self, job_id: int, /) -> Job | None:
-        """`get` for a thread without the loop that the app is open in; NotOpen, WouldBlock."""
+    def get_sync(self, job_id: int, /, *, connection: SyncConnection | None = None) -> Job | None:
+        """`get` for a thread without the loop that the app is open in; NotOpen, WouldBlock. With a synchronous `connection` in
+        any thread, also where the app was never opened.
+        """
+        if connection is not None:
+            refuse_in_memory(self, f"job {job_id} was asked for")
+            return None if is_nobodys(job_id) else on_sync(connection, verbs.get(check_job_id(job_id)), self.lifecycle.unopened())
         happened = f"job {job_id} was asked for"
         return self._wait_in_loop(happened, "await jobs.get(...)", "get_sync", lambda: self.get(job_id))
 

@@ -193,7 +193,7 @@ class OpenApp:
             enqueued = await self._enqueuer.enqueue_many(rows)
         else:
             enqueued = [await self._enqueuer.enqueue(row) for row in rows]
-        callers.tell(self.events, rows, enqueued)
+        callers.tell(self.events, rows, enqueued, connection)
         return enqueued
 
     async def enqueue_one(self, row: NewRow) -> Enqueued:

@@ -65,6 +65,7 @@ from asyncjobs.store.database import Link
 
 _kind: Final = attrgetter("outcome.kind")
 _progress: Final = attrgetter("progress")
+_empties: Final = attrgetter("outcome.empties")
 
 
 class Statements:
@@ -127,4 +128,7 @@ class Statements:
 
 
 def _all_completed(acks: Sequence[Ack]) -> bool:
-    return [*map(_kind, acks)].count("completed") == len(acks) == [*map(_progress, acks)].count(None)
+    """Whether all have completed, and nothing but the end is to be written of any."""
+    if not [*map(_kind, acks)].count("completed") == len(acks) == [*map(_progress, acks)].count(None):
+        return False
+    return True not in [*map(_empties, acks)]

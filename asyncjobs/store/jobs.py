@@ -269,6 +269,7 @@ def _as_json(ack: Ack) -> str | None:
         "message": outcome.message,
         "error": outcome.error,
         "unbegun": None if outcome.is_begun else True,
+        "empties": outcome.empties or None,
         "progress": None if ack.progress is None else msgspec.Raw(ack.progress.encode()),
     }
     said = {name: value for name, value in said.items() if value is not None}

@@ -61,7 +61,8 @@ CREATE TYPE asyncjobs.outcome AS (
     message text,
     error jsonb,
     unbegun boolean,
-    progress jsonb
+    progress jsonb,
+    empties boolean
 );
 
 CREATE TABLE asyncjobs.background_job_leases (
@@ -152,6 +153,7 @@ CREATE TABLE asyncjobs.former_runners (
     versions jsonb DEFAULT '{}'::jsonb NOT NULL,
     blamed bigint,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
+    name text,
     CONSTRAINT former_runners_pkey PRIMARY KEY (id)
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
@@ -287,7 +289,7 @@ CREATE TABLE asyncjobs.pauses (
     reason text,
     paused_by text,
     paused_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text]))),
+    CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text, 'all'::text]))),
     CONSTRAINT pauses_pkey PRIMARY KEY (kind, name)
 );
 CREATE TRIGGER pauses_note AFTER INSERT OR DELETE OR UPDATE ON asyncjobs.pauses FOR EACH ROW EXECUTE FUNCTION asyncjobs.note_pause();
@@ -328,6 +330,7 @@ CREATE TABLE asyncjobs.runners (
     slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
     declares bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    name text,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -556,7 +559,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a1240004a8aba507
+-- body: 23d89cdf36a0c009
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -608,7 +611,7 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 587dc44b4201f467
+-- body: 2d4385293968b180
 
 CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _options jsonb)
     RETURNS asyncjobs.new_job
@@ -723,7 +726,7 @@ CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues t
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c9f57df0f07759b9
+-- body: be79a8064f81ffff
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -752,12 +755,12 @@ CREATE FUNCTION asyncjobs.clock()
     STABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.complete_in_transaction(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL::text)
+CREATE FUNCTION asyncjobs.complete_in_transaction(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL::text, _empties boolean DEFAULT false)
     RETURNS boolean
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3083671f56edf7d5
+-- body: 080842b8247ccb11
 
 CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean)
     RETURNS record
@@ -1188,7 +1191,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d58c68054243741d
+-- body: 79c73279f7208407
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1409,7 +1412,7 @@ CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh inte
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 475277e21cdd68e1
+-- body: ab90cdac7d6ded59
 
 CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[], _versions jsonb, OUT resumed integer, OUT queues text[])
     RETURNS record
@@ -1602,7 +1605,7 @@ CREATE FUNCTION asyncjobs.note_pause()
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3f6fa2cfabc47a71
+-- body: 2b4d480563f33cf4
 
 CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
@@ -2008,7 +2011,7 @@ CREATE FUNCTION asyncjobs.resume(_kind text, _name text)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: adedc50987576455
+-- body: 6c397ee8a1080b7f
 
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
     RETURNS record
@@ -2081,7 +2084,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b62a1559123aac5f
+-- body: 87ccbe02b542cb19
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval
@@ -2098,6 +2101,17 @@ CREATE FUNCTION asyncjobs.start_over(_id bigint, _by text)
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 1bf93deb13b182ea
+
+CREATE FUNCTION asyncjobs.start_schedule(_name text, _runner bigint, OUT ids bigint[], OUT created boolean[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '500ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f3397690d73b4585
 
 CREATE FUNCTION asyncjobs.status_in_line(_id bigint, OUT status text, OUT serialization_key text)
     RETURNS record
@@ -2179,6 +2193,12 @@ CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
+
+CREATE FUNCTION asyncjobs.verb_in_transaction(_verb text, _said text)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f2c796c009dc4276
 
 CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
     RETURNS record

@@ -7,7 +7,7 @@ SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, 
 DECLARE
     _open text[] := ARRAY(
         SELECT q.key FROM jsonb_object_keys(_queues) AS q(key)
-        WHERE NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = q.key));
+        WHERE NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'all' OR (p.kind = 'queue' AND p.name = q.key)));
 BEGIN
     RETURN EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.runner_id = _runner AND j.status = 'processing')
         OR EXISTS (
