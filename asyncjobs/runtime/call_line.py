@@ -36,9 +36,10 @@ next job it is meant for. What may happen to a call, and what follows:
    reason only if the number of its call is larger. What was handed in before the reason may be sent after it, and the other way
    round: the instant of the sending decides. (A scan that was dated when it was handed in had never seen what the actor of its
    key told a moment later; with one key the queue never became quiet, and a third of the pace was gone.)
-9. A call that met jobs that have expired has ended these and others (`store/routines/expiry`): whoever waits for them is told,
-   and its scans count as full, so that they are made again at once. A job that expires between its claim and its start does not
-   start (`runtime/attempt.py`): by when it has to is counted from the sending of its call, which was before the server looked.
+9. A call that met jobs that have expired has ended some of them (`store/routines/expiry`): whoever waits for these is told, and
+   its scans count as full, so that they are made again at once, behind what has expired. A job that expires between its claim
+   and its start does not start (`runtime/attempt.py`): by when it has to is counted from the sending of its call, which was
+   before the server looked.
 10. Which statement a call is depends on what it carries (`runtime/statements.py`): the lean ones do less, and keep all of the
    above.
 """
@@ -491,11 +492,11 @@ class CallLine:
             self._close()
         apart = frozenset(type for probe in probes for type in probe.types) if probes else ()
         answer: list[Found] = []
-        for scan, claimed in zip(scans, finished.by_scan(len(scans)), strict=True):
+        for number, (scan, claimed) in enumerate(zip(scans, finished.by_scan(len(scans)), strict=True), 1):
             if self._events.wants(JobsClaimed):
                 self._tell_claimed(scan, claimed)
             is_full = len(claimed) >= scan.limit
-            last = _last(claimed, apart) if is_full else None
+            last = finished.past.get(number) or (_last(claimed, apart) if is_full else None)
             left = claimed if not doubled else [job for job in claimed if job.id not in doubled]
             answer.append(Found(left, scan.start, is_full or bool(finished.expired), last, self.calls, sent_at, seconds))
         if len(orders) == 1:
