@@ -91,6 +91,7 @@ class Ack(msgspec.Struct, frozen=True):
     outcome: Outcome
     key_queue: str | None = None  # of a job with a serialization key: its queue, where the key's next job is most likely to be
     progress: str | None = None  # how far the attempt was, as JSON, if that is not written yet
+    start_by: float = math.inf  # when the job expires, as its claim said it
 
     @property
     def status(self) -> Status:

@@ -49,6 +49,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from math import inf
 from operator import attrgetter
 from typing import Any, Final, Protocol
 
@@ -262,7 +263,8 @@ class CallLine:
     def give_back(self, claimed: Sequence[Claimed], *, delay_seconds: float = 0.0) -> None:
         """These do not start here: their attempts have not begun."""
         for job in claimed:
-            self.put(Ack(job.id, job.token, Outcome(kind="interrupted", delay_seconds=delay_seconds, is_begun=False)))
+            outcome = Outcome(kind="interrupted", delay_seconds=delay_seconds, is_begun=False)
+            self.put(Ack(job.id, job.token, outcome, start_by=job.start_by))
             self._gate.ended(job)
             if job.losses:
                 self._probation.ended(job)
@@ -591,6 +593,8 @@ class CallLine:
             )
         elif status != "pending":
             self._wakes.ended(ack.id)
+        if ack.start_by < inf and not ack.is_final:
+            self._wakes.expires_in(max(ack.start_by - boottime(), 0.0))
 
     async def _reconcile(self) -> None:
         """Find out what became of calls that were not answered."""

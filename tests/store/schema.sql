@@ -594,7 +594,7 @@ CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5276d1e8474d62db
+-- body: 5d1dbdada0bf8f46
 
 CREATE FUNCTION asyncjobs.answer_kind(_on_dead text)
     RETURNS text
