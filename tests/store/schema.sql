@@ -1182,7 +1182,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d58c68054243741d
+-- body: fdd02d96d489d572
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
