@@ -233,7 +233,7 @@ class _Wait:
                         found += [(at, one) for one in await watch.look(everywhere=everywhere) for at in places[one.id]]
         except TimeoutError:
             raise self._late() from None
-        self._pace.looked(self._loop.time(), everywhere=everywhere)
+        self._pace.looked(self._loop.time(), everywhere=everywhere, missing=sum(len(watch.missing) for watch, _ in self._watches))
         found.sort(key=_place)
         return found
 

@@ -319,9 +319,9 @@ async def status(link: Link, job_id: int) -> str | None:
     return None if row is None else row["status"]
 
 
-async def ended_among(link: Link, ids: Sequence[int]) -> list[Ending]:
-    """Those of the jobs that have ended, and those that are not there; of what ended without a result the row, too."""
-    endings = [Ending(*row) for row in await link.fetch("ended_among", ids)]
+async def ended_among(link: Link, ids: Sequence[int], *, gone: bool) -> list[Ending]:
+    """Those of the jobs that have ended, and with `gone` those that are not there; of what ended without a result the row, too."""
+    endings = [Ending(*row) for row in await link.fetch("ended_among", ids, gone)]
     failed = [one.id for one in endings if one.status in {"dead", "cancelled"}]
     if not failed:
         return endings
