@@ -28,6 +28,7 @@ BATCH: Final = 10_000
 _FIRST_SECONDS: Final = 0.02
 _FOR_EACH_SECONDS: Final = 0.0002
 _APART_SECONDS: Final = 1 / 3
+_FIRST_POLL_SECONDS: Final = 0.2
 _POLL_SECONDS: Final = 0.5
 _SLOWER: Final = 1.5
 #: The last of many may take longer than those before.
@@ -106,10 +107,11 @@ class Pace:
 
     def __init__(self, missing: int, now: float) -> None:
         self._apart = min(max(missing * _FOR_EACH_SECONDS, _FIRST_SECONDS), _APART_SECONDS)
-        self._poll = self._apart
+        self._poll = min(self._apart, _FIRST_POLL_SECONDS)
         self._began_at = self._poll_at = now
         self._looked_at = self._polled_at = now - _POLL_SECONDS
         self._looks = 0
+        self._has_polled = False
         self._missing = missing
 
     def next_at(self, *, has_news: bool) -> float:
@@ -123,20 +125,20 @@ class Pace:
         """Whether a look now is one at everything."""
         return now >= self._poll_at
 
-    def looked(self, now: float, *, everywhere: bool, missing: int) -> None:
-        """Take note of a look, after which so many are missing."""
+    def looked(self, now: float, *, began_at: float, everywhere: bool, missing: int) -> None:
+        """Take note of a look: it saw how things were when it began, and after it so many are missing."""
         self._looked_at = now
         self._looks += 1
         self._apart = min(self._apart * _SLOWER, _APART_SECONDS)
         if everywhere:
-            self._poll_at = now + self._step(now, missing)
+            self._poll_at = began_at + self._step(began_at, missing)
             self._poll = min(self._poll * _SLOWER, _POLL_SECONDS)
-            self._polled_at, self._missing = now, missing
+            self._polled_at, self._missing, self._has_polled = began_at, missing, True
 
     def _step(self, now: float, missing: int) -> float:
         """Seconds to the next look at everything."""
         ended = self._missing - missing
-        if ended <= 0:
+        if ended <= 0 or not self._has_polled:
             return self._poll
         left = (now - self._polled_at) * missing / ended * _SLACK + _FIRST_SECONDS
         return left / max(ceil(left / _POLL_SECONDS - _OVER), 1)
