@@ -274,10 +274,10 @@ class Attempt:
         self._task = self._context = None
         claimed = self.claimed
         key_queue = None if claimed.serialization_key is None else claimed.queue
-        if self.reported is None:
+        if self.reported is None and claimed.expires_epoch is None:
             self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue))
         else:
-            self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, self.unwritten_progress))
+            self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, self.unwritten_progress, claimed.start_by))
             self.reported = None
 
     def _outcome_of(self, ending: object) -> Outcome:

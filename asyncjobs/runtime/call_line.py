@@ -24,8 +24,8 @@ claimed and unwritten: `ledger.py`. What may happen to a call, and what follows:
    reason only if the number of its call is larger. What was handed in before the reason may be sent after it, and the other way
    round: the instant of the sending decides. (Scans were dated when they were handed in once: with one key the queue never
    became quiet, and a third of the pace was gone.)
-8. A call that met jobs that have expired has ended these and others (`expiry.py`): its scans count as full, so that they are
-   made again at once.
+8. A call that met jobs that have expired has ended some of them (`expiry.py`): its scans count as full, so that they are made
+   again at once, behind what has expired.
 9. Which statement a call is depends on what it carries (`statements.py`): the lean ones do less, and keep all of the above.
 """
 

@@ -11,11 +11,13 @@
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import inf
 from operator import attrgetter
 from typing import Final
 
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.outcome import Outcome
+from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.wakes import Wakes
@@ -61,7 +63,7 @@ class Ledger:
         """These do not start here: their attempts have not begun."""
         for job in claimed:
             outcome = Outcome(kind="interrupted", delay_seconds=delay_seconds, is_begun=False)
-            self.unwritten[job.token] = Ack(job.id, job.token, outcome)
+            self.unwritten[job.token] = Ack(job.id, job.token, outcome, start_by=job.start_by)
             self._gate.ended(job)
             if job.losses:
                 self._probation.ended(job)
@@ -112,3 +114,5 @@ class Ledger:
             )
         elif status != "pending":
             self._wakes.ended(ack.id)
+        if ack.start_by < inf and not ack.is_final:
+            self._wakes.expires_in(max(ack.start_by - boottime(), 0.0))

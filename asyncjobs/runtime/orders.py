@@ -163,9 +163,9 @@ def found_by(
 ) -> list[Found]:
     """What the scans of a call found, without what is given back (`doubled`). Types `apart` were scanned for on their own."""
     found: list[Found] = []
-    for scan, claimed in zip(scans, finished.by_scan(len(scans)), strict=True):
+    for number, (scan, claimed) in enumerate(zip(scans, finished.by_scan(len(scans)), strict=True), 1):
         is_full = len(claimed) >= scan.limit
-        last = _last(claimed, apart) if is_full else None
+        last = finished.past.get(number) or (_last(claimed, apart) if is_full else None)
         left = claimed if not doubled else [job for job in claimed if job.id not in doubled]
         found.append(Found(left, scan.start, is_full or bool(finished.expired), last, call, sent_at, seconds))
     return found

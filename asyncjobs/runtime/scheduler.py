@@ -240,6 +240,8 @@ class Scheduler(Duty):
         if ticked.job_ids:
             row = schedule.row
             self._wakes.pending(row.queue, front=row.priority < _ORDINARY, in_process_only=not row.notify)
+            if row.expires_seconds is not None:
+                self._wakes.expires_in(row.expires_seconds, in_process_only=not row.notify)
             late = (now - due.reached).total_seconds()
             self.events.emit(
                 ScheduleFired(schedule=schedule.name, job_ids=ticked.job_ids, tick_at=due.reached, late_seconds=late)

@@ -597,7 +597,7 @@ CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5276d1e8474d62db
+-- body: 5d1dbdada0bf8f46
 
 CREATE FUNCTION asyncjobs.answer_kind(_on_dead text)
     RETURNS text
@@ -720,7 +720,7 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d6ed1d325acd8778
+-- body: 3ee493471027149b
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
@@ -984,7 +984,7 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: bafaea5344e52e30
 
-CREATE FUNCTION asyncjobs.expire_pending(_most integer, _scan integer)
+CREATE FUNCTION asyncjobs.expire_pending(_scan integer, _queue text, _lane text, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _versions jsonb)
     RETURNS asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -994,7 +994,7 @@ CREATE FUNCTION asyncjobs.expire_pending(_most integer, _scan integer)
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f6888e7de55001b3
+-- body: c7ba6f52512008d8
 
 CREATE FUNCTION asyncjobs.fail_each(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer, OUT failed bigint[], OUT pending bigint[])
     RETURNS record
@@ -1072,7 +1072,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d80ee9848d76cb8a
+-- body: 34bb08d658afe37a
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1191,7 +1191,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 79c73279f7208407
+-- body: 948aecfac37a1d20
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1656,6 +1656,16 @@ CREATE FUNCTION asyncjobs.pack_histogram(jsonb)
     IMMUTABLE PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: da89a30ffc71e5a4
+
+CREATE FUNCTION asyncjobs.past_expired(_queue text, _lane text, _types text[], _versions jsonb, _most integer, INOUT _priority integer, INOUT _place bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4d3e05fb7a07876d
 
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean

@@ -51,6 +51,7 @@ OPTIONS: list[tuple[str, dict[str, Any], set[str]]] = [
     ("dedup_until", {"dedup_key": "d", "dedup_until": "start"}, {"q:default"}),
     ("debounce", {"dedup_key": "d", "debounce": Debounce(quiet=600, at_most=3600)}, set()),
     ("expires", {"expires": 3600}, {"q:default"}),
+    ("expires soon", {"expires": 9}, {"q:default", "d"}),
     ("tags", {"tags": ["nightly", MARKS[:63]]}, {"q:default"}),
     ("serialization_key", {"serialization_key": MARKS}, {"q:default"}),
     ("quiet", {"notify": False}, set()),
