@@ -37,7 +37,7 @@ from asyncjobs.model.schedule import Schedule
 from asyncjobs.open.current_app import check_loop, keeper_of, not_open, refuse_in_memory, running_loop
 from asyncjobs.open.job_wait import check_wait
 from asyncjobs.open.lifecycle import Lifecycle
-from asyncjobs.open.owning_app import Breaker
+from asyncjobs.open.owning_app import Breaker, Memory
 from asyncjobs.open.run import check_guarded, lifespan, run_until_signal, running
 from asyncjobs.router import JobRouter
 from asyncjobs.runner import Runner
@@ -96,6 +96,7 @@ class AsyncJobs(JobRouter):
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
         self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground)
+        self.memory: Memory | None = None  # what stands in for the database, in tests
         self.runners: list[Runner] = []  # that run now, in this process
         if isinstance(routers, JobRouter):
             raise ConfigurationError("routers= is one router: write routers=[router].")
@@ -147,18 +148,20 @@ class AsyncJobs(JobRouter):
     # -- opening and closing
 
     async def __aenter__(self) -> Self:
-        await self.lifecycle.enter()
+        if self.memory is None:
+            await self.lifecycle.enter()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        await self.lifecycle.leave()
+        if self.memory is None:
+            await self.lifecycle.leave()
 
     def lifespan(self, app: object, /) -> AbstractAsyncContextManager[None]:
         """`runner()` in Starlette's shape: `FastAPI(lifespan=jobs.lifespan)`, or `async with jobs.lifespan(app)` in another."""
         del app
-        return lifespan(self)
+        return lifespan(self) if self.memory is None else self.memory.lifespan()
 
     def runner(
         self,
@@ -168,10 +171,13 @@ class AsyncJobs(JobRouter):
         grace: Duration | None = None,
     ) -> AbstractAsyncContextManager[Runner]:
         """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open."""
+        if self.memory is not None:
+            return self.memory.entered()
         return running(self, queues=queues, types=types, grace=grace)
 
     async def run(self, *, queues: Iterable[str | Queue] | None = None, types: Iterable[str] | None = None) -> None:
         """Run jobs until SIGTERM or SIGINT; a second signal cuts the grace short. The only call that touches signals."""
+        refuse_in_memory(self, "jobs.run() was called")
         await run_until_signal(self, queues=queues, types=types)
 
     async def migrate(self) -> list[str]:
@@ -191,6 +197,8 @@ class AsyncJobs(JobRouter):
 
         With `runs=True` a process in which no runner has started yet, or whose runner has ended, is not ready: for workers.
         """
+        if self.memory is not None:
+            return Health(is_open=True, runners=[])
         opened = self.lifecycle.opened
         is_open = opened is not None and opened.pid == os.getpid()
         runners = [runner.health() for runner in self.runners] if is_open else []
@@ -204,6 +212,8 @@ class AsyncJobs(JobRouter):
     @property
     def opened_in(self) -> int | None:
         """The process that the app is open in, None when it is closed."""
+        if self.memory is not None:
+            return self.memory.pid
         opened = self.lifecycle.opened
         return None if opened is None else opened.pid
 
@@ -214,10 +224,12 @@ class AsyncJobs(JobRouter):
 
     def loop(self, what: str) -> asyncio.AbstractEventLoop:
         """The loop that the app is open in, or NotOpen in words that begin with `what`."""
-        keeper = keeper_of(self)
-        return self._opened(what).loop if keeper is None else keeper.loop
+        if self.memory is not None and self.memory.loop is not None:
+            return self.memory.loop
+        return self._opened(what).loop
 
     def _opened(self, what: str) -> OpenApp:
+        refuse_in_memory(self, what)
         opened = self.lifecycle.opened
         if opened is None or opened.pid != os.getpid() or opened.loop.is_closed():
             raise not_open(what, self)
@@ -230,13 +242,15 @@ class AsyncJobs(JobRouter):
 
     def open_breakers(self, what: str) -> Breakers:
         """The breakers of the open app, for its own loop; NotOpen, WrongLoop."""
+        if self.memory is not None:
+            return self.memory.breakers
         opened = self._opened(what)
         check_loop(opened.loop, self.lifecycle.thread_name, instead="breaker.sync()")
         return opened.breakers
 
     def breakers_in(self, what: str) -> Breakers:
         """The breakers of the open app, whoever asks; NotOpen."""
-        return self._opened(what).breakers
+        return self.memory.breakers if self.memory is not None else self._opened(what).breakers
 
     # -- jobs
 
@@ -295,7 +309,9 @@ class AsyncJobs(JobRouter):
 
     async def get(self, job_id: int, /) -> Job | None:
         """The job as it is now, also while it waits behind others of its key; None when there is none (yet, or any more)."""
-        refuse_in_memory(self, f"job {job_id} was asked for")
+        keeper = keeper_of(self)
+        if keeper is not None:
+            return await keeper.get(check_job_id(job_id))
         return await self._opened_for(f"job {job_id} was asked for").get(check_job_id(job_id))
 
     def handle(self, job_id: int, /) -> JobHandle[Any]:
@@ -307,7 +323,9 @@ class AsyncJobs(JobRouter):
 
     async def wait_final(self, job_id: int, timeout: float | None) -> Job:
         """The job's final row; JobNotFound, WaitTimeout. What handles wait with."""
-        refuse_in_memory(self, f"job {job_id} was waited for")
+        keeper = keeper_of(self)
+        if keeper is not None:
+            return await keeper.wait_final(job_id, timeout)
         opened = self._opened_for(f"job {job_id} was waited for")
         context = current.get()
         if timeout is None and context is not None and context.jobs is self:

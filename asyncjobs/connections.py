@@ -93,6 +93,17 @@ def check_connection(connection: object) -> ConnectionKind:
     )
 
 
+#: The tests that keep jobs in memory just now, and use no connection.
+unused: list[object] = []
+
+
+def check_given(connection: object) -> None:
+    """`check_connection` where jobs are written. While a test keeps jobs in memory, a mock will do (of no driver's class)."""
+    kinds = {(cls.__module__.partition(".")[0], cls.__name__) for cls in type(connection).__mro__}
+    if not unused or kinds & (_KINDS.keys() | _REMEDIES.keys()):
+        check_connection(connection)
+
+
 def refusal_of(connection: object, error: Exception) -> UnsupportedConnection | None:
     """What a driver's error says about the connection, when it only told at use that it is aborted or closed; else None."""
     causes = (error, getattr(error, "orig", None), error.__cause__)

@@ -9,7 +9,7 @@ from asyncjobs.declare.new_job import check_job_id, empty_row, fill_row
 from asyncjobs.declare.options import NONE_GIVEN, Checked, Options, check_options
 from asyncjobs.handles import JobHandle
 from asyncjobs.model.new_row import NewRow
-from asyncjobs.open.current_app import Router, app_for, check_may_block, keeper_of
+from asyncjobs.open.current_app import Router, app_for, check_may_block, keeper_of, run_here
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.settings import Settings
 
@@ -85,8 +85,11 @@ class JobType(Generic[P, R_co]):
         """`enqueue` for a plain `def` in another thread than the event loop's; WouldBlock in the loop's own."""
         new = self.new(*args, **kwargs)
         app = self._app()
+        instead = f"await {self._handler.function_name}.enqueue(...)"
+        if keeper_of(app) is not None:
+            return run_here(app.enqueue(new), instead)
         loop = app.loop(f'"{self.name}" was enqueued')
-        check_may_block(loop, f"await {self._handler.function_name}.enqueue(...)")
+        check_may_block(loop, instead)
         return asyncio.run_coroutine_threadsafe(app.enqueue(new), loop).result()
 
     def using(self, **options: Unpack[Options]) -> "JobType[P, R_co]":

@@ -5,17 +5,18 @@ In a test without a database something else may stand in an app's place, and kee
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from threading import current_thread
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from asyncjobs.context import current
 from asyncjobs.declare.definition import JobDefinition
 from asyncjobs.declare.registry import Declarations
 from asyncjobs.errors import AmbiguousApp, NotIncluded, NotOpen, UsageError, WouldBlock, WrongLoop
-from asyncjobs.model.new_row import Enqueued, NewRow
-from asyncjobs.open.owning_app import Breaker, OwningApp
+from asyncjobs.open.owning_app import Breaker, Keeper, OwningApp
+
+T = TypeVar("T")
 
 
 class Router(Protocol):
@@ -153,35 +154,31 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-class Keeper(Protocol):
-    """Keeps the jobs that are enqueued in one app."""
-
-    @property
-    def app(self) -> OwningApp:
-        """The app."""
-        ...
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop in which it keeps them."""
-        ...
-
-    def keep(self, rows: Sequence[NewRow]) -> list[Enqueued]:
-        """Keep them; what became of each. DuplicateJob."""
-        ...
-
-
 #: Who keeps what the current task enqueues, and what tasks and threads that it starts do.
 keeper: ContextVar[Keeper | None] = ContextVar("asyncjobs_keeper", default=None)
 
 
-def keeper_of(app: object) -> Keeper | None:
+def keeper_of(app: OwningApp) -> Keeper | None:
     """Who keeps what is enqueued in this app; None: it is written."""
     kept = keeper.get()
-    return kept if kept is not None and kept.app is app else None
+    return kept if kept is not None and kept.app is app else app.memory
 
 
-def refuse_in_memory(app: object, what: str) -> None:
-    """UsageError, in words that begin with `what`, when there is nothing to ask the database about."""
-    if keeper_of(app) is not None:
-        raise UsageError(f"{what}, but this test keeps jobs in memory, where nothing runs them: use a database for that.")
+def refuse_in_memory(app: OwningApp, what: str) -> None:
+    """UsageError, in words that begin with `what`, when a test keeps the app's jobs in memory, where there is no such thing."""
+    if app.memory is not None:
+        raise UsageError(
+            f"{what}, but this test keeps jobs in memory (in_memory), which does not do that: use a database for it."
+        )
+
+
+def run_here(call: Coroutine[Any, Any, T], instead: str) -> T:
+    """What the call answers, in a loop of this thread's own. WouldBlock where one runs, saying what to write `instead`."""
+    if running_loop() is not None:
+        call.close()
+        raise WouldBlock(f"enqueue_sync called in the event loop's own thread would block it: {instead}.")
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(call)
+    finally:
+        loop.close()

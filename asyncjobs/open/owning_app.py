@@ -4,11 +4,15 @@
 """
 
 import asyncio
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
 
 from asyncjobs.declare.definition import JobDefinition, NewJob
 from asyncjobs.declare.hooks import Hooks
 from asyncjobs.handles import JobHandle, Waiter
+from asyncjobs.model.job import Job
+from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.settings import Settings
 
@@ -24,8 +28,61 @@ class Breaker(Protocol):
         ...
 
 
+class Keeper(Protocol):
+    """Keeps the jobs that are enqueued in one app."""
+
+    @property
+    def app(self) -> "OwningApp":
+        """The app."""
+        ...
+
+    def keep(self, rows: Sequence[NewRow]) -> list[Enqueued]:
+        """Keep them; what became of each. DuplicateJob."""
+        ...
+
+    async def get(self, job_id: int) -> Job | None:
+        """The job as it is now."""
+        ...
+
+    async def wait_final(self, job_id: int, timeout: float | None) -> Job:
+        """The job when it has ended."""
+        ...
+
+
+class Memory(Keeper, Protocol):
+    """Stands in for the whole database of an app."""
+
+    @property
+    def pid(self) -> int:
+        """The process that it is in."""
+        ...
+
+    @property
+    def breakers(self) -> Breakers:
+        """The app's circuit breakers."""
+        ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Where handlers run, or the app was opened last."""
+        ...
+
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        """`entered` in Starlette's shape."""
+        ...
+
+    def entered(self) -> AbstractAsyncContextManager[Any]:
+        """As the app is opened, by whatever opens it; nothing runs jobs by itself."""
+        ...
+
+
 class OwningApp(Waiter, Protocol):
     """The app that a job type or a circuit breaker is part of."""
+
+    @property
+    def memory(self) -> Memory | None:
+        """What stands in for its database in a test."""
+        ...
 
     @property
     def settings(self) -> Settings:

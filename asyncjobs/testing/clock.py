@@ -10,6 +10,7 @@ from typing import Self
 
 from asyncjobs.app import AsyncJobs
 from asyncjobs.store.database import Database, Link
+from asyncjobs.testing.in_memory import memory_of
 from asyncjobs.testing.target import database_of
 
 
@@ -24,6 +25,7 @@ class MovableClock:
         self._of = of
         self._made: Link | None = None
         self._seconds = 0.0
+        self._memory = memory_of(of)
 
     @property
     def _link(self) -> Link:
@@ -32,6 +34,8 @@ class MovableClock:
         return self._made
 
     async def __aenter__(self) -> Self:
+        if self._memory is not None:
+            return self
         try:
             await self._link.fetch("clock_table")
             await self._link.fetch("clock_shift", 0.0)
@@ -42,6 +46,9 @@ class MovableClock:
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        if self._memory is not None:
+            self._memory.shift, self._seconds = timedelta(), 0.0
+            return
         try:
             await self._link.fetch("clock_real")
         finally:
@@ -58,14 +65,22 @@ class MovableClock:
 
     async def now(self) -> datetime:
         """What the clock says."""
+        if self._memory is not None:
+            return self._memory.now()
         row = await self._link.fetch_row("clock_read")
         assert row is not None
         now: datetime = row["now"]
         return now
 
     async def _put(self, seconds: float) -> None:
-        await self._link.fetch("clock_shift", seconds)
         self._seconds = seconds
+        if self._memory is not None:
+            self._memory.shift = timedelta(seconds=seconds)
+            return
+        await self._link.fetch("clock_shift", seconds)
         if isinstance(self._of, AsyncJobs):
+            opened = self._of.lifecycle.opened
+            if opened is not None and opened.breakers.services:
+                opened.breakers.look_now()
             for runner in self._of.runners:
                 runner.wake()
