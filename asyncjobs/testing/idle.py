@@ -39,7 +39,7 @@ async def run_until_idle(
     A runner does it, of all queues and types or of these; the app is opened if it is not open. Its schedules and its own duties
     rest. A job that failed, snoozed or was enqueued for later stays for later: it is due when a `MovableClock` has been moved.
     With `clock=` and `ahead=` the clock is moved to each next due time in turn, as far as that, and stands there afterwards: all
-    retries of a job happen in a call. What is paused is left, and so is what waits behind it.
+    retries of a job happen in a call. What is paused is left, what a circuit breaker holds, and what waits behind such a job.
 
     A job that fails does not fail the call: look at what it returns. TimeoutError after `timeout` seconds names what still runs,
     or is not run.

@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock
 import pytest
 from fastapi import FastAPI
 
-from asyncjobs import AsyncJobs, JobContext, NotOpen, UsageError, WouldBlock
+from asyncjobs import AsyncJobs, JobContext, NotOpen, UsageError, WaitTimeout, WouldBlock
 from asyncjobs.testing import (
     assert_enqueued_sync,
     captured,
@@ -137,6 +137,23 @@ async def test_a_handler_that_hangs_is_named() -> None:
         job = await jobs.get(handle.id)
         assert job is not None
         assert (job.status, job.attempts) == ("pending", 0)
+
+
+async def test_a_handler_may_wait_for_its_child() -> None:
+    jobs, add = make()
+
+    @jobs.job("parent")
+    async def parent() -> int:
+        return int(await (await add.enqueue(1)).result())
+
+    async with in_memory(jobs):
+        handle = await parent.enqueue()
+        ran = await run_until_idle(jobs)
+        assert [job.type for job in ran] == ["parent", "add"]
+        assert await handle.result() == 2
+        late = await add.using(delay=60).enqueue(1)
+        with pytest.raises(WaitTimeout, match="scheduled"):
+            await late.result(timeout=5)
 
 
 async def test_a_thousand_jobs_take_less_than_a_second() -> None:
