@@ -207,7 +207,7 @@ class _Wait:
             app = app_of(handle)
             by_app.setdefault(id(app), (app, {}))[1].setdefault(handle.id, []).append(at)
         for app, places in by_app.values():
-            watch = await app.watch(list(places), self._told.set, for_ever=self._seconds is None)
+            watch = await app.watch(list(places), self._told.set, timeout=self._seconds)
             self._watches.append((watch, places))
         most = max((len(places) for _, places in by_app.values()), default=0)
         self._pace = Pace(most, self._loop.time())
@@ -231,6 +231,8 @@ class _Wait:
                 for watch, places in self._watches:
                     if watch.missing:
                         found += [(at, one) for one in await watch.look(everywhere=everywhere) for at in places[one.id]]
+        except WaitTimeout:  # where nothing is left to run, in a test
+            raise
         except TimeoutError:
             raise self._late() from None
         self._pace.looked(self._loop.time(), everywhere=everywhere)

@@ -7,6 +7,9 @@
 3. An exception that strikes the waiting thread (KeyboardInterrupt) cancels what is awaited.
 4. A loop that ends meanwhile never answers: the waiting thread is told so (NotOpen), within a second.
 
+Where a test keeps the jobs in memory there may be no loop that runs: then it is awaited in one of the thread's own
+(`wait_wherever`).
+
 `without_loop` is for coroutines that wait for nothing: they need no loop at all, and do not keep one from turning.
 """
 
@@ -56,6 +59,20 @@ def wait_in(loop: asyncio.AbstractEventLoop, awaited: Callable[[], Coroutine[Any
     if future.cancelled():
         raise _ended()
     return future.result()
+
+
+def wait_wherever(
+    loop: asyncio.AbstractEventLoop | None, call: str, what: str, awaited: Callable[[], Coroutine[Any, Any, T]]
+) -> T:
+    """What comes of it in this loop if it runs, in another thread, else in one of the thread's own. WouldBlock where one runs, as
+    of `check_may_block`.
+    """
+    if loop is not None and loop.is_running() and running_loop() is not loop:
+        return wait_in(loop, awaited)
+    if (running := running_loop()) is not None:
+        check_may_block(running, call, what=what)
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        return runner.run(awaited())
 
 
 def _ended() -> NotOpen:

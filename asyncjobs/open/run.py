@@ -42,6 +42,14 @@ GRACE_SECONDS_IN_RUN: Final = 25.0
 class RunningApp(Attempting, Protocol):
     """The app whose jobs are run."""
 
+    async def __aenter__(self) -> object:
+        """Open it to enqueue only."""
+        ...
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        ...
+
     @property
     def settings(self) -> Settings:
         """Its settings."""
@@ -173,14 +181,34 @@ async def _start(runner: Runner, opened: OpenApp) -> None:
 
 
 @asynccontextmanager
-async def lifespan(app: RunningApp) -> AsyncGenerator[None]:
-    """`running` in Starlette's shape. A uvicorn that is told to exit does not wait for a database that is away, nor, when it is
-    told again, for handlers.
+async def lifespan(app: RunningApp, *, run: bool) -> AsyncGenerator[None]:
+    """`running` in Starlette's shape, or without `run` the app open and no more. A uvicorn that is told to exit does not wait for
+    a database that is away, nor, when it is told again, for handlers.
     """
+    runs = partial(running, app, queues=None, types=None, grace=None, stopping=hurried_by_the_server)
     async with AsyncExitStack() as stack:
         async with heeding_the_server():
-            await stack.enter_async_context(running(app, queues=None, types=None, grace=None, stopping=hurried_by_the_server))
+            await stack.enter_async_context(runs() if run else resting(app))
         yield
+
+
+@asynccontextmanager
+async def resting(app: RunningApp) -> AsyncGenerator[Any]:
+    """The app open as `running` has it, and nothing that runs."""
+    async with app:
+        yield RestingRunner()
+
+
+class RestingRunner:
+    """What is got for a runner where nothing is to run."""
+
+    id = 0
+
+    def wake(self) -> None:
+        """Nothing sleeps."""
+
+    async def stop(self, *, timeout: Duration | None = None) -> None:
+        """Nothing runs."""
 
 
 def _open_context(app: RunningApp, attempt: Attempt) -> JobContext[RunningApp]:
