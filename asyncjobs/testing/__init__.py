@@ -6,7 +6,8 @@ in_memory           keep all jobs of an app in memory, and run them there
 run_until_idle      run what is due in a database, until nothing is
 assert_enqueued, refute_enqueued    what was enqueued, in a database or a captured block
 *_sync              the same in a plain `def` test
-override            point an app at a test's database
+override            point an app at a test's database, or let it run nothing by itself
+clear               forget all jobs
 server, databases   a PostgreSQL for tests, and a fresh database for each
 Proxy               break, silence and slow down the connections to a database, by what they are for
 MovableClock        move the clock that decides what is due
@@ -17,6 +18,7 @@ from asyncjobs.testing.asserting import assert_enqueued, assert_enqueued_sync, r
 from asyncjobs.testing.attempts import Attempt, Recorded, Violation
 from asyncjobs.testing.auditor import Auditor, PromiseBroken, install_line
 from asyncjobs.testing.captured import Captured, captured
+from asyncjobs.testing.clearing import clear, clear_sync
 from asyncjobs.testing.clock import MovableClock
 from asyncjobs.testing.databases import Databases, databases
 from asyncjobs.testing.history import Applied, Held, History, Joined, Written
@@ -50,6 +52,8 @@ __all__ = [
     "assert_enqueued",
     "assert_enqueued_sync",
     "captured",
+    "clear",
+    "clear_sync",
     "databases",
     "in_memory",
     "install_line",

@@ -21,7 +21,7 @@ from asyncjobs.testing.in_memory import memory_of, run_in_loop_of
 Where: TypeAlias = AsyncJobs | Captured
 
 _LISTED: Final = 20
-_UNSEEN: Final = ("notify", "on_duplicate", "dedup_for", "connection")
+_UNSEEN: Final = ("notify", "on_duplicate", "dedup_for", "debounce", "connection")
 _MISSING: Final = object()
 
 
@@ -168,6 +168,12 @@ def _is(job: Job, name: str, value: Any) -> bool:
     if name == "delay":
         seconds: float = value
         return abs((job.scheduled_at - job.created_at).total_seconds() - seconds) < 1
+    if name == "tags":  # besides those of its type
+        return set(value) <= {*job.tags}
+    if name == "expires":
+        return job.start_before is not None and job.start_before - job.scheduled_at == timedelta(seconds=value)
+    if name == "dedup_until":
+        return (job.dedup_until or "end") == value
     column, wanted = {"run_at": "scheduled_at"}.get(name, name), timedelta(seconds=value) if name == "timeout" else value
     is_same: bool = getattr(job, column) == wanted
     return is_same

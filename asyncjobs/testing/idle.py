@@ -186,6 +186,10 @@ class _Work:
 
     async def wait_idle(self, ran: dict[int, Job | None]) -> None:
         """Wait until there is nothing to do, and look up what ran."""
+        opened = self._jobs.lifecycle.opened
+        if opened is not None and opened.breakers.services:  # another process, or a clock, may have changed what they let through
+            opened.breakers.look_now()
+            await opened.breakers.pass_()
         while not await self._is_idle():
             self._written.clear()
             try:
@@ -219,6 +223,8 @@ class _Work:
             await self.wait_idle(ran)
         if await clock.now() < until:
             await clock.set(until)
+            self._runner.wake()
+            await self.wait_idle(ran)
 
     async def left(self) -> str:
         """What there is to do, in words."""

@@ -69,7 +69,7 @@ class MemoryApp:
         self._watches: list[MemoryWatch] = []
         self._running: set[int] = set()
         self._waiting: Counter[int] = Counter()  # the jobs whose handlers wait for others
-        self.breakers: Breakers = _Breakers(app, lambda: time.monotonic() + self.shift.total_seconds())
+        self.breakers: Breakers = self._closed_breakers()
         self.interrupted: list[tuple[int, str]] = []  # what ran when a run was cancelled last
 
     def now(self) -> datetime:
@@ -102,6 +102,15 @@ class MemoryApp:
         """The job as it is now."""
         with self.store.lock:
             return self.store.get(job_id)
+
+    def _closed_breakers(self) -> Breakers:
+        return _Breakers(self.app, lambda: time.monotonic() + self.shift.total_seconds())
+
+    def clear(self) -> None:
+        """Forget all jobs, and close all circuit breakers."""
+        with self.store.lock:
+            self.store.clear()
+        self.breakers = self._closed_breakers()
 
     def jobs(self) -> list[Job]:
         """All of them, in the order of their enqueues."""

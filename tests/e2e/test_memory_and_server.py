@@ -1,52 +1,29 @@
 """The same tests on jobs that are kept in memory and on a real server: what the one does, the other does."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeAlias
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from asyncjobs import (
-    AsyncJobs,
     Backoff,
     Cancel,
     Dead,
-    DuplicateJob,
     Hook,
-    InvalidOption,
     JobCancelled,
     JobContext,
     JobDied,
     JobNotFound,
-    Queue,
     Retry,
     Snooze,
     WaitTimeout,
+    as_completed,
+    gather,
 )
-from asyncjobs.testing import MovableClock, assert_enqueued, in_memory, refute_enqueued, run_until_idle
-
-Opening: TypeAlias = Callable[[AsyncJobs], AbstractAsyncContextManager[Any]]
-
-
-@pytest.fixture(params=["memory", "server"])
-def where(request: pytest.FixtureRequest) -> Opening:
-    if request.param == "memory":
-        return in_memory
-    dsn = request.getfixturevalue("dsn")
-
-    @asynccontextmanager
-    async def opened(jobs: AsyncJobs) -> AsyncGenerator[None]:
-        jobs.dsn = dsn
-        async with jobs:
-            yield
-
-    return opened
-
-
-def make(**options: Any) -> AsyncJobs:
-    """With one slot: what runs, runs in order on a server, too."""
-    return AsyncJobs("postgresql://nowhere.invalid/x", queues=[Queue("default", concurrency=1)], **options)
+from asyncjobs.testing import MovableClock, assert_enqueued, clear, refute_enqueued, run_until_idle
+from tests.support.memory_and_server import Opening, make
 
 
 async def test_results_children_and_correlation_ids(where: Opening) -> None:
@@ -129,52 +106,6 @@ async def test_a_key_whose_job_died_is_halted_or_goes_on(where: Opening) -> None
         assert [job.status for job in ran] == ["dead"] * 3
 
 
-async def test_delays_follow_the_clock(where: Opening) -> None:
-    jobs = make()
-
-    @jobs.job("later", serialize_by="{key}")
-    async def later(key: str | None = None) -> None: ...
-
-    async with where(jobs), MovableClock(jobs) as clock:
-        handle = await later.using(delay=3600).enqueue("a")
-        assert await run_until_idle(jobs) == []
-        await clock.advance(3601)
-        [job] = await run_until_idle(jobs)
-        assert (job.id, job.status) == (handle.id, "completed")
-
-
-async def test_dedup_keys_return_replace_and_raise(where: Opening) -> None:
-    jobs, ran = make(), list[int]()
-
-    @jobs.job("one")
-    async def one(number: int) -> None:
-        ran.append(number)
-
-    @jobs.job("plain")
-    async def plain() -> None: ...
-
-    async with where(jobs), MovableClock(jobs) as clock:
-        keyed = one.using(dedup_key="k")
-        first = await keyed.enqueue(1)
-        again = await keyed.enqueue(2)
-        assert (again.id, again.created) == (first.id, False)
-        with pytest.raises(DuplicateJob):
-            await jobs.enqueue_many([plain.new(), keyed.using(on_duplicate="raise").new(3)])
-        await refute_enqueued(jobs, plain)
-        await keyed.using(on_duplicate="replace").enqueue(4)
-        with pytest.raises(InvalidOption, match="another serialization key"):
-            await keyed.using(on_duplicate="replace", serialization_key="other").enqueue(5)
-        await run_until_idle(jobs)
-        kept = await keyed.using(dedup_for=600).enqueue(6)
-        assert kept.created
-        await run_until_idle(jobs)
-        assert not (await keyed.enqueue(7)).created
-        await clock.advance(601)
-        assert (await keyed.enqueue(8)).created
-        await run_until_idle(jobs)
-    assert ran == [4, 6, 8]
-
-
 async def test_verdicts_and_the_last_attempt(where: Opening) -> None:
     jobs = make()
 
@@ -250,3 +181,113 @@ async def test_progress_resources_and_hooks(where: Opening) -> None:
         [job] = await run_until_idle(jobs)
         assert (job.result, job.progress) == ("it", {"done": 0.5, "note": "half"})
     assert said == ["before uses", "closed"]
+
+
+async def test_gather_and_as_completed_wait_for_many(where: Opening) -> None:
+    jobs = make()
+
+    @jobs.job("double")
+    async def double(number: int) -> int:
+        return 2 * number
+
+    @jobs.job("dies", max_attempts=1)
+    async def dies() -> None:
+        raise ConnectionError("down")
+
+    @jobs.job("parent", queue="other")
+    async def parent() -> int:
+        return sum(await gather([await double.enqueue(number) for number in range(3)]))
+
+    async with where(jobs), jobs.runner():
+        handles = await jobs.enqueue_many([double.new(number) for number in range(5)])
+        assert await gather(handles, timeout=5) == [0, 2, 4, 6, 8]
+        assert await gather((await parent.enqueue(), handles[1]), timeout=5) == (6, 2)
+        assert {one.id: one.result() async for one in as_completed(handles, timeout=5)}[handles[3].id] == 6
+        with pytest.raises(JobDied):
+            await gather([handles[0], await dies.enqueue()], timeout=5)
+        late = await double.using(delay=600).enqueue(1)
+        ended, waits, gone = await gather([handles[4], late, jobs.handle(2**40)], timeout=0.2, return_exceptions=True)
+        assert (ended, type(waits), type(gone)) == (8, WaitTimeout, JobNotFound)
+        with pytest.raises(WaitTimeout) as caught:
+            await gather([handles[4], late], timeout=0)
+        assert caught.value.missing == [late.id]
+
+
+async def test_a_handler_that_would_wait_for_itself_is_refused(where: Opening) -> None:
+    jobs = make()
+
+    @jobs.job("step", serialize_by="line", max_attempts=1)
+    async def step(*, waits: bool = False) -> None:
+        if waits:
+            await (await step.enqueue()).result()
+
+    async with where(jobs):
+        await step.enqueue(waits=True)
+        ran = await run_until_idle(jobs)
+        assert [job.status for job in ran] == ["dead", "completed"]
+        assert "starts only when it has ended" in str(ran[0].last_error)
+
+
+async def test_tags_of_types_and_enqueues(where: Opening) -> None:
+    jobs = make()
+
+    @jobs.job("tagged", tags=["mail"])
+    async def tagged(ctx: JobContext) -> list[str]:
+        return ctx.job.tags
+
+    async with where(jobs):
+        handle = await tagged.using(tags=["acme"], expires=60).enqueue()
+        [job] = await run_until_idle(jobs)
+        assert (sorted(job.tags), sorted(await handle.result(timeout=5))) == (["acme", "mail"], ["acme", "mail"])
+        await assert_enqueued(jobs, tagged.using(tags=["acme"], expires=60, dedup_until="end"))
+        for other in (tagged.using(tags=["other"]), tagged.using(expires=61), tagged.using(dedup_until="start")):
+            await refute_enqueued(jobs, other)
+
+
+async def test_what_is_retried_and_what_not(where: Opening) -> None:
+    jobs = make(retry_on=(OSError,), max_attempts=2, backoff=Backoff(5))
+
+    @jobs.job("raises")
+    async def raises(kind: str) -> None:
+        raise {"os": OSError, "value": ValueError, "key": KeyError}[kind](kind)
+
+    @jobs.job("raises too", retry_on=(ValueError,), give_up_on=(KeyError,))
+    async def raises_too(kind: str) -> None:
+        raise {"value": ValueError, "key": KeyError}[kind](kind)
+
+    async with where(jobs), MovableClock(jobs) as clock:
+        news = [raises.new("os"), raises.new("value"), raises_too.new("value"), raises_too.new("key")]
+        await jobs.enqueue_many(news)
+        ran = await run_until_idle(jobs, clock=clock, ahead=60)
+        assert [(job.payload["kind"], job.attempts, job.max_attempts) for job in ran] == [
+            ("os", 2, 2),
+            ("value", 1, 2),
+            ("value", 2, 2),
+            ("key", 1, 2),
+        ]
+        assert {job.status for job in ran} == {"dead"}
+
+
+async def test_clear_forgets_all_jobs_and_closes_breakers(where: Opening) -> None:
+    jobs = make()
+    service = jobs.circuit_breaker("mail", failure_threshold=1, open_for=600)
+    fails = [True]
+
+    @jobs.job("calls", breaker="mail", serialize_by="k", on_dead="halt", max_attempts=1)
+    async def calls() -> None:
+        async with service:
+            if fails:
+                raise ConnectionError("down")
+
+    async with where(jobs):
+        first = await calls.using(dedup_key="d", dedup_for=600).enqueue()
+        await calls.using(delay=600).enqueue()
+        [dead] = await run_until_idle(jobs)
+        assert dead.status == "dead"
+        fails.clear()
+        await clear(jobs)
+        await refute_enqueued(jobs, calls)
+        assert await jobs.get(first.id) is None
+        again = await calls.using(dedup_key="d").enqueue()
+        assert (again.created, again.id > first.id) == (True, True)
+        assert [job.status for job in await run_until_idle(jobs)] == ["completed"]
