@@ -179,10 +179,10 @@ async def _endings(handles: Sequence[JobHandle[Any]], seconds: float | None) -> 
     wait = _Wait(seconds)
     try:
         await wait.open(handles)
-        while wait.missing():
+        while wait.goes_on:
             for one in await wait.look():
                 yield one
-            if wait.missing():
+            if wait.goes_on:
                 await wait.until_due()
     finally:
         wait.close()
@@ -217,6 +217,11 @@ class _Wait:
         """Watch nothing any more."""
         for watch, _ in self._watches:
             watch.close()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether some of them have not been seen to end."""
+        return any(watch.missing for watch, _ in self._watches)
 
     def missing(self) -> list[int]:
         """The ids of the jobs that have not been seen to end."""

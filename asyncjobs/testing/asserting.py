@@ -168,12 +168,14 @@ def _is(job: Job, name: str, value: Any) -> bool:
     if name == "delay":
         seconds: float = value
         return abs((job.scheduled_at - job.created_at).total_seconds() - seconds) < 1
-    if name == "tags":  # besides those of its type
-        return set(value) <= {*job.tags}
     if name == "expires":
         return job.start_before is not None and job.start_before - job.scheduled_at == timedelta(seconds=value)
+    if name == "tags":  # besides those of its type
+        tags: tuple[str, ...] = value
+        return {*tags} <= {*job.tags}
     if name == "dedup_until":
-        return (job.dedup_until or "end") == value
+        until: str = value
+        return (job.dedup_until or "end") == until
     column, wanted = {"run_at": "scheduled_at"}.get(name, name), timedelta(seconds=value) if name == "timeout" else value
     is_same: bool = getattr(job, column) == wanted
     return is_same

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from asyncjobs import AsyncJobs, Backoff, WaitTimeout, gather
+from asyncjobs import AsyncJobs, Backoff, CircuitOpen, WaitTimeout, gather
 from asyncjobs.testing import (
     MovableClock,
     assert_enqueued_sync,
@@ -97,6 +97,27 @@ def test_a_plain_test_needs_no_web_application(placed: SyncOpening) -> None:
         clock.advance_sync(61)
         [job] = run_until_idle_sync(jobs)
         assert (job.id, late.result_sync(timeout=5)) == (late.id, 6)
+
+
+def test_circuit_breakers_are_used_where_there_is_no_loop(placed: SyncOpening) -> None:
+    jobs, _, _ = shop()
+    service = jobs.circuit_breaker("mail", failure_threshold=1)
+
+    @jobs.job("calls", breaker="mail")
+    def calls() -> None:
+        with service.sync():
+            pass
+
+    with placed(jobs), jobs.sync():
+        with service.sync():
+            calls.enqueue_sync()
+        assert len(run_until_idle_sync(jobs)) == 1
+        with pytest.raises(ConnectionError), service.sync():
+            raise ConnectionError
+        with pytest.raises(CircuitOpen), service.sync():
+            pass
+        calls.enqueue_sync()
+        assert run_until_idle_sync(jobs, timeout=5) == []
 
 
 def test_clear_empties_what_tests_share(placed: SyncOpening) -> None:

@@ -9,15 +9,18 @@ from unittest.mock import AsyncMock
 import pytest
 from fastapi import FastAPI
 
-from asyncjobs import AsyncJobs, JobContext, NotOpen, UsageError, WaitTimeout, WouldBlock
+from asyncjobs import AsyncJobs, JobContext, NotOpen, UsageError, WaitTimeout, WouldBlock, as_completed, gather
+from asyncjobs.model.new_row import NewRow
 from asyncjobs.testing import (
     assert_enqueued_sync,
     captured,
     in_memory,
+    memory_store,
     refute_enqueued_sync,
     run_until_idle,
     run_until_idle_sync,
 )
+from asyncjobs.testing.memory_store import HEEDED
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it would rather have another HTTP client
@@ -164,3 +167,65 @@ async def test_a_thousand_jobs_take_less_than_a_second() -> None:
             await add.enqueue(number)
         assert len(await run_until_idle(jobs)) == 1_000
         assert time.perf_counter() - began < 1
+
+
+def test_every_option_of_an_enqueue_is_heeded_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs, add = make()
+    assert {*NewRow.__struct_fields__} >= HEEDED
+    monkeypatch.setattr(memory_store, "_UNHEEDED", ("tags",))  # as if it were new, and nobody had thought of memory
+    with in_memory(jobs):
+        add.enqueue_sync(1)
+        with pytest.raises(UsageError, match=r"tags was given, but this test keeps jobs in memory"):
+            add.using(tags=["a"]).enqueue_sync(1)
+        assert len(run_until_idle_sync(jobs)) == 1
+
+
+async def test_waits_end_when_nothing_is_left_to_run() -> None:
+    jobs, add = make()
+
+    @jobs.job("parent")
+    async def parent() -> str:
+        with pytest.raises(WaitTimeout, match="nothing is left to run: it is scheduled") as caught:
+            await gather([await add.enqueue(1), await add.using(delay=60).enqueue(1)])
+        return str(caught.value.missing)
+
+    async with in_memory(jobs):
+        handle = await parent.enqueue()
+        [ran, child] = await run_until_idle(jobs)
+        assert (ran.id, ran.result, child.result) == (handle.id, str([child.id + 1]), 2)
+        late = jobs.handle(child.id + 1)
+        with pytest.raises(WaitTimeout, match="scheduled, and 1 others had not"):
+            _ = [one async for one in as_completed([late, await add.using(delay=60).enqueue(1)])]
+
+
+async def test_two_handlers_that_wait_run_each_others_children() -> None:
+    jobs, add = make()
+
+    @jobs.job("parent")
+    async def parent(number: int) -> int:
+        return sum(await gather([await add.enqueue(number), await add.enqueue(number + 1)]))
+
+    async with in_memory(jobs):
+        handles = [await parent.enqueue(number) for number in range(3)]
+        results = await asyncio.gather(*(handle.result(timeout=5) for handle in handles))
+        assert results == [3, 5, 7]
+
+
+async def test_ten_thousand_are_waited_for_at_once() -> None:
+    jobs, add = make()
+    async with in_memory(jobs):
+        handles = await jobs.enqueue_many([add.new(number) for number in range(10_000)])
+        assert sum(await gather(handles)) == sum(range(10_001))
+
+
+def test_captured_refuses_to_wait_for_many() -> None:
+    jobs, add = make()
+    with captured(jobs):
+        handle = add.enqueue_sync(1)
+        for call in (lambda: jobs.get_sync(handle.id), handle.wait_sync, lambda: asyncio.run(gathered(handle))):
+            with pytest.raises(UsageError, match="where nothing runs them"):
+                call()
+
+
+async def gathered(handle: Any) -> None:
+    await gather([handle])
