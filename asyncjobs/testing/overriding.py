@@ -50,8 +50,7 @@ def override(
     cannot be meant.
     """
     _refuse_open(jobs, "before override() is entered")
-    if not isinstance(runs, bool):
-        raise ConfigurationError(f"runs={shown(runs)} is {kind_of(runs)}: give True or False.")
+    _check_runs(runs)
     own_dsn, own_settings, own_stand_ins, rested = jobs.dsn, jobs.settings, jobs.stand_ins, jobs.rests
     given: dict[str, Any] = dict(settings)
     if dsn is not None:
@@ -67,6 +66,11 @@ def override(
         _refuse_open(jobs, "before override() is left")
     finally:
         jobs.dsn, jobs.settings, jobs.stand_ins, jobs.rests = own_dsn, own_settings, own_stand_ins, rested
+
+
+def _check_runs(runs: object) -> None:
+    if not isinstance(runs, bool):
+        raise ConfigurationError(f"runs={shown(runs)} is {kind_of(runs)}: give True or False.")
 
 
 def _refuse_open(jobs: AsyncJobs, when: str) -> None:
