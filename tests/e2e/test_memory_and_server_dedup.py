@@ -97,16 +97,16 @@ async def test_a_debounced_job_waits_for_quiet_but_not_for_ever(where: Opening) 
         built.append(number)
 
     async with where(jobs), MovableClock(jobs) as clock:
-        debounced = page.using(dedup_key="p", debounce=Debounce(quiet=10, at_most=25))
+        debounced = page.using(dedup_key="p", debounce=Debounce(quiet=1_000, at_most=2_500))
         said = [(await debounced.enqueue(0)).did]
-        for number in range(1, 4):  # at 8, 16 and 24 seconds
-            await clock.advance(8)
+        for number in range(1, 4):  # at 800, 1,600 and 2,400 seconds
+            await clock.advance(800)
             assert await run_until_idle(jobs) == []
             said.append((await debounced.enqueue(number)).did)
-        await clock.advance(2)
+        await clock.advance(101)
         [job] = await run_until_idle(jobs)
         said.append((await debounced.enqueue(9)).did)
-        assert round((job.scheduled_at - job.created_at).total_seconds()) == 25
+        assert round((job.scheduled_at - job.created_at).total_seconds()) == 2_500
     assert (said, built) == (["made", "replaced", "replaced", "replaced", "made"], [3])
 
 
@@ -117,11 +117,11 @@ async def test_a_debounce_of_jobs_that_expire_moves_the_expiry(where: Opening) -
     async def page(number: int) -> None: ...
 
     async with where(jobs), MovableClock(jobs) as clock:
-        debounced = page.using(dedup_key="p", debounce=Debounce(quiet=10, at_most=600), expires=5)
+        debounced = page.using(dedup_key="p", debounce=Debounce(quiet=1_000, at_most=6_000), expires=500)
         handle = await debounced.enqueue(1)
-        await clock.advance(8)
+        await clock.advance(800)
         await debounced.enqueue(2)
-        await clock.advance(12)
+        await clock.advance(1_200)
         [job] = await run_until_idle(jobs)
         assert (job.id, job.payload, job.status) == (handle.id, {"number": 2}, "completed")
 
