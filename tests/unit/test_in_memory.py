@@ -174,8 +174,8 @@ def test_every_option_of_an_enqueue_is_heeded_or_refused(monkeypatch: pytest.Mon
     carried = {*NewRow.__struct_fields__} & {*Job.__struct_fields__}
     # A new one here: `MemoryStore` does what it asks for, or refuses it as it does those of `_UNHEEDED`.
     assert sorted(carried) == [
-        "correlation_id", "created_by", "dedup_key", "dedup_until", "lane", "max_attempts", "parent_job_id", "payload", "priority",
-        "queue", "run_at", "serialization_key", "tags", "trace_context", "type", "version",
+        "correlation_id", "created_by", "dedup_key", "dedup_until", "lane", "max_attempts", "parent_job_id", "payload",
+        "priority", "queue", "run_at", "serialization_key", "tags", "trace_context", "type", "version",
     ]  # fmt: skip
     assert memory_store._UNHEEDED == ()
     monkeypatch.setattr(memory_store, "_UNHEEDED", ("tags",))  # as if it were new, and nobody had thought of memory
@@ -217,11 +217,11 @@ async def test_two_handlers_that_wait_run_each_others_children() -> None:
         assert results == [3, 5, 7]
 
 
-async def test_ten_thousand_are_waited_for_at_once() -> None:
+async def test_a_thousand_are_waited_for_at_once() -> None:
     jobs, add = make()
     async with in_memory(jobs):
-        handles = await jobs.enqueue_many([add.new(number) for number in range(10_000)])
-        assert sum(await gather(handles)) == sum(range(10_001))
+        handles = await jobs.enqueue_many([add.new(number) for number in range(1_000)])
+        assert sum(await gather(handles)) == sum(range(1_001))
 
 
 def test_captured_refuses_to_wait_for_many() -> None:
