@@ -196,6 +196,19 @@ def check_sync(connection: object) -> SyncKind:
     )
 
 
+#: The tests that keep jobs in memory just now, and use no connection.
+unused: list[object] = []
+
+
+def check_given(connection: object, *, blocks: bool | None = None) -> None:
+    """`check_connection` where jobs are enqueued, with `blocks` `check_sync` or `check_async`. While a test keeps jobs in memory,
+    a mock will do (of no driver's class).
+    """
+    kinds = {(cls.__module__.partition(".")[0], cls.__name__) for cls in type(connection).__mro__}
+    if not unused or kinds & (_KINDS.keys() | _SYNC_KINDS.keys() | _REMEDIES.keys()):
+        (check_connection if blocks is None else check_sync if blocks else check_async)(connection)
+
+
 def refusal_of(connection: object, error: Exception) -> UnsupportedConnection | None:
     """What a driver's error says about the connection, when it only told at use that it is aborted or closed; else None."""
     causes = (error, getattr(error, "orig", None), error.__cause__)

@@ -92,8 +92,8 @@ class Waiter(Protocol):
         """The job's final row; JobNotFound, WaitTimeout."""
         ...
 
-    async def watch(self, job_ids: Sequence[int], told: Callable[[], None], *, for_ever: bool) -> Watching:
-        """Watch these jobs until they have ended. `for_ever`: there is no time-out."""
+    async def watch(self, job_ids: Sequence[int], told: Callable[[], None], *, timeout: float | None) -> Watching:
+        """Watch these jobs until they have ended, for so long; the caller sees to the time."""
         ...
 
     def wait_final_sync(self, job_id: int, timeout: float | None) -> Job:

@@ -14,9 +14,8 @@ from asyncjobs.context import current
 from asyncjobs.declare.definition import JobDefinition
 from asyncjobs.declare.registry import Declarations
 from asyncjobs.errors import AmbiguousApp, NotIncluded, NotOpen, UsageError, WrongLoop
-from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.open.other_threads import running_loop
-from asyncjobs.open.owning_app import Breaker, OwningApp
+from asyncjobs.open.owning_app import Breaker, Keeper, OwningApp
 
 
 class Router(Protocol):
@@ -163,35 +162,19 @@ CLOSE_IT_THERE: Final = "close it there first, or enqueue with enqueue_sync"
 AWAIT_IT_THERE: Final = "await it in that loop, from a thread with asyncio.run_coroutine_threadsafe(..., loop).result()"
 
 
-class Keeper(Protocol):
-    """Keeps the jobs that are enqueued in one app."""
-
-    @property
-    def app(self) -> OwningApp:
-        """The app."""
-        ...
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop in which it keeps them."""
-        ...
-
-    def keep(self, rows: Sequence[NewRow]) -> list[Enqueued]:
-        """Keep them; what became of each. DuplicateJob."""
-        ...
-
-
 #: Who keeps what the current task enqueues, and what tasks and threads that it starts do.
 keeper: ContextVar[Keeper | None] = ContextVar("asyncjobs_keeper", default=None)
 
 
-def keeper_of(app: object) -> Keeper | None:
+def keeper_of(app: OwningApp) -> Keeper | None:
     """Who keeps what is enqueued in this app; None: it is written."""
     kept = keeper.get()
-    return kept if kept is not None and kept.app is app else None
+    return kept if kept is not None and kept.app is app else app.memory
 
 
-def refuse_in_memory(app: object, what: str) -> None:
-    """UsageError, in words that begin with `what`, when there is nothing to ask the database about."""
-    if keeper_of(app) is not None:
-        raise UsageError(f"{what}, but this test keeps jobs in memory, where nothing runs them: use a database for that.")
+def refuse_in_memory(app: OwningApp, what: str) -> None:
+    """UsageError, in words that begin with `what`, when a test keeps the app's jobs in memory, where there is no such thing."""
+    if app.memory is not None:
+        raise UsageError(
+            f"{what}, but this test keeps jobs in memory (in_memory), which does not do that: use a database for it."
+        )

@@ -18,7 +18,7 @@ from asyncjobs.admin.on_connection import Unopened
 from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.dsn import Dsn, resolve_dsn
 from asyncjobs.errors import NotOpen
-from asyncjobs.open.current_app import CLOSE_IT_THERE, check_loop, closed, opened
+from asyncjobs.open.current_app import CLOSE_IT_THERE, check_loop, closed, opened, refuse_in_memory
 from asyncjobs.open.other_threads import never_collected
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.runtime.open_app import OpenApp
@@ -169,6 +169,7 @@ class Lifecycle:
     @asynccontextmanager
     async def reached(self) -> AsyncGenerator[Database]:
         """Where the jobs are, open or not and whatever state the schema is in; a private PostgreSQL is started for so long."""
+        refuse_in_memory(self._app, "the database was asked for")
         if self.opened is not None and self.opened.pid == os.getpid():
             yield self.opened.database
             return
@@ -201,6 +202,7 @@ class Lifecycle:
 
     def database(self) -> Database:
         """Where the app's jobs are, whether it is open or not. NotOpen for embedded:// that nobody has started."""
+        refuse_in_memory(self._app, "the database was asked for")
         if self.opened is not None and self.opened.pid == os.getpid():
             return self.opened.database
         dsn = resolve_dsn(self._app.dsn)

@@ -18,7 +18,7 @@ from asyncjobs.declare.hooks import Hooks
 from asyncjobs.declare.new_job import declared_types
 from asyncjobs.declare.planned import takes_context
 from asyncjobs.declare.registry import Declarations
-from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType, did_you_mean, listed
+from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType
 from asyncjobs.model.names import check_name, kind_of, shown
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
@@ -41,6 +41,14 @@ GRACE_SECONDS_IN_RUN: Final = 25.0
 
 class RunningApp(Attempting, Protocol):
     """The app whose jobs are run."""
+
+    async def __aenter__(self) -> object:
+        """Open it to enqueue only."""
+        ...
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        ...
 
     @property
     def settings(self) -> Settings:
@@ -177,14 +185,34 @@ async def _start(runner: Runner, opened: OpenApp) -> None:
 
 
 @asynccontextmanager
-async def lifespan(app: RunningApp) -> AsyncGenerator[None]:
-    """`running` in Starlette's shape. A uvicorn that is told to exit does not wait for a database that is away, nor, when it is
-    told again, for handlers.
+async def lifespan(app: RunningApp, *, run: bool) -> AsyncGenerator[None]:
+    """`running` in Starlette's shape, or without `run` the app open and no more. A uvicorn that is told to exit does not wait for
+    a database that is away, nor, when it is told again, for handlers.
     """
+    runs = partial(running, app, queues=None, types=None, grace=None, stopping=hurried_by_the_server)
     async with AsyncExitStack() as stack:
         async with heeding_the_server():
-            await stack.enter_async_context(running(app, queues=None, types=None, grace=None, stopping=hurried_by_the_server))
+            await stack.enter_async_context(runs() if run else resting(app))
         yield
+
+
+@asynccontextmanager
+async def resting(app: RunningApp) -> AsyncGenerator[Any]:
+    """The app open as `running` has it, and nothing that runs."""
+    async with app:
+        yield RestingRunner()
+
+
+class RestingRunner:
+    """What is got for a runner where nothing is to run."""
+
+    id = 0
+
+    def wake(self) -> None:
+        """Nothing sleeps."""
+
+    async def stop(self, *, timeout: Duration | None = None) -> None:
+        """Nothing runs."""
 
 
 def _open_context(app: RunningApp, attempt: Attempt) -> JobContext[RunningApp]:
@@ -328,14 +356,3 @@ def served_handlers(known: Mapping[str, JobDefinition], asked: Iterable[str] | N
             raise ConfigurationError(f'job "{name}" is a stub: its handler runs in another service.')
         served.add(known[name].name)
     return {name: handler for name, handler in runnable.items() if handler.name in served}
-
-
-def check_guarded(handler: JobDefinition, breakers: Iterable[str]) -> None:
-    """ConfigurationError for a type whose circuit breaker is not declared in its app: it would be held up by nothing."""
-    known = list(breakers)
-    if handler.breaker is not None and handler.breaker not in known:
-        raise ConfigurationError(
-            f'job "{handler.name}" ({handler.declared_at}): breaker="{handler.breaker}" is no circuit breaker of this app '
-            f"({listed(known)}).{did_you_mean(handler.breaker, known)} "
-            f'Declare it: router.circuit_breaker("{handler.breaker}").'
-        )

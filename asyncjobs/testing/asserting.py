@@ -15,12 +15,13 @@ from asyncjobs.job_type import JobType
 from asyncjobs.model.job import Job
 from asyncjobs.store import inspection
 from asyncjobs.testing.captured import Captured
+from asyncjobs.testing.in_memory import memory_of, run_in_loop_of
 
 #: Where jobs may have been enqueued.
 Where: TypeAlias = AsyncJobs | Captured
 
 _LISTED: Final = 20
-_UNSEEN: Final = ("notify", "on_duplicate", "dedup_for", "connection")
+_UNSEEN: Final = ("notify", "on_duplicate", "dedup_for", "debounce", "connection")
 _MISSING: Final = object()
 
 
@@ -60,9 +61,34 @@ async def refute_enqueued(
         raise AssertionError(f"enqueued, and should not be: {wanted}. {wanted.told(jobs)}")
 
 
+def assert_enqueued_sync(
+    where: Where,
+    job: JobType[..., Any] | str,
+    payload: Mapping[str, Any] | None = None,
+    /,
+    *,
+    count: int | None = None,
+    **options: Unpack[Options],
+) -> Job:
+    """`assert_enqueued` for a plain `def` test."""
+    app = where.app if isinstance(where, Captured) else where
+    return run_in_loop_of(app, lambda: assert_enqueued(where, job, payload, count=count, **options))
+
+
+def refute_enqueued_sync(
+    where: Where, job: JobType[..., Any] | str, payload: Mapping[str, Any] | None = None, /, **options: Unpack[Options]
+) -> None:
+    """`refute_enqueued` for a plain `def` test."""
+    app = where.app if isinstance(where, Captured) else where
+    run_in_loop_of(app, lambda: refute_enqueued(where, job, payload, **options))
+
+
 async def _jobs(where: Where) -> Sequence[Job]:
     if isinstance(where, Captured):
         return where.jobs
+    memory = memory_of(where)
+    if memory is not None:
+        return memory.jobs()
     async with where:
         link = where.lifecycle.database().link("test")
         try:
@@ -142,6 +168,14 @@ def _is(job: Job, name: str, value: Any) -> bool:
     if name == "delay":
         seconds: float = value
         return abs((job.scheduled_at - job.created_at).total_seconds() - seconds) < 1
+    if name == "expires":
+        return job.start_before is not None and job.start_before - job.scheduled_at == timedelta(seconds=value)
+    if name == "tags":  # besides those of its type
+        tags: tuple[str, ...] = value
+        return {*tags} <= {*job.tags}
+    if name == "dedup_until":
+        until: str = value
+        return (job.dedup_until or "end") == until
     column, wanted = {"run_at": "scheduled_at"}.get(name, name), timedelta(seconds=value) if name == "timeout" else value
     is_same: bool = getattr(job, column) == wanted
     return is_same

@@ -21,7 +21,6 @@ from asyncjobs.declare.new_job import admit
 from asyncjobs.errors import AmbiguousApp, InvalidOption
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.duration import duration_seconds
-from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Cancel, Dead, Retry, Snooze, Verdict, verdict_in
 from asyncjobs.open.current_app import keeper, open_apps
@@ -29,7 +28,8 @@ from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, Events
-from asyncjobs.testing.captured import Captured, attempts_of, job_of
+from asyncjobs.testing.captured import Captured
+from asyncjobs.testing.rows import attempts_of, claimed_of, job_of
 
 N = TypeVar("N")
 
@@ -156,14 +156,7 @@ class _Performance:
 
 def _claimed(row: NewRow, number: int) -> Claimed:
     job = job_of(row)
-    timeout = None if job.timeout is None else job.timeout.total_seconds()
-    same: dict[str, Any] = {name: getattr(job, name) for name in Claimed.__struct_fields__ if name in Job.__struct_fields__}
-    same |= {"payload": row.payload, "progress": None}
-    return Claimed(
-        **same, scan=0, token=job.id, place=job.id, attempt=number, timeout_seconds=timeout,
-        scheduled_epoch=job.scheduled_at.timestamp(), run_epoch=job.run_at.timestamp(), started_epoch=time.time(),
-        created_epoch=job.created_at.timestamp(),
-    )  # fmt: skip
+    return claimed_of(job, row.payload, number, token=job.id, place=job.id)
 
 
 def _nothing(_: Attempt, __: Ack) -> None:

@@ -10,18 +10,8 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import (
-    AsyncJobs,
-    DatabaseUnavailable,
-    JobDied,
-    JobRouter,
-    JobType,
-    NotOpen,
-    SchemaMissing,
-    UsageError,
-    WaitTimeout,
-    WouldBlock,
-)
+from asyncjobs import AsyncJobs, DatabaseUnavailable, JobDied, JobRouter, JobType, NotOpen, SchemaMissing, WaitTimeout
+from asyncjobs.errors import UsageError, WouldBlock
 from asyncjobs.open.other_threads import wait_in, without_loop
 from asyncjobs.store.database import Connection
 from tests.support.eventually import eventually
