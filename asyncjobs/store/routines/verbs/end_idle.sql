@@ -3,9 +3,10 @@
 -- on. `ended`: their ids and types. `queues`: where next heads of keys became pending. A job that waits in its line leaves it first
 -- (`end_waiting`): its key has a head, and there is nothing to let go.
 --
--- What attempts came to is written elsewhere, with what goes on, in one statement: `ack`, and `fail_lost` for runners that are gone. A
--- statement more in a function takes 128 thousand instructions, and a function more that has settings 18, of the 1,049 of a call that
--- writes one outcome. tests/store/test_ends.py holds that all ends look alike.
+-- What attempts came to is written elsewhere, with what goes on, in one statement: `ack`, and `fail_lost` for runners that are gone. To end
+-- their jobs here would write the row twice, and would be a statement and a function more: of the 1,049 thousand instructions of a call
+-- that writes one outcome, beginning and ending statements takes 255, and the settings of a function 18 (bench/NOTES.md). That all ends
+-- look alike is held by tests/store/test_ends.py.
 CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _max_errors integer, OUT ended jsonb, OUT queues text[])
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
