@@ -8,22 +8,13 @@ from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from asyncjobs.admin import Admin
+from asyncjobs.admin.on_connection import on, on_sync
 from asyncjobs.circuit_breaker import CircuitBreaker, breakers_of
 from asyncjobs.connections import AsyncConnection, Connection, SyncConnection
 from asyncjobs.declare.definition import JobDefinition, NewJob
 from asyncjobs.declare.hooks import Hook, check_hooks, enqueue_through
-from asyncjobs.declare.new_job import (
-    admit,
-    check_job_id,
-    check_jobs,
-    check_placed,
-    is_nobodys,
-    named,
-    one_connection,
-    only,
-)
+from asyncjobs.declare.new_job import admit, check_job_id, check_jobs, is_nobodys, named, one_connection, only
 from asyncjobs.declare.options import Options
-from asyncjobs.declare.schedules import made_schedules
 from asyncjobs.dsn import parse_dsn
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.handles import JobHandle, Watching, ended
@@ -32,11 +23,12 @@ from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.open.app_health import health_of
 from asyncjobs.open.current_app import AWAIT_IT_THERE, ENQUEUE_SYNC, check_loop, keeper_of, not_open, refuse_in_memory
+from asyncjobs.open.declared import close_declarations
 from asyncjobs.open.job_wait import check_wait
 from asyncjobs.open.lifecycle import Lifecycle
 from asyncjobs.open.other_threads import check_may_block, running_loop, wait_in, wait_wherever, without_loop
 from asyncjobs.open.owning_app import Breaker, Memory
-from asyncjobs.open.run import check_guarded, check_until, lifespan, resting, run_until_signal, running
+from asyncjobs.open.run import check_until, lifespan, resting, run_until_signal, running
 from asyncjobs.open.sync_opens import SyncOpens
 from asyncjobs.open.write import write
 from asyncjobs.router import JobRouter
@@ -46,6 +38,7 @@ from asyncjobs.runtime.health import Health
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.watch import Watch
 from asyncjobs.settings import MoreSettings, Queue, check_queues, make_settings
+from asyncjobs.store import verbs
 from asyncjobs.store.migrate import Status as Migrations
 from asyncjobs.telemetry.events import Events
 
@@ -98,7 +91,7 @@ class AsyncJobs(JobRouter):
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
         self._sync_opens = SyncOpens(self.lifecycle)
-        self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground)
+        self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground, self.lifecycle.unopened)
         self.memory: Memory | None = None  # what stands in for the database, in tests
         self.rests = False  # lifespans and `runner()` open the app and run nothing, in tests
         self.runners: list[Runner] = []  # that run now, in this process
@@ -131,23 +124,10 @@ class AsyncJobs(JobRouter):
         return None if handler is None else handler.breaker
 
     def close_declarations(self) -> None:
-        """Hold the declarations together, once, at the first open; after it there are no more.
-
-        ConfigurationError of all kinds: unknown queues, lanes and breakers, annotations that cannot be resolved, schedules whose
-        job cannot be enqueued.
-        """
-        if self._handlers is not None:
-            return
-        handlers = self.declarations.all_handlers()
-        breakers = breakers_of(self.declarations)
-        for handler in handlers.values():
-            handler.resolve()
-            check_placed(handler, self.queues)
-            check_guarded(handler, breakers)
-        self.schedules = made_schedules(self.declarations.all_planned(), handlers, self.queues, self.settings)
-        self.breakers = breakers
-        self._handlers = handlers
-        self.declarations.is_closed = True
+        """Hold the declarations together, once, at the first open; after it there are no more. ConfigurationError."""
+        if self._handlers is None:
+            declared = close_declarations(self.declarations, self.queues, self.settings)
+            self._handlers, self.breakers, self.schedules = declared
 
     # -- opening and closing
 
@@ -186,10 +166,17 @@ class AsyncJobs(JobRouter):
         return partial(self.lifespan, run=run) if app is ... else lifespan(self, run=run and not self.rests)
 
     def runner(
-        self, *, queues: Iterable[str | Queue] | None = None, types: Iterable[str] | None = None, grace: Duration | None = None
+        self,
+        *,
+        queues: Iterable[str | Queue] | None = None,
+        types: Iterable[str] | None = None,
+        grace: Duration | None = None,
+        name: str | None = None,
     ) -> AbstractAsyncContextManager[Runner]:
-        """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open."""
-        return resting(self) if self.rests else running(self, queues=queues, types=types, grace=grace)
+        """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open.
+        `name` is what people call the runner, in lists, in health and in its log.
+        """
+        return resting(self) if self.rests else running(self, queues=queues, types=types, grace=grace, name=name)
 
     async def run(
         self,
@@ -199,6 +186,7 @@ class AsyncJobs(JobRouter):
         until_idle: bool = False,
         max_jobs: int | None = None,
         max_time: Duration | None = None,
+        name: str | None = None,
     ) -> None:
         """Run jobs until SIGTERM or SIGINT; a second signal cuts the grace short. The only call that touches signals.
 
@@ -207,7 +195,7 @@ class AsyncJobs(JobRouter):
         after `max_time`.
         """
         refuse_in_memory(self, "jobs.run() was called")
-        await run_until_signal(self, queues=queues, types=types, until=check_until(until_idle, max_jobs, max_time))
+        await run_until_signal(self, queues=queues, types=types, until=check_until(until_idle, max_jobs, max_time), name=name)
 
     async def migrate(self) -> list[str]:
         """Bring the schema up to date, whether the app is open or not; what was applied, in order."""
@@ -348,17 +336,24 @@ class AsyncJobs(JobRouter):
         one = await opened.enqueue_one(row)
         return JobHandle(one.id, self._itself, new.handler.decode_result, one.did)
 
-    async def get(self, job_id: int, /) -> Job | None:
+    async def get(self, job_id: int, /, *, connection: AsyncConnection | None = None) -> Job | None:
         """The job as it is now, also while it waits behind others of its key; None when there is none (yet, or any more).
 
         So it is for a number that no job can have (0, -1, 2**63). Ids can be guessed: check whose job it is before you show it.
+        With `connection`, as that connection's transaction sees it: also a job that was enqueued in it.
         """
         keeper = keeper_of(self)
+        if keeper is None and connection is not None:
+            return (
+                None if is_nobodys(job_id) else await on(connection, verbs.get(check_job_id(job_id)), self.lifecycle.unopened())
+            )
         looked = self._opened_for(f"job {job_id} was asked for") if keeper is None else keeper
         return None if is_nobodys(job_id) else await looked.get(check_job_id(job_id))
 
-    def get_sync(self, job_id: int, /) -> Job | None:
-        """`get` for a thread without the loop that the app is open in; NotOpen, WouldBlock."""
+    def get_sync(self, job_id: int, /, *, connection: SyncConnection | None = None) -> Job | None:
+        """`get` in a thread without the app's loop (NotOpen, WouldBlock); on a synchronous `connection` in any, open or not."""
+        if connection is not None and keeper_of(self) is None:
+            return None if is_nobodys(job_id) else on_sync(connection, verbs.get(check_job_id(job_id)), self.lifecycle.unopened())
         happened = f"job {job_id} was asked for"
         return self._wait_in_loop(happened, "await jobs.get(...)", "get_sync", lambda: self.get(job_id))
 

@@ -229,7 +229,8 @@ class _Wait:
 
     async def look(self) -> list[tuple[int, Ending]]:
         """What has ended since the last look."""
-        everywhere = self._seconds == 0 or self._pace.is_poll_due(self._loop.time())
+        began_at = self._loop.time()
+        everywhere = self._seconds == 0 or self._pace.is_poll_due(began_at)
         found: list[tuple[int, Ending]] = []
         try:
             async with asyncio.timeout_at(self._until if self._seconds else None):
@@ -240,7 +241,8 @@ class _Wait:
             raise
         except TimeoutError:
             raise self._late() from None
-        self._pace.looked(self._loop.time(), everywhere=everywhere)
+        missing = sum(len(watch.missing) for watch, _ in self._watches)
+        self._pace.looked(self._loop.time(), began_at=began_at, everywhere=everywhere, missing=missing)
         found.sort(key=_place)
         return found
 

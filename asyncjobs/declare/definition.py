@@ -41,6 +41,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     on_dead: OnDead = "advance"
     aliases: tuple[str, ...] = ()
     breaker: str | None = None
+    keep_payload: bool = True
     version: int = 1
     upgrades: Mapping[int, Upgrade] = {}
     is_stub: bool = False
@@ -77,6 +78,7 @@ class JobDefinition:
         self.version = declared.version
         self.upgrades = dict(declared.upgrades)
         self.breaker = declared.breaker
+        self.keeps_payload = declared.keep_payload
         self.is_stub = declared.is_stub
         self.apps: Callable[[], Sequence[Including]] = list  # that include it; set where it is declared
         self.tags = declared.tags
@@ -314,6 +316,8 @@ def _check_declared(name: str, declared: Declared) -> None:
     _check_range(name, "version", declared.version, 1, 2**31 - 1)
     if declared.on_dead not in ("advance", "halt") and not declared.is_stub:
         raise ConfigurationError(f'job "{name}": on_dead={declared.on_dead!r} must be "advance" or "halt".')
+    if not isinstance(declared.keep_payload, bool):
+        raise ConfigurationError(f'job "{name}": keep_payload={declared.keep_payload!r} must be True or False.')
     if declared.breaker is not None:
         check_name("circuit breaker", declared.breaker)
     _check_upgrades(name, declared)

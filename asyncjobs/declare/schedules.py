@@ -20,7 +20,14 @@ __all__ = ["Misfire", "Overlap", "check_job", "check_schedule", "made_schedules"
 
 
 def check_schedule(
-    name: str, *, cron: object, every: Duration | None, timezone: object, misfire: object, overlap: object
+    name: str,
+    *,
+    cron: object,
+    every: Duration | None,
+    timezone: object,
+    misfire: object,
+    overlap: object,
+    run_on_start: object,
 ) -> dict[str, Any]:
     """A schedule's details; InvalidSchedule or InvalidName when one of them cannot be meant."""
     check_name("schedule", name)
@@ -28,11 +35,13 @@ def check_schedule(
         raise InvalidSchedule(name, f'misfire={misfire!r}: give "skip", "one" or "all".')
     if overlap not in ("allow", "skip", "queue"):
         raise InvalidSchedule(name, f'overlap={overlap!r}: give "allow", "skip" or "queue".')
+    if not isinstance(run_on_start, bool):
+        raise InvalidSchedule(name, f"run_on_start={run_on_start!r}: give True or False.")
     try:
         timing = check_timing(cron=cron, every=every, timezone=timezone)
     except ValueError as error:
         raise InvalidSchedule(name, str(error)) from None
-    return {"timing": timing, "misfire": misfire, "overlap": overlap}
+    return {"timing": timing, "misfire": misfire, "overlap": overlap, "runs_on_start": run_on_start}
 
 
 def check_job(name: str, job: object) -> NewJob[Any]:
@@ -65,7 +74,10 @@ def _made(planned: Planned, handlers: Mapping[str, JobDefinition], queues: Mappi
     if overlap == "queue" and row.serialization_key is None:
         # One at a time, the next one waiting in line: that is what serialization keys are for.
         row = msgspec.structs.replace(row, serialization_key=f"schedule {planned.name}")
-    return Schedule(name=planned.name, timing=timing, misfire=details["misfire"], overlap=overlap, row=row)
+    return Schedule(
+        name=planned.name, timing=timing, misfire=details["misfire"], overlap=overlap, row=row,
+        runs_on_start=details["runs_on_start"],
+    )  # fmt: skip
 
 
 def _row(planned: Planned, handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings) -> NewRow:

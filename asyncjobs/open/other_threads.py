@@ -7,6 +7,9 @@
 3. An exception that strikes the waiting thread (KeyboardInterrupt) cancels what is awaited.
 4. A loop that ends meanwhile never answers: the waiting thread is told so (NotOpen), within a second.
 
+In a fork the parent's loop never goes on, and what waited in it is never collected (`never_collected`): a coroutine that is
+thrown away runs its `finally`, and would close connections that are the parent's.
+
 Where a test keeps the jobs in memory there may be no loop that runs: then it is awaited in one of the thread's own
 (`wait_wherever`).
 
@@ -15,6 +18,7 @@ Where a test keeps the jobs in memory there may be no loop that runs: then it is
 
 import asyncio
 import concurrent.futures
+import ctypes
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
@@ -59,6 +63,12 @@ def wait_in(loop: asyncio.AbstractEventLoop, awaited: Callable[[], Coroutine[Any
     if future.cancelled():
         raise _ended()
     return future.result()
+
+
+def never_collected(loop: asyncio.AbstractEventLoop, *others: object) -> None:
+    """In a fork: keep the parent's loop, all that waits in it, and these, also at the interpreter's end."""
+    for kept in (loop, *others, *asyncio.all_tasks(loop)):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 def wait_wherever(

@@ -18,8 +18,8 @@ from asyncjobs.declare.hooks import Hooks
 from asyncjobs.declare.new_job import declared_types
 from asyncjobs.declare.planned import takes_context
 from asyncjobs.declare.registry import Declarations
-from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType, did_you_mean, listed
-from asyncjobs.model.names import kind_of, shown
+from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType
+from asyncjobs.model.names import check_name, kind_of, shown
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.open.lifecycle import Lifecycle
@@ -101,6 +101,7 @@ async def running(
     default_grace: float = GRACE_SECONDS,
     only_jobs: bool = False,
     max_jobs: int | None = None,
+    name: str | None = None,
     stopping: Callable[[Callable[[], Awaitable[None]]], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> AsyncGenerator[Runner]:
     """Run jobs from entering to leaving; opens the app if it is not open. `stopping` is given a way to cut the grace short.
@@ -111,6 +112,8 @@ async def running(
     admit_to(app.queues, chosen)
     handlers = served_handlers(app.handlers, types)
     seconds = default_grace if app.settings.grace is None else app.settings.grace
+    if name is not None:
+        check_name("runner", name)
     if grace is not None:
         seconds = config_seconds(grace, name="grace")
     async with AsyncExitStack() as around:
@@ -129,6 +132,7 @@ async def running(
             guarded={name: handler.breaker for name, handler in handlers.items() if handler.breaker is not None},
             listen=app.lifecycle.listening_database(opened.database),
             types=declared_types(handlers, app.queues, app.settings),
+            name=name,
             budget=None if max_jobs is None else Budget(max_jobs),
         )
         runner = Runner(opened, declared, grace=seconds)
@@ -242,7 +246,12 @@ def check_until(until_idle: object, max_jobs: object, max_time: Duration | None)
 
 
 async def run_until_signal(
-    app: RunningApp, *, queues: Iterable[str | Queue] | None, types: Iterable[str] | None, until: Until
+    app: RunningApp,
+    *,
+    queues: Iterable[str | Queue] | None,
+    types: Iterable[str] | None,
+    until: Until,
+    name: str | None = None,
 ) -> None:
     """Run jobs until SIGTERM or SIGINT; a second one cuts the grace short. One that comes during the start ends the start.
 
@@ -270,7 +279,7 @@ async def run_until_signal(
         with handled(on_signal, noted=noted):
             async with running(
                 app, queues=queues, types=types, grace=None, default_grace=GRACE_SECONDS_IN_RUN, only_jobs=until.idle,
-                max_jobs=until.max_jobs,
+                max_jobs=until.max_jobs, name=name,
             ) as runner:  # fmt: skip
                 runners.append(runner)
                 await _first(runner.wait_stopped(), asked.wait(), *until.over(runner))
@@ -347,14 +356,3 @@ def served_handlers(known: Mapping[str, JobDefinition], asked: Iterable[str] | N
             raise ConfigurationError(f'job "{name}" is a stub: its handler runs in another service.')
         served.add(known[name].name)
     return {name: handler for name, handler in runnable.items() if handler.name in served}
-
-
-def check_guarded(handler: JobDefinition, breakers: Iterable[str]) -> None:
-    """ConfigurationError for a type whose circuit breaker is not declared in its app: it would be held up by nothing."""
-    known = list(breakers)
-    if handler.breaker is not None and handler.breaker not in known:
-        raise ConfigurationError(
-            f'job "{handler.name}" ({handler.declared_at}): breaker="{handler.breaker}" is no circuit breaker of this app '
-            f"({listed(known)}).{did_you_mean(handler.breaker, known)} "
-            f'Declare it: router.circuit_breaker("{handler.breaker}").'
-        )

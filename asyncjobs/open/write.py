@@ -56,7 +56,7 @@ async def write(
         enqueued = keeper.keep(rows)
     elif blocks and on is not None:
         enqueued = callers.enqueue_sync(on, app.lifecycle.texts(), rows)
-        callers.tell(app.events, rows, enqueued)
+        callers.tell(app.events, rows, enqueued, on)
     else:
         opened = opened_for(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called", ENQUEUE_SYNC)
         enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)

@@ -35,7 +35,7 @@ import msgspec
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from asyncjobs.connections import Connection
+from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.context import Resource
 from asyncjobs.declare.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, NotCommitted, UndecodablePayload
@@ -102,6 +102,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     max_error_bytes: int
     report_progress: Callable[["Attempt"], None]
     complete: Callable[["Attempt", Any, str | None, str | None], Any]
+    complete_sync: Callable[["Attempt", Any, str | None, str | None], None]
     was_committed: WasCommitted
     share: Callable[[Resource[Any]], Awaitable[Any]]
     may_begin: Callable[[], bool] = lambda: True  # from any thread: whether nobody can have taken what was claimed
@@ -264,16 +265,19 @@ class Attempt:
             if outcome.kind == "interrupted" and self._context is None:
                 outcome = msgspec.structs.replace(outcome, is_begun=False)
             self._emit_ended(outcome, ending)
-        elif self._surroundings.events.wants(AttemptEnded):
-            self._emit_ended(outcome, ending)
+        else:
+            if not self.handler.keeps_payload:
+                outcome = msgspec.structs.replace(outcome, empties=True)
+            if self._surroundings.events.wants(AttemptEnded):
+                self._emit_ended(outcome, ending)
         # Nothing holds anything in a circle any more: what has ended is gone at once, without the collector.
         self._task = self._context = None
         claimed = self.claimed
         key_queue = None if claimed.serialization_key is None else claimed.queue
-        if self.reported is None:
+        if self.reported is None and claimed.expires_epoch is None:
             self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue))
         else:
-            self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, self.unwritten_progress))
+            self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, self.unwritten_progress, claimed.start_by))
             self.reported = None
 
     def _outcome_of(self, ending: object) -> Outcome:
@@ -440,6 +444,14 @@ class Attempt:
         # Set before: with a connection outside of a transaction it may take effect although this call never hears of it.
         self.completed_in_transaction = True
         await self._surroundings.complete(self, connection, None if dropped else text, dropped)
+        self.is_completed = True
+
+    def complete_sync(self, connection: SyncConnection, result: object) -> None:
+        """`complete` on a synchronous connection, in the handler's thread."""
+        text = self.handler.encode_result(result)
+        dropped = too_large(text, self._surroundings.max_result_bytes)
+        self.completed_in_transaction = True
+        self._surroundings.complete_sync(self, connection, None if dropped else text, dropped)
         self.is_completed = True
 
     async def share(self, resource: Resource[T], /) -> T:

@@ -45,11 +45,12 @@ from asyncjobs.runtime.alarm import Alarm
 from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.budget import Budget
-from asyncjobs.runtime.call_line import CallLine, Found, NoAnswer
+from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.gate import Gate
+from asyncjobs.runtime.orders import Found, NoAnswer
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.slots import Slots, SlotsError

@@ -5,6 +5,8 @@ What a runner has claimed may expire before it starts: it waits for a slot, or i
 which went on meanwhile, that is told without asking: the claim said how long it had left, and is no older than its call. So a
 runner may find that a moment too early, by what its call took, and never too late. It gives the job back with its attempt, and
 the next claim decides, by the server's clock.
+
+A call that met jobs that have expired has ended these and others: tasks that wait for their end are told.
 """
 
 from collections import Counter

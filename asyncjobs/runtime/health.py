@@ -12,6 +12,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     """One runner. Ages are seconds since a loop turned last; None before it did."""
 
     id: int
+    name: str | None = None  # what people call it
     queues: list[str]
     notify: Literal["listen", "poll", "probing"]  # "poll": notifications do not arrive, or are not asked for
     is_listening: bool  # a connection LISTENs
@@ -71,7 +72,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
             return ["the app is not open"]
         if self.needs_runner and not self.runners:
             return ["no runner has started"]
-        of_runners = [f"runner {runner.id}: {problem}" for runner in self.runners for problem in runner.problems]
+        of_runners = [f"runner {runner.name or runner.id}: {problem}" for runner in self.runners for problem in runner.problems]
         return [*self.troubles, *of_runners]
 
     @property

@@ -40,8 +40,9 @@ import msgspec
 from asyncjobs.model.claim import Ack, Scan
 from asyncjobs.runtime import points
 from asyncjobs.runtime.attempt import Attempt
-from asyncjobs.runtime.call_line import CallLine, Found
+from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.orders import Found
 from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.verifier import Verifier
 from asyncjobs.runtime.wakes import Wakes

@@ -193,7 +193,7 @@ class OpenApp:
             enqueued = await self._enqueuer.enqueue_many(rows)
         else:
             enqueued = [await self._enqueuer.enqueue(row) for row in rows]
-        callers.tell(self.events, rows, enqueued)
+        callers.tell(self.events, rows, enqueued, connection)
         return enqueued
 
     async def enqueue_one(self, row: NewRow) -> Enqueued:
@@ -208,10 +208,10 @@ class OpenApp:
         self.check_usable()
         return await self._read(partial(jobs.get, job_id=job_id))
 
-    async def ended_among(self, ids: Sequence[int]) -> list[Ending]:
-        """Those of the jobs that have ended, and those that are not there."""
+    async def ended_among(self, ids: Sequence[int], *, gone: bool) -> list[Ending]:
+        """Those of the jobs that have ended, and with `gone` those that are not there."""
         self.check_usable()
-        return await self._read(partial(jobs.ended_among, ids=ids))
+        return await self._read(partial(jobs.ended_among, ids=ids, gone=gone))
 
     async def awaited_kinds(self, ids: Sequence[int], key: str | None) -> list[AwaitedKind]:
         """Of the jobs that have not started, one of each kind."""

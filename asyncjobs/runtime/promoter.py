@@ -25,7 +25,9 @@ alone for the rest of the pass.
 A pass that promoted a full batch is followed by another at once. With nothing due a pass is one statement.
 
 What expires is one of these things that are due: a job that waits for whatever reason is ended at its instant, in the place of
-being promoted (`store/routines/expiry`). Nobody hints at that: it is seen by the pass before, or at the interval.
+being promoted (`store/routines/expiry`). Whatever lets a job wait that expires within ten seconds hints at that: its enqueue, and
+an attempt that is to be made again. Later instants are seen by the passes before. So with a promoter that listens a job is ended
+within 0.1 s of its instant, plus what a pass takes; where a hint is lost, at the interval.
 """
 
 import math

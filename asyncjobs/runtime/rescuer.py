@@ -90,6 +90,8 @@ class Rescuer(Duty):
             self._lost(type, status)
         for queue in rescued.queues:
             self._wakes.pending(queue)
+        if self.items:
+            self._wakes.due_in(0.0, in_process_only=True)  # what has expired, or is to be tried again soon
         return 0.0 if rescued.more else None
 
     async def aside(self) -> None:

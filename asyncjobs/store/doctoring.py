@@ -83,6 +83,7 @@ async def _of_server(link: Link) -> dict[str, Any]:
 async def _of_tables(link: Link, now: datetime, silent_after: float) -> dict[str, Any]:
     indexes = {row["name"]: row["valid"] for row in await link.fetch("doctor_indexes", link.database.schema)}
     everybody = await runners.everybody(link, _FORMER)
+    unserved = [(one.queue, one.type, one.unserved) for one in (await overview.depths(link)).counts if one.unserved]
     living = [(one, one.beat_at) for one in everybody if one.beat_at is not None]
     return {
         "missing_indexes": sorted(expected_indexes(link.database) - indexes.keys()),
@@ -105,12 +106,22 @@ async def _of_tables(link: Link, now: datetime, silent_after: float) -> dict[str
             key=lambda death: death.died_at,
             reverse=True,
         ),
-        "unserved": [(one.queue, one.type, one.unserved) for one in (await overview.depths(link)).counts if one.unserved],
+        "unserved": unserved,
+        "undeclared": await _undeclared(
+            link, {type for _, type, _ in unserved} - {type for one, _ in living for type in one.types}
+        ),
         "waits": [tuple(row) for row in await link.fetch("doctor_waits", _WAITS_SECONDS)],
         "held_by_hand": [tuple(row) for row in await link.fetch("doctor_paused", _PAUSED)],
         "sequences": [tuple(row) for row in await link.fetch("doctor_sequences")],
         "blocked_keys": [BlockedKeys(*row) for row in await link.fetch("doctor_keys", LONG_BLOCKED, silent_after)],
     }
+
+
+async def _undeclared(link: Link, types: set[str]) -> dict[str, datetime | None]:
+    """When each of these types, which no living runner has, was declared last."""
+    rows = await link.fetch("declared_types", sorted(types)) if types else []
+    declared: dict[str, datetime] = {row["name"]: row["declared_at"] for row in rows}
+    return {type: declared.get(type) for type in sorted(types)}
 
 
 async def _hears(database: Database) -> bool:

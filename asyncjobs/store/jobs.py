@@ -161,7 +161,9 @@ async def finish(
         [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, suspects, token_base, token_seq,
         msgspec.json.encode(probes).decode() if probes else None,
     )  # fmt: skip
-    return _finished(rows)
+    finished = _finished(rows)
+    # (where a probe's types may start is nothing to the scan of others)
+    return msgspec.structs.replace(finished, past={}) if probes else finished
 
 
 async def finish_one(
@@ -214,11 +216,13 @@ def _finished(rows: Sequence[Record]) -> Finished:
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
     heads = [row["queue"] for row in rows if row["kind"] == "head"]
     asking = [(_claimed(row), row["kind"]) for row in rows if row["kind"] in {"ask", "ask all"}]
-    expired = [msgspec.json.decode(row["rest"], type=Expired) for row in rows if row["kind"] == "expired"]
+    ends = [row for row in rows if row["kind"] == "expired"]
+    expired = [msgspec.json.decode(row["rest"], type=Expired) for row in ends]
     gone = len(claimed) + len(lost) + len(heads) + len(asking) + len(expired) < len(rows)
     return Finished(
         claimed, lost, [*heads, *(queue for one in expired for queue in one.queues)], gone=gone, asking=asking,
         expired=[job for one in expired for job in one.ended],
+        past={row["scan"]: (row["priority"], row["place"]) for row in ends if row["place"] is not None},
     )  # fmt: skip
 
 
@@ -269,6 +273,7 @@ def _as_json(ack: Ack) -> str | None:
         "message": outcome.message,
         "error": outcome.error,
         "unbegun": None if outcome.is_begun else True,
+        "empties": outcome.empties or None,
         "progress": None if ack.progress is None else msgspec.Raw(ack.progress.encode()),
     }
     said = {name: value for name, value in said.items() if value is not None}
@@ -315,9 +320,9 @@ async def status(link: Link, job_id: int) -> str | None:
     return None if row is None else row["status"]
 
 
-async def ended_among(link: Link, ids: Sequence[int]) -> list[Ending]:
-    """Those of the jobs that have ended, and those that are not there; of what ended without a result the row, too."""
-    endings = [Ending(*row) for row in await link.fetch("ended_among", ids)]
+async def ended_among(link: Link, ids: Sequence[int], *, gone: bool) -> list[Ending]:
+    """Those of the jobs that have ended, and with `gone` those that are not there; of what ended without a result the row, too."""
+    endings = [Ending(*row) for row in await link.fetch("ended_among", ids, gone)]
     failed = [one.id for one in endings if one.status in {"dead", "cancelled"}]
     if not failed:
         return endings

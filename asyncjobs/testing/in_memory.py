@@ -98,7 +98,7 @@ class MemoryApp:
         """Write them all, or none."""
         with self.store.lock:
             enqueued = self.store.enqueue(rows)
-        callers.tell(self.events, rows, enqueued)
+        callers.tell(self.events, rows, enqueued, None)
         return enqueued
 
     async def get(self, job_id: int) -> Job | None:
@@ -189,7 +189,8 @@ class MemoryApp:
             yield Surroundings(
                 open_context=self._open_context, events=events, runner_id=lambda: 0, threads=threads,
                 max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
-                report_progress=self._note_progress, complete=self._complete, was_committed=_yes, share=resources.use,
+                report_progress=self._note_progress, complete=self._complete, complete_sync=self._note_completion,
+                was_committed=_yes, share=resources.use,
                 hooks=self.app.hooks.attempt, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
             )  # fmt: skip
         finally:
@@ -244,6 +245,9 @@ class MemoryApp:
             self.store.kept[attempt.claimed.id].change(progress=msgspec.json.decode(text))
 
     async def _complete(self, attempt: Attempt, _: object, result: str | None, dropped: str | None) -> None:
+        self._note_completion(attempt, _, result, dropped)
+
+    def _note_completion(self, attempt: Attempt, _: object, result: str | None, dropped: str | None) -> None:
         _results[attempt] = result, dropped
 
 

@@ -75,6 +75,7 @@ class _Performance:
         # What an attempt asks of a handler.
         self.function: Callable[..., Any] = self._watched_async if handler.is_async else self._watched
         self.is_async, self.wraps_async, self.version = handler.is_async, handler.wraps_async, handler.version
+        self.keeps_payload = handler.keeps_payload
         self.takes_context = handler.takes_context
         self.retrying = handler.retrying
         self.decode_payload = handler.decode_payload
@@ -135,7 +136,8 @@ class _Performance:
         return Surroundings(
             open_context=self._open_context, events=events, runner_id=lambda: 0, threads=threads,
             max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
-            report_progress=_forget, complete=self._complete, was_committed=_yes,
+            report_progress=_forget, complete=self._complete,
+            complete_sync=self._complete_sync, was_committed=_yes,
             share=resources.use, hooks=self._app.hooks.attempt,
         )  # fmt: skip
 
@@ -146,6 +148,9 @@ class _Performance:
         return context
 
     async def _complete(self, _: Attempt, __: object, result: str | None, ___: str | None) -> None:
+        self._completed.append(result)
+
+    def _complete_sync(self, _: Attempt, __: object, result: str | None, ___: str | None) -> None:
         self._completed.append(result)
 
 

@@ -31,7 +31,7 @@ BEGIN
             last_error = coalesce(s.error ->> 'message', j.last_error),
             last_error_at = CASE WHEN s.error IS NULL THEN j.last_error_at ELSE _now END,
             errors = CASE WHEN s.error IS NULL THEN j.errors ELSE asyncjobs.with_error(j.errors, e.entry, _max_errors) END,
-            runner_id = NULL, updated_at = _now
+            payload = CASE WHEN s.empties AND e.status = 'completed' THEN '{}' ELSE j.payload END, runner_id = NULL, updated_at = _now
         FROM unnest(_ids, _tokens, _outcomes, _results) AS o(id, token, outcome, result)
         CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.outcome, o.outcome::jsonb) AS s
         CROSS JOIN LATERAL (SELECT coalesce(s.status, 'completed') AS status, s.error || jsonb_build_object('at', _now) AS entry) AS e

@@ -2,7 +2,7 @@
 CREATE FUNCTION asyncjobs.note_pause() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF TG_OP <> 'DELETE' AND NEW.kind <> 'queue' THEN
+    IF TG_OP <> 'DELETE' AND NEW.kind IN ('type', 'key') THEN
         INSERT INTO asyncjobs.holds AS h (kind, name) VALUES (NEW.kind, NEW.name)
         ON CONFLICT (kind, name, version) DO UPDATE SET ended_at = NULL;
     END IF;

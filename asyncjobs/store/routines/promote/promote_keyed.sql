@@ -26,9 +26,7 @@ BEGIN
           AND EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.dispatched_at IS NULL)
         ORDER BY j.due_at LIMIT _batch);
     IF cardinality(_ended) > 0 THEN
-        PERFORM asyncjobs.end_waiting(_ended, 'cancelled', 'expired', 0);
-        SELECT jsonb_agg(jsonb_build_array(j.id, j.type)) INTO expired FROM asyncjobs.jobs AS j
-        WHERE j.id = ANY (_ended) AND j.status = 'cancelled';
+        expired := asyncjobs.end_waiting(_ended, 'cancelled', 'expired', 0);
     END IF;
     SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(_keys) AS d;
     SELECT array_agg(DISTINCT j.queue), array_agg(DISTINCT j.queue) FILTER (WHERE j.priority < 100)
