@@ -42,7 +42,6 @@ SQL_ELSEWHERE = {"asyncjobs/embedded/cluster.py": "its database is made in singl
 
 #: Files above 400 lines, and why.
 LONG_FILES = {
-    "asyncjobs/app.py": "the facade: each of its methods is the contract's, what it does is done elsewhere",
     "asyncjobs/runtime/heartbeat.py": "two loops that watch each other, and the thread between them",
     "asyncjobs/runtime/attempt.py": "one attempt from its claim to its outcome: what each end of it means is read in one place",
     "asyncjobs/telemetry/events.py": "every event there is, in one list",
