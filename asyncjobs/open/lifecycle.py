@@ -198,6 +198,7 @@ class Lifecycle:
 
     def unopened(self) -> Unopened:
         """What verbs on a connection of somebody else's need of the app."""
+        refuse_in_memory(self._app, "a verb on a connection was called")
         return Unopened(self.texts(), self._app.settings, self._app.events)
 
     def database(self) -> Database:

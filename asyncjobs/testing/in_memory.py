@@ -9,8 +9,8 @@ connects to nothing. Jobs run when `run_until_idle` is called, or for whoever wa
 smallest priority first, then in the order in which they became due. A `connection=` is not used: a job is there at once, whatever
 becomes of the transaction, and `ctx.complete(connection)` counts when its handler returns.
 
-A wait ends with WaitTimeout when nothing is left to run: what it waits for is for later, or waits itself. A handler that runs when
-the time-out of a wait, or of `run_until_idle`, is over is interrupted, and its job is to run again.
+A wait ends with WaitTimeout when nothing is left to run: what it waits for is for later, or waits itself. A handler that runs
+when the time-out of a wait, or of `run_until_idle`, is over is interrupted, and its job is to run again.
 
 What there is not (a UsageError names it): the verbs of `jobs.admin`, `jobs.run()`, migrations, options of an enqueue that
 `memory_store.py` does not know. What does nothing: schedules, duties, leases, lanes, notifications, prefetch, several processes.

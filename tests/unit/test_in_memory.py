@@ -95,6 +95,7 @@ async def test_what_it_does_not_do_is_named() -> None:
     async with in_memory(jobs):
         for call, name in (
             (jobs.admin.pause(queue="default"), "admin.pause"),
+            (jobs.admin.cancel(1, connection=AsyncMock()), "a verb on a connection"),
             (jobs.run(), "jobs.run"),
             (jobs.migrate(), "database"),
         ):
