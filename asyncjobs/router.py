@@ -299,8 +299,8 @@ class JobRouter:
 
     def _full_name(self, name: str) -> str:
         _refuse_function(name)
-        is_text: object = isinstance(name, str)  # whatever a type checker would say
-        return self.prefix + name if self.prefix and is_text and name else name
+        given: object = name  # whatever a type checker would say
+        return self.prefix + given if self.prefix and isinstance(given, str) and given else name
 
     def _declared(self, **given: Any) -> Declared:
         defaults = {name: value for name, value in self._defaults.items() if value is not None}

@@ -70,7 +70,7 @@ async def test_a_rollback_of_a_session_is_told_of_as_one(
         job_id = await enqueue(jobs, session)
         await session.rollback()
         assert told == [EnqueuesUndone(job_ids=[job_id], how="rolled back")]
-    session = AsyncSession(engine)
+    session, other = AsyncSession(engine), 0
     with contextlib.suppress(ZeroDivisionError):
         async with session, session.begin():
             other = await enqueue(jobs, session)
