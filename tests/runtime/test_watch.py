@@ -61,7 +61,9 @@ async def test_only_what_was_told_is_looked_at_between_polls() -> None:
     assert rig.looks == [[3], [1, 2, 4]]
 
 
-async def test_whether_a_job_is_there_is_asked_once_of_each_and_when_a_look_found_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whether_a_job_is_there_is_asked_once_of_each_and_when_a_look_found_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("asyncjobs.runtime.watch.BATCH", 2)
     rig = Rig()
     watch = rig.watch(5)
