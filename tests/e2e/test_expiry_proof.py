@@ -104,9 +104,7 @@ async def test_a_hundred_thousand_jobs_in_front_that_have_expired_cost_claims_no
     await connection.execute("VACUUM asyncjobs.jobs")
     empty = await _pages(connection, (-1, -1))
     _say(f"{calls} calls in {seconds:.2f} s met them; then {standing} stand there still. Pages of a claim of ten: {empty} with")
-    _say(
-        f"an empty front, {behind} behind these, {ended} when they are ended; from the front {front}, after completed {completed}"
-    )
+    _say(f"an empty front, {behind} behind these, {ended} when they are ended; from the front {front}, or {completed}")
     await connection.execute("TRUNCATE asyncjobs.jobs; DELETE FROM asyncjobs.runners")
     assert calls <= 11
     assert standing >= 85_000
