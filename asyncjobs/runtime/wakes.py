@@ -76,8 +76,8 @@ class Wakes:
             self._notify("d")
 
     def expires_in(self, seconds: float, *, in_process_only: bool = False) -> None:
-        """A job that waits expires in so many seconds. The others are told if that is soon, and to a tenth of a second: there may be
-        many such jobs, and who knows of an earlier one has nothing to do.
+        """A job that waits expires in so many seconds. The others are told if that is soon, and to a tenth of a second: there may
+        be many such jobs, and a promoter that knows of an earlier one has nothing to do.
         """
         for woken in tuple(self._woken):
             woken.wake_due(seconds)

@@ -9,10 +9,10 @@ that is missing, then half as long again each time, up to a third of a second: t
 was told there is nothing to wait for: one look more. The caller is woken for the first that is told and for the last (woken for
 each, it took half as long again as 10,000 jobs that do nothing).
 
-Where nothing is told, since the jobs run in other processes, looks are up to half a second apart; but one that saw some end lets
-the next ones come in equal steps up to when the last will have ended, at this pace. (At fixed steps the caller knew of the last of
-10,000 jobs a quarter of a second late, of the second that they take.) A look that was seen to be due earlier than a third of a
-second after the one before is made if there were fewer than three a second until then.
+Where nothing is told, since the jobs run in other processes, looks are up to half a second apart. One that saw some end lets the
+next ones come in equal steps up to when the last will have ended, at this pace. (At fixed steps the caller knew of the last of
+10,000 jobs that took 0.54 s half a second late; now 0.1 s.) Such a look is made within a third of a second of the one before if
+there were fewer than three a second until then.
 """
 
 from collections.abc import Callable, Iterable

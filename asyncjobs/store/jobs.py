@@ -321,7 +321,7 @@ async def status(link: Link, job_id: int) -> str | None:
 
 
 async def ended_among(link: Link, ids: Sequence[int], *, gone: bool) -> list[Ending]:
-    """Those of the jobs that have ended, and with `gone` those that are not there; of what ended without a result the row, too."""
+    """Those of the jobs that have ended, and with `gone` those that are not there; the row of what ended without a result."""
     endings = [Ending(*row) for row in await link.fetch("ended_among", ids, gone)]
     failed = [one.id for one in endings if one.status in {"dead", "cancelled"}]
     if not failed:

@@ -1,4 +1,4 @@
-"""Debounce from the transaction of a caller: with its commit, without it, and two at once; and of jobs with a serialization key."""
+"""Debounce from the transaction of a caller: with its commit, without it, and two at once; and of jobs with a key."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Expiry where other protocols meet it: jobs of dead runners, completions in a transaction, lanes, and runs that end when idle."""
+"""Expiry where other protocols meet it: jobs of dead runners, completions in a transaction, lanes, runs that end when idle."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,8 @@ class Post:
 
     def __init__(self, dsn: str, **settings: Any) -> None:
         queues = [Queue(concurrency=3, lanes={"slow": Lane(1)}), Queue("side")]
-        self.app = AsyncJobs(dsn, queues=queues, **{"poll_interval": 60, "promote_interval": 60, **settings})
+        given: Any = {"poll_interval": 60, "promote_interval": 60, **settings}
+        self.app = AsyncJobs(dsn, queues=queues, **given)
         self.sent: list[int] = []
         self.go = asyncio.Event()
 
@@ -135,7 +136,8 @@ async def test_a_run_until_idle_ends_what_has_expired_and_itself(dsn: str, conne
         await post.app.enqueue_many(post.send.using(**options).new(n) for n in range(2_500))
         if kind == "retried":
             await connection.execute(
-                "UPDATE asyncjobs.jobs SET status = 'failed', attempts = 1, started_at = now(), run_at = now() + interval '1 hour'"
+                "UPDATE asyncjobs.jobs"
+                " SET status = 'failed', attempts = 1, started_at = now(), run_at = now() + interval '1 hour'"
             )
         if kind.startswith("of"):
             await post.app.admin.pause(**({"type": "send"} if kind == "of a paused type" else {"queue": "default"}))

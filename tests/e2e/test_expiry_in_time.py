@@ -1,4 +1,4 @@
-"""What nobody claims is ended at its instant, not at the promoters' interval: whoever enqueues it, and whatever became of it since."""
+"""What nobody claims is ended at its instant, not at the promoters' interval: whoever enqueues it, whatever became of it."""
 
 import asyncio
 from collections.abc import AsyncGenerator

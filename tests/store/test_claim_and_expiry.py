@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,8 @@ async def test_where_nothing_else_stands_the_next_scan_is_one_from_the_front(
 ) -> None:
     await fill(connection, 1_500)
     if behind != "nothing":
-        await insert_job(connection, **({"type": "other"} if behind == "another type" else {"version": 2}))
+        other: dict[str, Any] = {"type": "other"} if behind == "another type" else {"version": 2}
+        await insert_job(connection, **other)
     finished = await claims.finish(scans=[Scan("default", None, 10)])
     assert (len(finished.expired), finished.past) == (1_000, {})
     assert len((await claims.finish(scans=[Scan("default", None, 10)])).expired) == 500
@@ -129,7 +131,8 @@ async def test_a_probe_that_has_expired_moves_no_start(claims: Claims, connectio
 
 async def pages(claims: Claims, limit: int, start: tuple[int, int], number: int) -> int:
     """Pages that a claim looks at."""
-    sql = f"SELECT * FROM asyncjobs.claim(1, 'default', NULL, {limit}, {start[0]}, {start[1]}, '{{email}}', false, 5, {number * 100})"
+    of = f"1, 'default', NULL, {limit}, {start[0]}, {start[1]}, '{{email}}', false, 5, {number * 100}"
+    sql = f"SELECT * FROM asyncjobs.claim({of})"
     node = json.loads(await claims.connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}"))[0]["Plan"]
     return int(node["Shared Hit Blocks"] + node["Shared Read Blocks"])
 

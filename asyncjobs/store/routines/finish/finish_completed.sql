@@ -70,7 +70,7 @@ BEGIN
                 RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead), 1, j)).*;
                 GET DIAGNOSTICS _limit = ROW_COUNT;
                 IF _limit < cardinality(_picked) THEN
-                    RETURN NEXT asyncjobs.expire_pending(1, _queue, NULL, _from_priority, _from_place, _types, false, _versions);
+                    _row := asyncjobs.expire_pending(1, _queue, NULL, _from_priority, _from_place, _types, false, _versions); RETURN NEXT _row;
                 END IF;
             END IF;
         END IF;
