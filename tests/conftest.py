@@ -20,6 +20,7 @@ import uvloop
 
 from asyncjobs.runtime import stopping
 from asyncjobs.store.database import Connection, Database
+from asyncjobs.store.known_types import Knowing
 from asyncjobs.telemetry.events import Event, Events
 from asyncjobs.testing import Auditor, Databases, Proxy, Recorder, databases
 from tests.support.eventually import patience
@@ -160,7 +161,8 @@ def database(dsn: str, schema: str) -> Database:
 @pytest.fixture
 async def connection(dsn: str) -> AsyncGenerator[Connection]:
     """A connection of the test's, which the auditor does not take for one of asyncjobs."""
-    made = await asyncpg.connect(dsn, timeout=10, command_timeout=30, server_settings={"application_name": "test"})
+    named = {"application_name": "test"}
+    made = await asyncpg.connect(dsn, timeout=10, command_timeout=30, server_settings=named, connection_class=Knowing)
     yield made
     if not made.is_closed():
         await made.close(timeout=5)

@@ -40,14 +40,15 @@ async def test_a_first_statement_with_arrays_is_all_that_is_sent(database: Datab
     assert sent == [f"SELECT {arrays(name)}" for name in VALUES]
 
 
-async def test_arrays_are_what_they_are_on_other_connections(database: Database, connection: Connection) -> None:
-    own = await database.connect("test")
+async def test_arrays_are_what_they_are_on_other_connections(database: Database) -> None:
+    own, other = await database.connect("test"), await asyncpg.connect(database.dsn)
     for name in VALUES:
-        answer = await connection.fetchrow(f"SELECT {arrays(name)}")
+        answer = await other.fetchrow(f"SELECT {arrays(name)}")
         assert await own.fetchrow(f"SELECT {arrays(name)}") == answer
         assert answer is not None
         assert await own.fetchval(f"SELECT $1::{name}[]", answer[0]) == answer[0]
     await own.close()
+    await other.close()
 
 
 async def test_known_is_what_the_server_would_say(connection: Connection) -> None:
