@@ -28,7 +28,7 @@ from tests.support.oddities import ODDITIES, SEQUENCES, make_odd
 from tests.support.pooled import pooled
 from tests.support.server import running_server
 
-pytest_plugins = ["tests.support.longest", "tests.support.resume"]
+pytest_plugins = ["tests.support.collecting", "tests.support.longest", "tests.support.resume"]
 
 # A shared machine makes any deadline a coin's toss; CI tries the same examples each time, so that a change answers for itself.
 hypothesis.settings.register_profile("asyncjobs", deadline=None, print_blob=True, derandomize="CI" in os.environ)
