@@ -9,8 +9,10 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
+from tests.support.collecting import uncollected
 from tests.support.longest import LONGEST, TESTS
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +72,15 @@ def parsed(file: Path) -> ast.Module:
 @cache
 def nodes_of(file: Path) -> list[ast.AST]:
     return list(ast.walk(parsed(file)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees() -> Iterator[None]:
+    """Millions of nodes: the garbage collector does not look through them, and they are not kept for the tests that follow."""
+    with uncollected():
+        yield
+    nodes_of.cache_clear()
+    parsed.cache_clear()
 
 
 def module_name(file: Path) -> str:
