@@ -119,9 +119,9 @@ class AsyncJobs(JobRouter):
         """Every job type of the app, by name and by alias."""
         return self._handlers if self._handlers is not None else self.declarations.all_handlers()
 
-    def includes(self, handler: JobDefinition) -> bool:
+    def includes(self, definition: JobDefinition) -> bool:
         """Whether this very declaration is part of the app."""
-        return self.handlers.get(handler.name) is handler
+        return self.handlers.get(definition.name) is definition
 
     def includes_breaker(self, breaker: Breaker) -> bool:
         """Whether this very circuit breaker is part of the app."""
@@ -129,8 +129,8 @@ class AsyncJobs(JobRouter):
         return breakers.get(breaker.service) is breaker
 
     def _breaker_of(self, type: str) -> str | None:
-        handler = self.handlers.get(type)
-        return None if handler is None else handler.breaker
+        definition = self.handlers.get(type)
+        return None if definition is None else definition.breaker
 
     def close_declarations(self) -> None:
         """Hold the declarations together, once, at the first open; after it there are no more.
@@ -140,15 +140,15 @@ class AsyncJobs(JobRouter):
         """
         if self._handlers is not None:
             return
-        handlers = self.declarations.all_handlers()
+        definitions = self.declarations.all_handlers()
         breakers = breakers_of(self.declarations)
-        for handler in handlers.values():
-            handler.resolve()
-            check_placed(handler, self.queues)
-            check_guarded(handler, breakers)
-        self.schedules = made_schedules(self.declarations.all_planned(), handlers, self.queues, self.settings)
+        for definition in definitions.values():
+            definition.resolve()
+            check_placed(definition, self.queues)
+            check_guarded(definition, breakers)
+        self.schedules = made_schedules(self.declarations.all_planned(), definitions, self.queues, self.settings)
         self.breakers = breakers
-        self._handlers = handlers
+        self._handlers = definitions
         self.declarations.is_closed = True
 
     # -- opening and closing
@@ -345,7 +345,7 @@ class AsyncJobs(JobRouter):
             opened = self._opened_for(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called", ENQUEUE_SYNC)
             enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
         itself = self._itself  # and one decoder for each type: what is made for each job, the garbage collector walks
-        decoders = {handler: handler.decode_result for handler in {new.handler for new in news}}
+        decoders = {definition: definition.decode_result for definition in {new.handler for new in news}}
         handles: list[JobHandle[Any]] = []
         pairs = zip(enqueued, news, strict=True)
         async for some in in_slices(news):

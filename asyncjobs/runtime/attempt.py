@@ -129,9 +129,9 @@ class Attempt:
     _entered: Sequence[Hook] = ()  # hooks to be left, in reverse
     _decided: tuple[object, Outcome] | None = None
 
-    def __init__(self, claimed: Claimed, handler: JobDefinition, lane: str | None, surroundings: Surroundings) -> None:
+    def __init__(self, claimed: Claimed, definition: JobDefinition, lane: str | None, surroundings: Surroundings) -> None:
         self.claimed = claimed
-        self.handler = handler
+        self.handler = definition
         self.lane = lane  # whose slot it runs in
         self.started_at = time.monotonic()
         self._surroundings = surroundings
@@ -324,8 +324,8 @@ class Attempt:
         return answer
 
     async def _call(self) -> object:
-        claimed, handler = self.claimed, self.handler
-        arguments = handler.decode_payload(claimed.payload, claimed.version)
+        claimed, definition = self.claimed, self.handler
+        arguments = definition.decode_payload(claimed.payload, claimed.version)
         self._context = context = self._surroundings.open_context(self)
         JOB_ID.set(claimed.id)
         JOB_TYPE.set(claimed.type)
@@ -336,8 +336,8 @@ class Attempt:
                 self._entered = entered = list[Hook]()
                 await enter_attempt(hooks, context, entered, seconds=self._surroundings.hook_seconds)
                 self._see_whether_it_may_begin()  # else nothing was waited for since it was looked at
-            function = handler.function if handler.is_async else self._call_in_thread
-            answer = await (function(context, **arguments) if handler.takes_context else function(**arguments))
+            function = definition.function if definition.is_async else self._call_in_thread
+            answer = await (function(context, **arguments) if definition.takes_context else function(**arguments))
         except BaseException as error:
             if not await close(context, error):
                 raise
