@@ -5,7 +5,7 @@ A program that has only a stub knows neither the handler's timeout nor its attem
 1. The row of a job of a stub says in `on_dead` that its handler is to be asked: `ask`, or `ask all` when nothing was said about
    attempts. No timeout says nothing, nor does the ordinary priority.
 2. The runner that claims it writes what the handler declares (of a lane, its timeout), before the handler starts. From then on
-   the row is like any other: its death halts its key or does not, whoever sees it die.
+   the row is like any other: its death halts its key or does not, whichever runner sees it die.
 3. A runner that cannot write it gives the job back with its attempt, for a while. One that dies in between loses an attempt that
    never began; the next asks again.
 4. What ends before it was ever claimed, by an operator's hand, ends as an ordinary job does: its key goes on.

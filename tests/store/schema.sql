@@ -1052,7 +1052,7 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 89766b24ea5e46dd
+-- body: 3bd4f7beb0065393
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
@@ -1069,7 +1069,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d80ee9848d76cb8a
+-- body: 0ccf1d21af96ef89
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1081,7 +1081,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8e93891ba9d5b2e1
+-- body: f1e927391370203e
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1709,7 +1709,7 @@ CREATE FUNCTION asyncjobs.prune_dead_letters(_batch integer, _dead_letters inter
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: abb35dd11563766b
+-- body: 464d071d4d97bf20
 
 CREATE FUNCTION asyncjobs.prune_dedup_keys(_batch integer)
     RETURNS integer
@@ -1997,7 +1997,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c3345358a1580b7d
+-- body: 4ca4f20720333b69
 
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
