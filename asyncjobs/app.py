@@ -110,9 +110,9 @@ class AsyncJobs(JobRouter):
         """Every job type of the app, by name and by alias."""
         return self._handlers if self._handlers is not None else self.declarations.all_handlers()
 
-    def includes(self, handler: JobDefinition) -> bool:
+    def includes(self, definition: JobDefinition) -> bool:
         """Whether this very declaration is part of the app."""
-        return self.handlers.get(handler.name) is handler
+        return self.handlers.get(definition.name) is definition
 
     def includes_breaker(self, breaker: Breaker) -> bool:
         """Whether this very circuit breaker is part of the app."""
@@ -120,8 +120,8 @@ class AsyncJobs(JobRouter):
         return breakers.get(breaker.service) is breaker
 
     def _breaker_of(self, type: str) -> str | None:
-        handler = self.handlers.get(type)
-        return None if handler is None else handler.breaker
+        definition = self.handlers.get(type)
+        return None if definition is None else definition.breaker
 
     def close_declarations(self) -> None:
         """Hold the declarations together, once, at the first open; after it there are no more. ConfigurationError."""

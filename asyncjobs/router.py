@@ -312,10 +312,10 @@ class JobRouter:
                 name, f'{function!r} is a job already: add aliases=("{name}",) to it, or declare another function.'
             )
         checked = check_function(name, function)
-        handler = JobDefinition(name, checked, declared, declared_at=place_of(checked))
-        handler.prepare(local_names_of(checked))
-        self.declarations.add(handler)
-        return (AsyncJobType if handler.is_async else SyncJobType)(handler, self)
+        definition = JobDefinition(name, checked, declared, declared_at=place_of(checked))
+        definition.prepare(local_names_of(checked))
+        self.declarations.add(definition)
+        return (AsyncJobType if definition.is_async else SyncJobType)(definition, self)
 
     def _plan(self, what: Literal["schedule", "duty", "circuit breaker"], name: str, place: str, details: dict[str, Any]) -> None:
         self.declarations.plan(Planned(what=what, name=name, declared_at=place, details=details))

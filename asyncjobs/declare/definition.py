@@ -50,7 +50,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 class Including(Protocol):
     """An app that the type is part of."""
 
-    def includes(self, handler: "JobDefinition") -> bool:
+    def includes(self, definition: "JobDefinition") -> bool:
         """Whether this very declaration is."""
         ...
 

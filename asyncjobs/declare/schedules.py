@@ -57,18 +57,20 @@ def check_job(name: str, job: object) -> NewJob[Any]:
 
 
 def made_schedules(
-    planned: Iterable[Planned], handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings
+    planned: Iterable[Planned], definitions: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings
 ) -> list[Schedule]:
     """The app's schedules, with their jobs as the app would enqueue them. InvalidSchedule for one that it could not."""
-    return [_made(one, handlers, queues, settings) for one in planned if one.what == "schedule"]
+    return [_made(one, definitions, queues, settings) for one in planned if one.what == "schedule"]
 
 
-def _made(planned: Planned, handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings) -> Schedule:
+def _made(
+    planned: Planned, definitions: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings
+) -> Schedule:
     details = planned.details
     overlap: Overlap = details["overlap"]
     timing: Timing = details["timing"]
     try:
-        row = _row(planned, handlers, queues, settings)
+        row = _row(planned, definitions, queues, settings)
     except EnqueueError as error:
         raise InvalidSchedule(planned.name, f"({planned.declared_at}) its job cannot be enqueued: {error}") from error
     if overlap == "queue" and row.serialization_key is None:
@@ -80,14 +82,14 @@ def _made(planned: Planned, handlers: Mapping[str, JobDefinition], queues: Mappi
     )  # fmt: skip
 
 
-def _row(planned: Planned, handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings) -> NewRow:
+def _row(planned: Planned, definitions: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings) -> NewRow:
     job: NewJob[Any] | None = planned.details.get("job")
     type: str = planned.details["type"] if job is None else job.type
-    handler = handlers.get(type)
-    if handler is None or (job is not None and job.handler is not handler):
+    definition = definitions.get(type)
+    if definition is None or (job is not None and job.handler is not definition):
         raise InvalidSchedule(
             planned.name, f'({planned.declared_at}) job "{type}" is not in this app: include the router that declares it.'
         )
-    row = make_row(handler, (), {}, NONE_GIVEN, settings) if job is None else job.row
+    row = make_row(definition, (), {}, NONE_GIVEN, settings) if job is None else job.row
     check_size(type, row.payload, settings)
-    return row if handler.is_stub else with_defaults(in_queue(row, handler, queues), handler, settings)
+    return row if definition.is_stub else with_defaults(in_queue(row, definition, queues), definition, settings)

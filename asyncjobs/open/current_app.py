@@ -58,35 +58,35 @@ def open_apps() -> Sequence[OwningApp]:
     return [app for app in _open if app.opened_in == os.getpid()]
 
 
-def app_for(handler: JobDefinition, router: Router) -> OwningApp:
+def app_for(definition: JobDefinition, router: Router) -> OwningApp:
     """The app that this job type's enqueue goes to. NotIncluded, NotOpen or AmbiguousApp say what to write."""
     if len(_open) == 1 and current.get() is None and keeper.get() is None:  # as it nearly always is: asked by each enqueue
         [app] = _open
-        if app.opened_in == os.getpid() and app.includes(handler):
+        if app.opened_in == os.getpid() and app.includes(definition):
             return app
-    candidates = _candidates(lambda app: app.includes(handler))
+    candidates = _candidates(lambda app: app.includes(definition))
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
-        raise _ambiguous(f'job "{handler.name}"', candidates, f"write jobs.enqueue({handler.function_name}.new(...))")
-    raise _nowhere(f'job "{handler.name}"', f'"{handler.name}" was enqueued', router)
+        raise _ambiguous(f'job "{definition.name}"', candidates, f"write jobs.enqueue({definition.function_name}.new(...))")
+    raise _nowhere(f'job "{definition.name}"', f'"{definition.name}" was enqueued', router)
 
 
-def app_of_connection(handler: JobDefinition, router: Router) -> OwningApp:
+def app_of_connection(definition: JobDefinition, router: Router) -> OwningApp:
     """The app that an enqueue on a caller's synchronous connection goes to: as for others, and where none is open, the only one
     that includes the type, since it needs nothing that is open. NotIncluded, AmbiguousApp.
     """
-    candidates = _candidates(lambda app: app.includes(handler))
+    candidates = _candidates(lambda app: app.includes(definition))
     which = "open AsyncJobs"
     if not candidates:
         candidates, which = router.declarations.apps(), "AsyncJobs"
     if len(candidates) == 1:
         return candidates[0]
-    what = f'job "{handler.name}"'
+    what = f'job "{definition.name}"'
     if candidates:
-        remedy = f"write jobs.enqueue_sync({handler.function_name}.new(...), connection=...)"
+        remedy = f"write jobs.enqueue_sync({definition.function_name}.new(...), connection=...)"
         raise _ambiguous(what, candidates, remedy, which=which)
-    raise _nowhere(what, f'"{handler.name}" was enqueued', router)
+    raise _nowhere(what, f'"{definition.name}" was enqueued', router)
 
 
 def app_of_breaker(breaker: Breaker, router: Router) -> OwningApp:

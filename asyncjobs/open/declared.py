@@ -25,23 +25,23 @@ def close_declarations(declarations: Declarations, queues: Mapping[str, Queue], 
     """End the declarations. ConfigurationError of all kinds: unknown queues, lanes and breakers, annotations that cannot be
     resolved, schedules whose job cannot be enqueued; then they go on.
     """
-    handlers = declarations.all_handlers()
+    definitions = declarations.all_handlers()
     breakers = breakers_of(declarations)
-    for handler in handlers.values():
-        handler.resolve()
-        check_placed(handler, queues)
-        _check_guarded(handler, breakers)
-    schedules = made_schedules(declarations.all_planned(), handlers, queues, settings)
+    for definition in definitions.values():
+        definition.resolve()
+        check_placed(definition, queues)
+        _check_guarded(definition, breakers)
+    schedules = made_schedules(declarations.all_planned(), definitions, queues, settings)
     declarations.is_closed = True
-    return Declared(handlers, breakers, schedules)
+    return Declared(definitions, breakers, schedules)
 
 
-def _check_guarded(handler: JobDefinition, breakers: Iterable[str]) -> None:
+def _check_guarded(definition: JobDefinition, breakers: Iterable[str]) -> None:
     """ConfigurationError for a type whose circuit breaker is not declared in its app: it would be held up by nothing."""
     known = list(breakers)
-    if handler.breaker is not None and handler.breaker not in known:
+    if definition.breaker is not None and definition.breaker not in known:
         raise ConfigurationError(
-            f'job "{handler.name}" ({handler.declared_at}): breaker="{handler.breaker}" is no circuit breaker of this app '
-            f"({listed(known)}).{did_you_mean(handler.breaker, known)} "
-            f'Declare it: router.circuit_breaker("{handler.breaker}").'
+            f'job "{definition.name}" ({definition.declared_at}): breaker="{definition.breaker}" is no circuit breaker of '
+            f"this app ({listed(known)}).{did_you_mean(definition.breaker, known)} "
+            f'Declare it: router.circuit_breaker("{definition.breaker}").'
         )

@@ -107,7 +107,7 @@ class OwningApp(Waiter, Protocol):
         """Whether it has ever been open."""
         ...
 
-    def includes(self, handler: JobDefinition) -> bool:
+    def includes(self, definition: JobDefinition) -> bool:
         """Whether this very declaration is part of it."""
         ...
 

@@ -110,7 +110,7 @@ async def running(
     """
     chosen = served_queues(app.queues, queues)
     admit_to(app.queues, chosen)
-    handlers = served_handlers(app.handlers, types)
+    definitions = served_handlers(app.handlers, types)
     seconds = default_grace if app.settings.grace is None else app.settings.grace
     if name is not None:
         check_name("runner", name)
@@ -123,15 +123,15 @@ async def running(
         around.enter_context(children_apart())
         declared = Declared(
             queues=chosen,
-            handlers=handlers,
-            stubs=Stubs(handlers, chosen, app.settings),
+            handlers=definitions,
+            stubs=Stubs(definitions, chosen, app.settings),
             schedules=() if only_jobs else app.schedules,
             hooks=app.hooks.attempt,
             open_context=partial(_open_context, app),
             duties=() if only_jobs else _duties(app),
-            guarded={name: handler.breaker for name, handler in handlers.items() if handler.breaker is not None},
+            guarded={name: definition.breaker for name, definition in definitions.items() if definition.breaker is not None},
             listen=app.lifecycle.listening_database(opened.database),
-            types=declared_types(handlers, app.queues, app.settings),
+            types=declared_types(definitions, app.queues, app.settings),
             name=name,
             budget=None if max_jobs is None else Budget(max_jobs),
         )
@@ -343,7 +343,7 @@ def served_handlers(known: Mapping[str, JobDefinition], asked: Iterable[str] | N
 
     UnknownType for a name that the app does not have, ConfigurationError for a stub's.
     """
-    runnable = {name: handler for name, handler in known.items() if not handler.is_stub}
+    runnable = {name: definition for name, definition in known.items() if not definition.is_stub}
     if asked is None:
         return runnable
     if isinstance(asked, str):
@@ -355,4 +355,4 @@ def served_handlers(known: Mapping[str, JobDefinition], asked: Iterable[str] | N
         if name not in runnable:
             raise ConfigurationError(f'job "{name}" is a stub: its handler runs in another service.')
         served.add(known[name].name)
-    return {name: handler for name, handler in runnable.items() if handler.name in served}
+    return {name: definition for name, definition in runnable.items() if definition.name in served}

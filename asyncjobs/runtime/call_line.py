@@ -57,7 +57,7 @@ from asyncjobs.telemetry.events import AcksWritten, DatabaseFailed, Events, Jobs
 
 _BATCH: Final = 500
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
-#: At rest it turns as often as that, which says that it lives; while it is closed nobody tells when it may open.
+#: At rest it turns as often as that, which says that it lives; while it is closed nothing tells when it may open.
 _TURN_SECONDS: Final = 5.0
 _CLOSED_TURN_SECONDS: Final = 0.5
 
@@ -107,8 +107,8 @@ class CallLine:
         self._open = asyncio.Event()
         self._open.set()
         self._is_calling = False
-        self._over: asyncio.Event | None = None  # while somebody waits for the end of the call that is under way
-        self._wrote: asyncio.Event | None = None  # while somebody waits for the end of a turn
+        self._over: asyncio.Event | None = None  # while a task waits for the end of the call that is under way
+        self._wrote: asyncio.Event | None = None  # while a task waits for the end of a turn
         self._alarm = Alarm()
         self.calls = 0  # that were sent
         self.failures = 0
@@ -141,11 +141,11 @@ class CallLine:
         try:
             return await order.answer  # type: ignore[no-any-return]
         except asyncio.CancelledError:
-            self.give_back(order.claimed)  # it came, and nobody is going to start these
+            self.give_back(order.claimed)  # it came, and no part is going to start these
             raise
 
     async def look(self, lanes: Sequence[tuple[str, str | None]]) -> set[tuple[str, str | None]]:
-        """Those of them (queue and lane) that have something which a scan would find if nobody held it locked."""
+        """Those of them (queue and lane) that have something which a scan would find if it were not locked."""
         if not self._open.is_set():
             raise NoAnswer
         asked = self._looks.ask(lanes)
@@ -250,7 +250,7 @@ class CallLine:
         return is_ready and len(self._ledger.unwritten) <= self._most_unwritten and self._is_confirmed()
 
     def _close(self) -> None:
-        """Nobody waits for an answer that is not going to come."""
+        """No order waits for an answer that is not going to come."""
         self._open.clear()
         orders, self._orders = self._orders, []
         refuse(orders)

@@ -1,10 +1,10 @@
 """Enqueue on connections of our own: calls in flight at the same time share a statement.
 
-Three lines, because they wait for different things: plain rows for nobody, keyed rows for locks of their keys, rows with a dedup
-key for whoever is about to take it. How a line sends its batches is in `sender`. Around it:
+Three lines, because they wait for different things: plain rows for nothing, keyed rows for locks of their keys, rows with a dedup
+key for the transaction that is about to take it. How a line sends its batches is in `sender`. Around it:
 
 1. A row whose key a stranger's open transaction holds comes back from its line with a time-out. It goes on alone, on a connection
-   of its own; whoever comes with the same key meanwhile waits in memory until it is through. So a held key costs the others of
+   of its own; a row with the same key that comes meanwhile waits in memory until it is through. So a held key costs the others of
    its line two lock time-outs, once, however long it is held and however many want it.
 2. Those who wait alone take turns on a few connections, a second each: a key that is never let go does not keep others from
    being noticed when theirs is.
@@ -77,7 +77,7 @@ class Enqueuer:
     async def enqueue(self, row: NewRow) -> Enqueued:
         """Write one row, together with those of other callers. Raises EnqueueError or DatabaseUnavailable."""
         try:
-            if row.dedup_key is None and row.serialization_key is None:  # it waits for nobody
+            if row.dedup_key is None and row.serialization_key is None:  # it waits for no lock
                 enqueued = await (self._plain or self._line(row)).batcher.submit(row)
             else:
                 enqueued = await self._enqueue(row)
@@ -161,7 +161,7 @@ class Enqueuer:
                     await link.close()
 
     def _announce(self, rows: Sequence[NewRow], enqueued: Sequence[Enqueued]) -> None:
-        """Wake whoever runs such jobs, after the commit."""
+        """Wake the runners of such jobs, after the commit."""
         queues: dict[str, bool] = {}
         soonest = expires = SOON_SECONDS
         in_process_only = not any(row.notify for row in rows)

@@ -43,7 +43,7 @@ def _timed(job: Claimed, sent_at: float) -> Claimed:
 
 
 def tell_expired(ended: Sequence[tuple[int, str]], wakes: Wakes, events: Events) -> None:
-    """Tell of jobs (ids and types) that have been ended: whoever waits for them, and the sinks."""
+    """Tell of jobs (ids and types) that have been ended: tasks that wait for them, and the sinks."""
     for job_id, _ in ended:
         wakes.ended(job_id)
     for type, count in Counter(type for _, type in ended).items():

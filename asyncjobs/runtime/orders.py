@@ -76,7 +76,7 @@ class _Awaited(msgspec.Struct, eq=False):
 
     def refused(self) -> None:
         self.answer.set_exception(NoAnswer())
-        self.answer.exception()  # whoever waited may be gone: that it was never looked at is no news
+        self.answer.exception()  # its task may be gone: that it was never looked at is no news
 
 
 class Scans(_Awaited):

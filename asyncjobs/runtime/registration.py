@@ -71,7 +71,7 @@ class Registration:
         self._attempts.cancel_all("claim lost")
 
     def unconfirmed(self, runner_id: int) -> None:
-        """Nobody has confirmed for too long that this runner is alive."""
+        """No beat has confirmed for too long that this runner is alive."""
         if runner_id == self.id:
             self.give_up_claims()
 

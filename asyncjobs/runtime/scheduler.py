@@ -3,7 +3,7 @@
 It is the duty `cron`: under a lease, unless another strategy is asked for, and `background_job_leases` shows who does it. But
 what makes a tick happen once is the tick itself, not the lease: the row of a schedule says which tick it got to, and a tick is
 one statement that moves the row on *from the tick that was seen* and makes the job, or does neither. So no term has to be named,
-and whoever is not the holder may do without harm what the holder does not. What may happen, in this order:
+and a runner that is not the holder may do without harm what the holder does not. What may happen, in this order:
 
 1. Declare, each runner: the rows are held against what this program declares. A row is added (its first tick comes after now),
    changed, enabled again, or, when no runner that lives declares it, disabled; none is ever deleted. The rules for programs that
@@ -32,7 +32,7 @@ One that is to run on start makes a job when a runner that declares it starts, o
 `run_schedule` would: none if its last job has not ended, or was made within a minute, so that a deployment of many makes one.
 
 A schedule that cannot tick (no such time zone on this host, a job that the database refuses) has failed: it is disabled with
-the reason, alone, and told once. Whoever would let it tick tries again at each look, and the first tick that makes its job
+the reason, alone, and told once. A runner that would let it tick tries again at each look, and the first tick that makes its job
 enables it; what it missed meanwhile is treated as its `misfire` says. Until then health, doctor and metrics name it. One whose
 key a stranger's transaction holds is tried again a moment later. An error of the connection fails the pass.
 """
@@ -70,7 +70,7 @@ _AGAIN_SECONDS: Final = 1.0
 _DECLARE_SECONDS: Final = 1.0
 #: After a tick whose row was locked: it was taken, unless that was a runner that declares, or an operator.
 _LOCKED_SECONDS: Final = 0.2
-#: A tick that is so late is made by whoever sees it: its holder does not.
+#: A tick that is so late is made by any runner that sees it: its holder does not.
 LATE: Final = timedelta(seconds=2)
 #: A runner without schedules of its own only looks for such as were removed.
 _IDLE_FACTOR: Final = 4
@@ -148,7 +148,7 @@ class Scheduler(Duty):
                 seen = await self._look(link, runner_id)
             if self._to_start:
                 await self._start(link, seen)
-            # Who holds an advisory lock cannot be seen: it is taken for somebody who declares the same.
+            # Who holds an advisory lock cannot be seen: it is taken for a runner that declares the same.
             led = set[str]() if leads else seen.led if self.leader is not None else set(seen.last_ticks)
             self.failed = frozenset(seen.failed)
             delays = [await self._see_to(link, name, at, seen.now, is_led=name in led) for name, at in seen.last_ticks.items()]

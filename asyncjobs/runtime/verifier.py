@@ -98,7 +98,7 @@ class Verifier:
             raise _lost(attempt)
 
     async def was_committed(self, attempt: Attempt, /, *, is_patient: bool) -> bool | None:
-        """Whether the transaction in which this attempt's job was completed was committed; None: nobody knows yet."""
+        """Whether the transaction in which this attempt's job was completed was committed; None: it is not known yet."""
         claimed, patience = attempt.claimed, _PATIENCE_SECONDS if is_patient else _AT_ONCE_SECONDS
         try:
             async with asyncio.timeout(_LONGEST_LOOK_SECONDS), self._pool.take() as link:
@@ -136,7 +136,7 @@ class Verifier:
             except Exception as error:  # noqa: BLE001 - one pass
                 ack = self._after(error, ack)
             if not is_verified:
-                await asyncio.sleep(_PAUSE_SECONDS)  # nobody tells when a stranger's transaction ends
+                await asyncio.sleep(_PAUSE_SECONDS)  # nothing tells when a stranger's transaction ends
         self._open.pop(ack.id, None)
         if not self._open:
             self._idle.set()

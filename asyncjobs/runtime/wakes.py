@@ -35,7 +35,7 @@ class Woken(Protocol):
         """A schedule was enabled."""
 
     def wake_pauses(self) -> None:
-        """Something was paused or resumed, or a runner came that serves what nobody did."""
+        """Something was paused or resumed, or a runner came that serves what no other did."""
 
     def wake_requests(self) -> None:
         """The end of jobs that run was asked for."""
@@ -44,7 +44,7 @@ class Woken(Protocol):
         """Leases are free, and this runner is to take them."""
 
     def wake_all(self) -> None:
-        """Anything may have changed: nobody listened for a while."""
+        """Anything may have changed: no notification was heard for a while."""
 
 
 class Wakes:
@@ -92,7 +92,7 @@ class Wakes:
             self._notify(f"l:{runner_id}")
 
     def heard(self, payload: str) -> None:
-        """Another process notified this. What is not understood (a newer program's) wakes nobody."""
+        """Another process notified this. What is not understood (a newer program's) wakes no part."""
         kind, _, queue = payload.partition(":")
         if kind in {"q", "f"}:
             self.pending(queue, front=kind == "f", in_process_only=True)
@@ -131,7 +131,7 @@ class Wakes:
         self._breakers = changed
 
     def breakers(self, *, in_process_only: bool = False, others_only: bool = False) -> None:
-        """A circuit breaker has changed: whoever remembers how it was has to look."""
+        """A circuit breaker has changed: parts that remember how it was have to look."""
         if not others_only:
             self._breakers()
         if not in_process_only:
@@ -167,7 +167,7 @@ class Wakes:
 
     @property
     def has_waiters(self) -> bool:
-        """Whether somebody waits for the end of a job."""
+        """Whether a task waits for the end of a job."""
         return bool(self._waiters)
 
     def ended(self, job_id: int) -> None:

@@ -200,7 +200,7 @@ async def finish_completed(
 async def skipped(
     link: Link, runner_id: int, scans: Sequence[tuple[str, str | None]], types: Sequence[str], *, suspects: bool
 ) -> set[tuple[str, str | None]]:
-    """Those of the scans (queue, lane) that would find a job if nobody held rows locked."""
+    """Those of the scans (queue, lane) that would find a job if no rows were locked."""
     queues, lanes = [queue for queue, _ in scans], [lane for _, lane in scans]
     return {(row["queue"], row["lane"]) for row in await link.fetch("skipped", runner_id, queues, lanes, types, suspects)}
 
@@ -231,7 +231,7 @@ def _claimed(row: Record) -> Claimed:
 
 
 async def ack_alone(link: Link, runner_id: int, ack: Ack, *, max_errors: int) -> Finished:
-    """Write one outcome, without waiting long for whoever has locked its row (then: an error with SQLSTATE 55P03)."""
+    """Write one outcome, without waiting long for a lock of its row (then: an error with SQLSTATE 55P03)."""
     rows = await link.fetch("finish_alone", runner_id, *_ack_columns([ack]), max_errors)
     lost = [ack.token for row in rows if row["kind"] == "lost"]
     return Finished([], lost, [row["queue"] for row in rows if row["kind"] == "head"], gone=False)

@@ -103,9 +103,9 @@ class _Wanted:
     def __init__(
         self, where: Where, job: JobType[..., Any] | str, payload: Mapping[str, Any] | None, options: Mapping[str, Any]
     ) -> None:
-        handlers = where.app.handlers if isinstance(where, Captured) else where.handlers
-        self.handlers = handlers
-        self._handler = _handler_of(job, handlers)
+        definitions = where.app.handlers if isinstance(where, Captured) else where.handlers
+        self.handlers = definitions
+        self._handler = _handler_of(job, definitions)
         self._fields = {name: _plain(self._handler, name, value) for name, value in (payload or {}).items()}
         self._options = _given(check_options(options, over=job.options if isinstance(job, JobType) else NONE_GIVEN))
 
@@ -136,24 +136,24 @@ class _Wanted:
         return f"   <- {', '.join(names)}" if names and names != ["type"] else ""
 
 
-def _handler_of(job: JobType[..., Any] | str, handlers: Mapping[str, JobDefinition]) -> JobDefinition:
+def _handler_of(job: JobType[..., Any] | str, definitions: Mapping[str, JobDefinition]) -> JobDefinition:
     name = job if isinstance(job, str) else job.name
-    found = handlers.get(name)
+    found = definitions.get(name)
     if found is None or (isinstance(job, JobType) and job.declaration is not found):
-        raise UnknownType(name, handlers)
+        raise UnknownType(name, definitions)
     return found
 
 
-def _plain(handler: JobDefinition, name: str, value: object) -> object:
+def _plain(definition: JobDefinition, name: str, value: object) -> object:
     """The value as JSON has it."""
-    if name not in handler.payload.fields:
-        guess = did_you_mean(name, handler.payload.fields)
-        raise InvalidPayload(handler.name, f'has no field "{name}".{guess}', path=f"$.{name}")
+    if name not in definition.payload.fields:
+        guess = did_you_mean(name, definition.payload.fields)
+        raise InvalidPayload(definition.name, f'has no field "{name}".{guess}', path=f"$.{name}")
     return msgspec.json.decode(to_json(value))
 
 
-def _defaults(handler: JobDefinition) -> dict[str, object]:
-    return {one.name: _plain(handler, one.name, one.default) for one in handler.signature.parameters if not one.is_required}
+def _defaults(definition: JobDefinition) -> dict[str, object]:
+    return {one.name: _plain(definition, one.name, one.default) for one in definition.signature.parameters if not one.is_required}
 
 
 def _given(checked: Checked) -> dict[str, Any]:

@@ -149,8 +149,8 @@ async def _runner(jobs: AsyncJobs, queues: Iterable[str] | None, types: Iterable
         link = jobs.lifecycle.database().link("test")
         try:
             served = [queue.name for queue in served_queues(jobs.queues, names)]
-            handlers = served_handlers(jobs.handlers, kinds)
-            yield _Work(jobs, runner, link, served, {name: handler.version for name, handler in handlers.items()})
+            definitions = served_handlers(jobs.handlers, kinds)
+            yield _Work(jobs, runner, link, served, {name: definition.version for name, definition in definitions.items()})
         finally:
             await link.close()
 

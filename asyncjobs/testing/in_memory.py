@@ -175,9 +175,9 @@ class MemoryApp:
         finally:
             self._waiting.subtract(waiting)
 
-    def is_held(self, handler: JobDefinition) -> bool:
+    def is_held(self, definition: JobDefinition) -> bool:
         """Whether its circuit breaker lets nothing through just now."""
-        return handler.breaker is not None and self.breakers.free_probes(handler.breaker) == 0
+        return definition.breaker is not None and self.breakers.free_probes(definition.breaker) == 0
 
     @asynccontextmanager
     async def working(self) -> AsyncGenerator[Surroundings]:

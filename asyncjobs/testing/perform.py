@@ -66,20 +66,20 @@ def _app_of(new: NewJob[Any]) -> AsyncJobs:
 class _Performance:
     """The handler of one attempt, watched, and what surrounds it."""
 
-    def __init__(self, app: AsyncJobs, handler: JobDefinition, kept: Captured) -> None:
+    def __init__(self, app: AsyncJobs, definition: JobDefinition, kept: Captured) -> None:
         self._app = app
         self._kept = kept
-        self._handler = handler
+        self._handler = definition
         self._answer: object = None
         self._completed: list[str | None] = []
         # What an attempt asks of a handler.
-        self.function: Callable[..., Any] = self._watched_async if handler.is_async else self._watched
-        self.is_async, self.wraps_async, self.version = handler.is_async, handler.wraps_async, handler.version
-        self.keeps_payload = handler.keeps_payload
-        self.takes_context = handler.takes_context
-        self.retrying = handler.retrying
-        self.decode_payload = handler.decode_payload
-        self.encode_result = handler.encode_result
+        self.function: Callable[..., Any] = self._watched_async if definition.is_async else self._watched
+        self.is_async, self.wraps_async, self.version = definition.is_async, definition.wraps_async, definition.version
+        self.keeps_payload = definition.keeps_payload
+        self.takes_context = definition.takes_context
+        self.retrying = definition.retrying
+        self.decode_payload = definition.decode_payload
+        self.encode_result = definition.encode_result
 
     def _watched(self, *args: Any, **kwargs: Any) -> object:
         with self._noting_verdicts():

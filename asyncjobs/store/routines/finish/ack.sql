@@ -1,7 +1,7 @@
 -- Write outcomes. Each names its job and the token of its claim: an attempt whose claim is lost touches no row. Arrays are sorted
 -- by id, so that rows are locked in that order. `_outcomes` (type `outcome`, as JSON) are null where an attempt completed. Returns the
 -- tokens that were written (two attempts of one job may end together, and only one has the claim), and the jobs that may be claimed now:
--- those given back, and the next heads of the keys that were let go. Whoever asked for a job's end while it ran gets it when the attempt
+-- those given back, and the next heads of the keys that were let go. An operator who asked for a job's end while it ran gets it when the attempt
 -- did not end the job by itself.
 CREATE FUNCTION asyncjobs.ack(
     _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])

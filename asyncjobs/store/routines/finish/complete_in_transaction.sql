@@ -1,5 +1,5 @@
 -- ctx.complete: the job's completion inside the handler's own transaction. Only the jobs row is written: the key is released and
--- the runner's name taken off when the handler has ended, so an open transaction of a handler blocks nobody.
+-- the runner's name taken off when the handler has ended, so an open transaction of a handler blocks no other.
 CREATE FUNCTION asyncjobs.complete_in_transaction(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL,
     _empties boolean DEFAULT false) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$

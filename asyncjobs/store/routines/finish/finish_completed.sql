@@ -45,7 +45,7 @@ BEGIN
     END IF;
 
     IF _limit > 0 THEN
-        -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
+        -- Held until the commit: a runner that declares this one dead waits, and then sees these claims.
         SELECT EXISTS (SELECT FROM asyncjobs.pauses) OR (_suspects AND EXISTS (
                 SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.suspicion > 0)), r.versions
         INTO _is_special, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;

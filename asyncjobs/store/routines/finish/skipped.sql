@@ -1,4 +1,4 @@
--- Which of these scans (a queue, and a lane of it or null) would find a job if nobody held rows locked: what was skipped by one that came
+-- Which of these scans (a queue, and a lane of it or null) would find a job if no rows were locked: what was skipped by one that came
 -- back short is still there, or has been let go since.
 CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
 RETURNS TABLE (queue text, lane text) LANGUAGE plpgsql

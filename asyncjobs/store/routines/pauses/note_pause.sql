@@ -1,4 +1,4 @@
--- Whoever changes `pauses`, by a verb or by hand: what rows may be paused for is noted, and the runners bring them in step at once.
+-- When `pauses` changes, by a verb or by hand: what rows may be paused for is noted, and the runners bring them in step at once.
 CREATE FUNCTION asyncjobs.note_pause() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,5 +1,5 @@
 -- Let the due jobs of these keys join their lines, in the order in which they were due: the head of an idle key becomes pending,
--- whoever has others before it waits. What has expired in its line is ended (routines/expiry). The key's lock comes first and the rows
+-- a job with others before it waits. What has expired in its line is ended (routines/expiry). The key's lock comes first and the rows
 -- after it, in new statements. A lock that is not had at once is held by a stranger's transaction: error 55P03, and the caller tries the
 -- keys one by one.
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[],
