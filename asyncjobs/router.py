@@ -297,10 +297,9 @@ class JobRouter:
         """`module.name` of the module's variable that holds this router."""
         return variable_of(self)
 
-    def _full_name(self, name: str) -> str:
+    def _full_name(self, name: Any) -> str:
         _refuse_function(name)
-        given: object = name  # whatever a type checker would say
-        return self.prefix + given if self.prefix and isinstance(given, str) and given else name
+        return self.prefix + name if self.prefix and isinstance(name, str) and name else name
 
     def _declared(self, **given: Any) -> Declared:
         defaults = {name: value for name, value in self._defaults.items() if value is not None}

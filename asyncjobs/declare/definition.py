@@ -316,8 +316,8 @@ def _check_declared(name: str, declared: Declared) -> None:
     _check_range(name, "version", declared.version, 1, 2**31 - 1)
     if declared.on_dead not in ("advance", "halt") and not declared.is_stub:
         raise ConfigurationError(f'job "{name}": on_dead={declared.on_dead!r} must be "advance" or "halt".')
-    keeps: object = declared.keep_payload  # whatever a type checker would say
-    if not isinstance(keeps, bool):
+    keeps: Any = declared.keep_payload  # whatever a type checker would say
+    if keeps is not True and keeps is not False:
         raise ConfigurationError(f'job "{name}": keep_payload={keeps!r} must be True or False.')
     if declared.breaker is not None:
         check_name("circuit breaker", declared.breaker)

@@ -1,8 +1,9 @@
 """What do tags cost those who have them: three on each job, enqueued 1,000 a call, and run by 50?
 
 No index has them, so a job without tags pays for a null. One that has some pays where its row is written, and its claim brings
-them along in what few jobs have (`rest`). Seen on a busy machine of two cores, in turns, medians of five: 35.3 and 38.0 us a job
-of 1,000 a call (30 to 40, 35 to 45), 261 and 282 us a job that is run (219 to 287, 255 to 292): some 8 % of either.
+them along in what few jobs have (`rest`). Seen on a machine of two cores that others worked on, in turns, medians of five: 35.3
+and 38.0 us a job of 1,000 a call (30 to 40, 35 to 45), 261 and 282 us a job that is run (219 to 287, 255 to 292): 8 % of
+either.
 """
 
 from collections.abc import Mapping
