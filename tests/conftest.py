@@ -58,6 +58,13 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def interrupts() -> Generator[None]:
+    """Each test finds and leaves Python's own handler of SIGINT: in front of another, an interrupt would be lost."""
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def _axes(item: Any) -> frozenset[str]:
     return frozenset(axis for mark in item.iter_markers("matrix") for axis in mark.args)
 
