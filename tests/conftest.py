@@ -60,9 +60,10 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def interrupts() -> Generator[None]:
-    """Each test finds and leaves Python's own handler of SIGINT: in front of another, an interrupt would be lost."""
+    """Each test leaves the handler of SIGINT that it found: behind one of a run that is over, an interrupt would be lost."""
+    before = signal.getsignal(signal.SIGINT)
     yield
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) == before
 
 
 def _axes(item: Any) -> frozenset[str]:
