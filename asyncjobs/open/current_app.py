@@ -141,7 +141,8 @@ def not_open(what: str, app: OwningApp) -> NotOpen:
     when = "after AsyncJobs was closed" if app.was_opened else "before AsyncJobs was opened"
     return NotOpen(
         f"{what} {when}. Use lifespan=jobs.lifespan or `async with jobs:`, without an event loop `with jobs.sync():`. "
-        "Lifespans do not run for mounted sub-apps nor under httpx.ASGITransport."
+        "Lifespans do not run for mounted sub-apps nor under httpx.ASGITransport, and with a TestClient only in "
+        "`with TestClient(app):`."
     )
 
 

@@ -36,13 +36,14 @@ async def run_until_idle(
 ) -> list[Job]:
     """Run what is due, and what that enqueues, until nothing is. The jobs that ran, in the order of their starts.
 
-    A runner does it, of all queues and types or of these; the app is opened if it is not open. Its schedules and its own duties
-    rest. A job that failed, snoozed or was enqueued for later stays for later: it is due when a `MovableClock` has been moved.
-    With `clock=` and `ahead=` the clock is moved to each next due time in turn, as far as that, and stands there afterwards: all
-    retries of a job happen in a call. What is paused is left, what a circuit breaker holds, and what waits behind such a job.
+    A runner does it; the app is opened if it is not open. Its schedules and its own duties rest. A job that failed, snoozed or
+    was enqueued for later stays for later: it is due when a `MovableClock` has been moved. What is paused is left, what a circuit
+    breaker holds, and what waits behind such a job. A job that fails does not fail the call: look at what it returns.
 
-    A job that fails does not fail the call: look at what it returns. TimeoutError after `timeout` seconds names what still runs,
-    or is not run.
+    * `queues`, `types`: only jobs of these queues (a pattern as "mail*" is several), and of these types by name; None: of all.
+    * `timeout`: after so many seconds, in all, a TimeoutError names what still runs, or is not run. More for slow handlers.
+    * `clock`, `ahead`: the clock is moved to each next due time in turn, as far ahead as that, and stands there afterwards: all
+      retries of a job happen in a call. UsageError for `ahead` without a clock.
     """
     if ahead is not None and clock is None:
         raise UsageError("run_until_idle(ahead=…) moves a clock: give it one, clock=MovableClock(jobs).")
@@ -57,7 +58,7 @@ async def run_until_idle(
                 if clock is not None and ahead is not None:
                     await work.go_ahead(ran, clock, await clock.now() + timedelta(seconds=duration_seconds(ahead, name="ahead")))
         except TimeoutError:
-            raise TimeoutError(f"not idle after {seconds:g} s: {await work.left()}.") from None
+            raise TimeoutError(f"not idle after {seconds:g} s: {await work.left()}; timeout= gives it longer.") from None
     return [job for job in ran.values() if job is not None]
 
 

@@ -47,6 +47,13 @@ async def test_a_pipe_that_was_closed_before_the_first_word_ends_it_quietly() ->
     assert (program.returncode, err) == (0, b"")
 
 
+@pytest.mark.parametrize("module", ["asyncjobs", "asyncjobs.cli"])
+async def test_it_is_a_module_that_python_runs(module: str) -> None:
+    async with Program.python("-m", module, "migrate", "--help") as program:
+        await program.succeeds(timeout=60)
+    assert program.output[0].startswith("Usage: asyncjobs migrate "), program.output
+
+
 async def test_shells_complete_verbs(tmp_path: Path) -> None:
     env = {"_ASYNCJOBS_COMPLETE": "bash_complete", "COMP_WORDS": "asyncjobs jobs ", "COMP_CWORD": "2"}
     async with Program.python("-m", "asyncjobs", env=env) as program:

@@ -136,7 +136,10 @@ async def test_a_lifespan_may_leave_the_jobs_to_other_processes(dsn: str, schema
 
 async def test_without_its_lifespan_the_app_says_what_is_missing(dsn: str, schema: str) -> None:
     app = fastapi_app(AsyncJobs(dsn, schema=schema))
-    words = r'"double" was enqueued before AsyncJobs was opened\. .*Lifespans do not run for mounted .* httpx\.ASGITransport'
+    words = (
+        r'"double" was enqueued before AsyncJobs was opened\. .*Lifespans do not run for mounted .* httpx\.ASGITransport, '
+        r".* `with TestClient\(app\):`\.$"
+    )
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         for path in ("/async/1", "/sync/1"):
             with pytest.raises(NotOpen, match=words):

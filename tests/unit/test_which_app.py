@@ -30,7 +30,8 @@ from asyncjobs.open import current_app
 
 LIFESPANS = (
     "Use lifespan=jobs.lifespan or `async with jobs:`, without an event loop `with jobs.sync():`. "
-    "Lifespans do not run for mounted sub-apps nor under httpx.ASGITransport."
+    "Lifespans do not run for mounted sub-apps nor under httpx.ASGITransport, and with a TestClient only in "
+    "`with TestClient(app):`."
 )
 
 
