@@ -1,6 +1,5 @@
 """A circuit breaker as users hold it: what `circuit_breaker(...)` gives. Which state it is in is its app's affair."""
 
-import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -14,7 +13,7 @@ from asyncjobs.model.breaker import MOST_PROBES, Policy
 from asyncjobs.model.names import check_name, shown
 from asyncjobs.model.outcome import VERDICTS, cause_of
 from asyncjobs.open.current_app import Router, app_of_breaker, keeper
-from asyncjobs.open.other_threads import check_may_block, wait_wherever
+from asyncjobs.open.other_threads import check_may_block, wait_in, wait_wherever
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.runtime.breakers import Breakers, Call, How
 
@@ -111,7 +110,7 @@ class CircuitBreaker(AbstractAsyncContextManager[None]):
             return partial(wait_wherever, app.memory.loop, call, what)
         loop = app.loop(self._use)
         check_may_block(loop, call, what=what)
-        return lambda awaited: asyncio.run_coroutine_threadsafe(awaited(), loop).result()
+        return partial(wait_in, loop)
 
     @property
     def _use(self) -> str:

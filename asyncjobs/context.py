@@ -13,6 +13,7 @@ from asyncjobs.errors import ConfigurationError, LeaseLost, UsageError, WouldBlo
 from asyncjobs.model.claim import Claimed
 from asyncjobs.model.job import Job
 from asyncjobs.model.trace import own_trace
+from asyncjobs.open.other_threads import running_loop, wait_in
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -163,7 +164,7 @@ class JobContext(Generic[App_co]):
         A `resource` is the runner's, and is not closed with the attempt; ResourceFailed when it does not open. In a plain `def`,
         which cannot await it, UsageError: `use_sync` is for those.
         """
-        if not _in_loop():
+        if running_loop() is None:
             raise UsageError("ctx.use(...) is to be awaited, which a plain def cannot do: call ctx.use_sync(...).")
         return self._use(provider)
 
@@ -172,9 +173,9 @@ class JobContext(Generic[App_co]):
 
         It is opened and closed in the event loop: what may only be used there is of no use in the thread.
         """
-        if _in_loop():
+        if running_loop() is not None:
             raise WouldBlock("ctx.use_sync called in the event loop's own thread would block it: await ctx.use(...).")
-        return asyncio.run_coroutine_threadsafe(self._use(provider), self._attempt.loop).result()
+        return wait_in(self._attempt.loop, lambda: self._use(provider))
 
     async def _use(self, provider: Callable[["JobContext[App_co]"], AbstractAsyncContextManager[T]] | Resource[T]) -> T:
         provider = cast("Any", self.jobs.stand_ins.get(provider, provider))
@@ -193,23 +194,15 @@ class JobContext(Generic[App_co]):
         written since it began is in the way, as any write to the job is (PostgreSQL's error 40001, a failed attempt): tell of
         none in there.
         """
-        if not _in_loop():
+        if running_loop() is None:
             raise UsageError("ctx.complete(...) is to be awaited, which a plain def cannot do: call ctx.complete_sync(...).")
         return self._attempt.complete(connection, result)
 
     def complete_sync(self, connection: SyncConnection, result: object = None) -> None:
         """`complete` for a plain `def`, in its thread, on a synchronous connection; WouldBlock in the event loop's own."""
-        if _in_loop():
+        if running_loop() is not None:
             raise WouldBlock("ctx.complete_sync called in the event loop's own thread would block it: await ctx.complete(...).")
         self._attempt.complete_sync(connection, result)
-
-
-def _in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 @final

@@ -1,6 +1,6 @@
 """A job known by its id: what `enqueue` returns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast, final
 
 import msgspec
@@ -13,6 +13,7 @@ from asyncjobs.model.new_row import Did
 from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.open_app import not_found
 
+T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 Decode = Callable[[str | None], Any]
 
@@ -96,8 +97,10 @@ class Waiter(Protocol):
         """Watch these jobs until they have ended, for so long; the caller sees to the time."""
         ...
 
-    def wait_final_sync(self, job_id: int, timeout: float | None) -> Job:
-        """The same, for a thread without the app's loop."""
+    def wait_in_loop(self, happened: str, call: str, what: str, awaited: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What comes of it in the app's loop, for another thread. NotOpen in words that begin with what `happened`; WouldBlock in
+        the loop's own: `call` is to be made there instead of `what`.
+        """
         ...
 
 
@@ -143,7 +146,9 @@ class JobHandle(Generic[R_co]):
 
     def wait_sync(self, *, timeout: Duration | None = None) -> Job:
         """`wait` in another thread than the event loop's; WouldBlock in the loop's own, NotOpen when no loop has the app open."""
-        return self._app().wait_final_sync(self.id, timeout_seconds(timeout))
+        app, seconds = self._app(), timeout_seconds(timeout)
+        happened = f"job {self.id} was waited for"
+        return app.wait_in_loop(happened, "await handle.wait(...)", "wait_sync", lambda: app.wait_final(self.id, seconds))
 
     async def result(self, *, timeout: Duration | None = None) -> R_co:
         """What the handler returned. JobDied, JobCancelled and JobExpired carry the job that ended otherwise.
@@ -162,7 +167,15 @@ class JobHandle(Generic[R_co]):
 
         What the handler enqueues in its own transaction is there after the commit; while the job runs more may follow.
         """
+        return await self._children(self._app(), limit)
+
+    def children_sync(self, *, limit: int = 1_000) -> "list[JobHandle[Any]]":
+        """`children`, where `wait_sync` is `wait`."""
         app = self._app()
+        happened = f"the children of job {self.id} were asked for"
+        return app.wait_in_loop(happened, "await handle.children(...)", "children_sync", lambda: self._children(app, limit))
+
+    async def _children(self, app: Waiter, limit: int) -> "list[JobHandle[Any]]":
         handlers = app.handlers
         return [
             JobHandle(child.id, self._app, handlers[child.type].decode_result if child.type in handlers else _as_it_is)

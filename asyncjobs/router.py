@@ -21,7 +21,7 @@ from asyncjobs.model.names import check_name, shown
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.retrying import BackoffFunction, Errors, checked_retrying
 from asyncjobs.open.owning_app import OwningApp
-from asyncjobs.settings import Settings, Strategy, config_seconds, config_timeout
+from asyncjobs.settings import Settings, Strategy, config_flag, config_seconds, config_timeout
 
 __all__ = ["AsyncJobType", "JobRouter", "JobType", "SyncJobType"]
 
@@ -49,6 +49,7 @@ class JobRouter:
         backoff: Backoff | BackoffFunction | None = None,
         retry_on: Errors | None = None,
         give_up_on: Errors | None = None,
+        keep_payload: bool | None = None,
     ) -> None:
         if prefix != "":
             check_name("prefix", prefix)
@@ -61,6 +62,8 @@ class JobRouter:
         if expires is not None:
             config_seconds(expires, name="JobRouter(expires)", positive=True)
         checked_retrying("JobRouter: ", backoff=backoff, retry_on=retry_on, give_up_on=give_up_on)
+        if keep_payload is not None:
+            config_flag(keep_payload, name="JobRouter(keep_payload)")
         self.prefix = prefix
         self.declarations = Declarations(callers_place())
         self._apps: list[ref[OwningApp]] = []
@@ -74,6 +77,7 @@ class JobRouter:
             "backoff": backoff,
             "retry_on": retry_on,
             "give_up_on": give_up_on,
+            "keep_payload": keep_payload,
         }
 
     @property
@@ -101,7 +105,7 @@ class JobRouter:
         on_dead: Literal["advance", "halt"] = "advance",
         aliases: Sequence[str] = (),
         breaker: str | None = None,
-        keep_payload: bool = True,
+        keep_payload: bool | None = None,
         version: int = 1,
         upgrades: Mapping[int, Upgrade] | None = None,
     ) -> JobDecorator:
@@ -114,10 +118,10 @@ class JobRouter:
         `on_dead="halt"` stops the key when one dies. `dedup_by` likewise gives each its dedup key, unless the enqueue gives one.
         `tags` go with those of the enqueue. A job that is not started within `expires` after its time is cancelled.
         With `keep_payload=False` the payload is emptied when the job completes, in the same commit; a dead letter keeps it.
-        `aliases` are former names that stored jobs may still have. A payload of
-        an older `version` goes through `upgrades[version]`, a plain function from the fields to those of the next version, and so
-        on up to this one; there must be a step from each version on since the oldest. Jobs of a newer version are left to
-        runners that know it.
+
+        `aliases` are former names that stored jobs may still have. A payload of an older `version` goes through
+        `upgrades[version]`, a plain function from the fields to those of the next version, and so on up to this one; there must
+        be a step from each version on since the oldest. Jobs of a newer version are left to runners that know it.
         """
         full_name = self._full_name(name)
         if isinstance(aliases, str):

@@ -44,6 +44,13 @@ def config_keep(value: Duration, *, name: str) -> float:
     return LONGEST_SECONDS if value == inf else config_seconds(value, name=name)
 
 
+def config_flag(value: object, *, name: str) -> bool:
+    """True or False, or ConfigurationError."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{name}={shown(value)} must be True or False.")
+    return value
+
+
 def config_count(value: object, *, name: str, least: int, most: int) -> int:
     """The number, or ConfigurationError."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -172,6 +179,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     listener_keepalive: float = 10.0
     connect_kwargs: Mapping[str, Any] = {}  # for asyncpg.connect
     # Of jobs, where neither the enqueue nor the type nor its router (nor, for the timeout, its lane) says more.
+    keep_payload: bool = True  # also of those that have completed
     max_attempts: int = MAX_ATTEMPTS_DEFAULT
     timeout: float | None = None
     backoff: Backoff | BackoffFunction | None = None  # Backoff()
@@ -247,6 +255,7 @@ def check_settings(settings: Settings) -> Settings:
             config_seconds(value, name=name, positive=positive)
     for name, (least, most) in _COUNTS.items():
         config_count(getattr(settings, name), name=name, least=least, most=most)
+    config_flag(settings.keep_payload, name="keep_payload")
     if settings.timeout is not None:
         config_timeout(settings.timeout, name="timeout")
     _ = settings.retrying
@@ -346,6 +355,7 @@ class MoreSettings(TypedDict, total=False):
     backoff: Backoff | BackoffFunction | None
     retry_on: Errors | None
     give_up_on: Errors | None
+    keep_payload: bool
 
 
 _DURATIONS = frozenset(

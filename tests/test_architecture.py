@@ -23,7 +23,7 @@ SQL_FILES = sorted((PACKAGE / "store").rglob("*.sql"))
 
 #: From the ground up. A module may import its own layer and those below it; the longest name that fits counts.
 LAYERS: list[set[str]] = [
-    {"model", "errors", "telemetry.events", "dsn"},
+    {"model", "errors", "telemetry.events", "dsn", "open.other_threads"},
     # What a job, its handler and its settings are: no I/O.
     {"telemetry", "settings", "connections", "context", "declare"},
     {"store"},

@@ -205,7 +205,15 @@ def test_settings_have_the_defaults_of_the_table() -> None:
     told = dict(
         pair for names, values in rows for pair in zip(re.findall(r"\w+", names), re.split(r", |; ", values), strict=False)
     )
-    units = {"1 MiB": 1 << 20, "8 KiB": 8 << 10, "none": None, "`False`": False, '`"auto"`': "auto", '`"asyncjobs"`': "asyncjobs"}
+    units = {
+        "1 MiB": 1 << 20,
+        "8 KiB": 8 << 10,
+        "none": None,
+        "`False`": False,
+        "`True`": True,
+        '`"auto"`': "auto",
+        '`"asyncjobs"`': "asyncjobs",
+    }
     left_open = {"grace": "10", "poll_interval": "5", "cleanup": "a fifth of the grace"}  # None: it depends on the situation
     for name, value in told.items():
         if name not in {"dsn", "queues"}:

@@ -17,7 +17,7 @@ from asyncjobs.model.names import check_name, kind_of
 from asyncjobs.model.new_row import NewRow, OnDead
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.retrying import BackoffFunction, Errors, checked_retrying
-from asyncjobs.settings import config_seconds, config_timeout
+from asyncjobs.settings import config_flag, config_seconds, config_timeout
 
 N_co = TypeVar("N_co", covariant=True)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -41,7 +41,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     on_dead: OnDead = "advance"
     aliases: tuple[str, ...] = ()
     breaker: str | None = None
-    keep_payload: bool = True
+    keep_payload: bool | None = None  # None: as the app says
     version: int = 1
     upgrades: Mapping[int, Upgrade] = {}
     is_stub: bool = False
@@ -316,9 +316,8 @@ def _check_declared(name: str, declared: Declared) -> None:
     _check_range(name, "version", declared.version, 1, 2**31 - 1)
     if declared.on_dead not in ("advance", "halt") and not declared.is_stub:
         raise ConfigurationError(f'job "{name}": on_dead={declared.on_dead!r} must be "advance" or "halt".')
-    keeps: Any = declared.keep_payload  # whatever a type checker would say
-    if keeps is not True and keeps is not False:
-        raise ConfigurationError(f'job "{name}": keep_payload={keeps!r} must be True or False.')
+    if declared.keep_payload is not None:
+        config_flag(declared.keep_payload, name=f'job "{name}": keep_payload')
     if declared.breaker is not None:
         check_name("circuit breaker", declared.breaker)
     _check_upgrades(name, declared)

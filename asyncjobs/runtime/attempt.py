@@ -110,6 +110,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     hooks: Sequence[Hook] = ()
     hook_seconds: float = 30.0  # for each call of a hook
     retrying: Retrying = Retrying()  # what the app says of failed attempts, where their type does not
+    keeps_payload: bool = True  # likewise of what has completed
 
 
 class Attempt:
@@ -196,6 +197,12 @@ class Attempt:
         by_timeout = self._loop.time() - self.deadline_at if self.deadline_at is not None else 0.0
         return max(by_request, by_timeout, 0.0)
 
+    @property
+    def keeps_payload(self) -> bool:
+        """Whether the job's payload stays when it has completed."""
+        keeps = self.handler.keeps_payload
+        return self._surroundings.keeps_payload if keeps is None else keeps
+
     def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:
         """Run in a task of its own, with an empty context: nothing of a request that happened to open the app leaks into jobs."""
         self._tell = ended
@@ -266,7 +273,7 @@ class Attempt:
                 outcome = msgspec.structs.replace(outcome, is_begun=False)
             self._emit_ended(outcome, ending)
         else:
-            if not self.handler.keeps_payload:
+            if not self.keeps_payload:
                 outcome = msgspec.structs.replace(outcome, empties=True)
             if self._surroundings.events.wants(AttemptEnded):
                 self._emit_ended(outcome, ending)

@@ -13,7 +13,7 @@ class JobDefinition(Protocol):
     is_async: bool
     wraps_async: bool  # a plain function that may answer the coroutine of an `async def`
     version: int
-    keeps_payload: bool  # also when the job has completed
+    keeps_payload: bool | None  # also when the job has completed; None: as the app says
     retrying: Retrying
 
     @property

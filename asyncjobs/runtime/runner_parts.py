@@ -163,7 +163,7 @@ def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -
         report_progress=parts.progress.report, complete=parts.verifier.complete,
         complete_sync=parts.verifier.complete_sync, was_committed=parts.verifier.was_committed,
         share=parts.resources.use, may_begin=parts.heartbeat.may_begin, loop_ends=opened.loop_ends,
-        hooks=declared.hooks, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
+        hooks=declared.hooks, hook_seconds=settings.hook_timeout, retrying=settings.retrying, keeps_payload=settings.keep_payload,
     )  # fmt: skip
     shared = Shared(
         line=parts.line, attempts=parts.attempts, handlers=declared.handlers, surroundings=surroundings, polling=parts.polling,

@@ -173,7 +173,7 @@ class Verifier:
 
 
 def _completion(attempt: Attempt, result: str | None, dropped: str | None) -> callers.Completion:
-    claimed, empties = attempt.claimed, not attempt.handler.keeps_payload
+    claimed, empties = attempt.claimed, not attempt.keeps_payload
     return callers.Completion(claimed.id, claimed.token, result, dropped, attempt.unwritten_progress, empties)
 
 

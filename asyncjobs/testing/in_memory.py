@@ -192,6 +192,7 @@ class MemoryApp:
                 report_progress=self._note_progress, complete=self._complete, complete_sync=self._note_completion,
                 was_committed=_yes, share=resources.use,
                 hooks=self.app.hooks.attempt, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
+                keeps_payload=settings.keep_payload,
             )  # fmt: skip
         finally:
             self.leave()

@@ -265,7 +265,7 @@ class MemoryStore:
             last_error=row.last_error if error is None else error["message"],
             last_error_at=row.last_error_at if error is None else now,
             errors=row.errors if error is None else [*row.errors, {**error, "at": now.isoformat()}][-self._max_errors :],
-            updated_at=now,
+            payload={} if outcome.empties and status == "completed" else row.payload, updated_at=now,
         )  # fmt: skip
         if status in FINAL:
             self._end(kept, status, now)

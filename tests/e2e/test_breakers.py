@@ -1,6 +1,7 @@
 """Circuit breakers in apps: who is let through, what counts, what becomes of jobs. Several apps stand for several processes."""
 
 import asyncio
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -238,6 +239,31 @@ async def test_a_handler_that_is_performed_in_memory_is_let_through() -> None:
             return "sent"
 
     assert [await perform(dead_letter.new()), await perform(parcel.new())] == ["sent", "sent"]
+
+
+def test_a_thread_that_leaves_it_when_the_loop_has_ended_is_told_so(dsn: str) -> None:
+    jobs, inside, go, told = AsyncJobs(dsn), threading.Event(), threading.Event(), list[str]()
+    breaker = jobs.circuit_breaker("mail")
+
+    def use() -> None:
+        try:
+            with breaker.sync():
+                inside.set()
+                go.wait(10)
+        except NotOpen as error:
+            told.append(str(error))
+
+    async def open_meanwhile() -> threading.Thread:
+        async with jobs:
+            thread = threading.Thread(target=use)
+            thread.start()
+            assert await asyncio.to_thread(inside.wait, 10)
+        return thread
+
+    thread = asyncio.run(open_meanwhile())
+    go.set()
+    thread.join(10)
+    assert told == ["the event loop that AsyncJobs was opened in has ended: what was asked of it may have been done, or not."]
 
 
 # Several processes with different declarations.

@@ -171,3 +171,32 @@ async def test_a_child_of_a_type_that_this_app_does_not_have_answers_plain_json(
 async def test_children_of_a_handle_need_an_open_app(jobs: AsyncJobs) -> None:
     with pytest.raises(NotOpen, match="children"):
         await jobs.handle(1).children()
+
+
+async def test_children_in_a_thread_are_those_in_the_loop(jobs: AsyncJobs) -> None:
+    @jobs.job("parent")
+    async def parent() -> None: ...
+
+    @jobs.job("dated")
+    async def dated(day: date) -> date:
+        return day
+
+    async with jobs.runner():
+        handle = await parent.enqueue()
+        for day in (1, 2):
+            await dated.using(parent_job_id=handle.id).enqueue(date(2026, 1, day))
+
+        def in_a_thread() -> list[Any]:
+            return [child.result_sync(timeout=10) for child in handle.children_sync()]
+
+        assert await asyncio.to_thread(in_a_thread) == [date(2026, 1, 1), date(2026, 1, 2)]
+        assert len(await asyncio.to_thread(lambda: handle.children_sync(limit=1))) == 1
+        with pytest.raises(JobNotFound):
+            await asyncio.to_thread(jobs.handle(99_999).children_sync)
+
+
+def test_children_where_the_app_is_not_open_say_so(jobs: AsyncJobs) -> None:
+    with pytest.raises(NotOpen, match=r"^the children of job 1 were asked for before AsyncJobs was opened"):
+        jobs.handle(1).children_sync()
+    with jobs.sync(), pytest.raises(JobNotFound):
+        jobs.handle(1).children_sync()

@@ -7,6 +7,8 @@ import pytest
 
 from asyncjobs import AsyncJobs, Cancel, ConfigurationError, Dead, JobContext, JobRouter, Queue, Retry, Snooze
 from asyncjobs.testing import perform, run_until_idle
+from tests.support.memory_and_server import Opening
+from tests.support.memory_and_server import make as make_app
 
 SECRET = {"token": "s3cret"}
 
@@ -134,6 +136,57 @@ async def test_the_handler_decides_not_the_stub(dsn: str) -> None:
         assert job.payload == {}
 
 
+@pytest.mark.parametrize(
+    ("app", "router", "own", "kept"),
+    [
+        (False, None, None, False),
+        (False, None, True, True),
+        (False, True, None, True),
+        (False, True, False, False),
+        (True, None, None, True),
+        (True, False, None, False),
+        (True, False, True, True),
+        (None, None, None, True),
+    ],
+)
+async def test_a_type_beats_its_router_and_that_the_app(where: Opening, app: Any, router: Any, own: Any, kept: Any) -> None:
+    declared = JobRouter(keep_payload=router)
+
+    @declared.job("reset", keep_payload=own)
+    async def reset(token: str) -> None: ...
+
+    @declared.job("by hand", keep_payload=own)
+    async def by_hand(ctx: JobContext, token: str) -> None:
+        connection: Any = ctx.jobs.memory and object()
+        if connection:
+            await ctx.complete(connection)
+            return
+        connection = await asyncpg.connect(ctx.jobs.dsn)
+        async with connection.transaction():
+            await ctx.complete(connection)
+        await connection.close()
+
+    jobs = make_app(routers=[declared], **({} if app is None else {"keep_payload": app}))
+    async with where(jobs):
+        handles = [await reset.enqueue(**SECRET), await by_hand.enqueue(**SECRET)]
+        ended = await run_until_idle(jobs)
+        assert [job.payload for job in ended] == [SECRET if kept else {}] * 2
+        assert [(await handle.wait(timeout=5)).status for handle in handles] == ["completed"] * 2
+
+
+async def test_in_memory_as_on_a_server_what_ended_otherwise_keeps_it(where: Opening) -> None:
+    jobs = make_app(keep_payload=False)
+
+    @jobs.job("reset")
+    async def reset(token: str, then: str = "") -> Dead | Cancel | None:
+        return {"dead": Dead("no"), "cancel": Cancel("no")}.get(then)
+
+    async with where(jobs):
+        for then in ("dead", "cancel"):
+            await reset.enqueue(**SECRET, then=then)
+        assert [job.payload for job in await run_until_idle(jobs)] == [{**SECRET, "then": then} for then in ("dead", "cancel")]
+
+
 async def test_in_memory_nothing_is_emptied_early() -> None:
     jobs = AsyncJobs("embedded://")
 
@@ -149,3 +202,7 @@ def test_what_is_no_flag_is_refused(value: Any) -> None:
     router = JobRouter()
     with pytest.raises(ConfigurationError, match=r'job "a": keep_payload=.* must be True or False'):
         router.job("a", keep_payload=value)(lambda: None)
+    with pytest.raises(ConfigurationError, match=r"^JobRouter\(keep_payload\)=.* must be True or False"):
+        JobRouter(keep_payload=value)
+    with pytest.raises(ConfigurationError, match=r"^keep_payload=.* must be True or False"):
+        AsyncJobs(keep_payload=value)

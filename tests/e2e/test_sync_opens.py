@@ -163,6 +163,7 @@ async def test_in_a_loop_s_own_thread_nothing_waits_for_it(here: Adding) -> None
             (lambda: here.jobs.get_sync(1), r"get_sync .*: await jobs.get\(\.\.\.\)"),
             (handle.wait_sync, r"wait_sync .*: await handle.wait\(\.\.\.\)"),
             (handle.result_sync, r"wait_sync .*: await handle.wait\(\.\.\.\)"),
+            (handle.children_sync, r"children_sync .*: await handle.children\(\.\.\.\)"),
         ]
         for call, told in calls:
             with pytest.raises(WouldBlock, match=told):

@@ -88,6 +88,24 @@ async def test_answers_verdicts(verdict: Any) -> None:
     assert await perform(raises.new()) == verdict
 
 
+def test_a_thread_that_uses_something_is_told_when_the_loop_has_ended() -> None:
+    """A handler's thread may go on past its loop."""
+    app, contexts = AsyncJobs(), list[JobContext]()
+
+    @asynccontextmanager
+    async def provider(ctx: JobContext) -> AsyncGenerator[str]:
+        yield "opened"
+
+    @app.job("plain")
+    def plain(ctx: JobContext) -> str:
+        contexts.append(ctx)
+        return ctx.use_sync(provider)
+
+    assert asyncio.run(perform(plain.new())) == "opened"
+    with pytest.raises(NotOpen, match="the event loop that AsyncJobs was opened in has ended"):
+        contexts[0].use_sync(provider)
+
+
 async def test_raises_what_would_fail_the_attempt() -> None:
     app = AsyncJobs()
 
