@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import ContextVar
-from typing import Any, Generic, Protocol, TypeVar, cast, final
-
-from structlog.typing import FilteringBoundLogger
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 
 from asyncjobs.connections import AsyncConnection, SyncConnection
 from asyncjobs.errors import ConfigurationError, LeaseLost, UsageError, WouldBlock
@@ -14,6 +12,9 @@ from asyncjobs.model.claim import Claimed
 from asyncjobs.model.job import Job
 from asyncjobs.model.trace import own_trace
 from asyncjobs.open.other_threads import running_loop, wait_in
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -63,7 +64,7 @@ class AttemptSide(Protocol):
         ...
 
     @property
-    def log(self) -> FilteringBoundLogger:
+    def log(self) -> "FilteringBoundLogger":
         """A logger that names the job."""
         ...
 
@@ -135,7 +136,7 @@ class JobContext(Generic[App_co]):
         return self._job
 
     @property
-    def log(self) -> FilteringBoundLogger:
+    def log(self) -> "FilteringBoundLogger":
         """A structlog logger that names the job."""
         if self._log is None:
             self._log = self._attempt.log
@@ -211,7 +212,9 @@ class DutyContext:
 
     __slots__ = ("_hold", "log", "name")
 
-    def __init__(self, *, name: str, log: FilteringBoundLogger, hold: Callable[[object], Awaitable[bool]] | None = None) -> None:
+    def __init__(
+        self, *, name: str, log: "FilteringBoundLogger", hold: Callable[[object], Awaitable[bool]] | None = None
+    ) -> None:
         self.name = name
         self.log = log
         self._hold = hold

@@ -30,6 +30,7 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 import asyncjobs
 print(asyncjobs.__file__)
+assert "structlog" not in sys.modules, "an enqueue logs nothing"
 edges = ("asyncjobs.integrations.", "asyncjobs.cli", "asyncjobs.dashboard")
 for module in pkgutil.walk_packages(asyncjobs.__path__, "asyncjobs."):
     if not module.name.startswith(edges) and not module.name.endswith("__main__"):

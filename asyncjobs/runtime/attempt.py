@@ -29,11 +29,9 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
-import structlog
-from structlog.typing import FilteringBoundLogger
 
 from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.context import Resource
@@ -52,7 +50,9 @@ from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.threads import Threads, to_the_end
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
-from asyncjobs.telemetry.log_keys import JOB_ID, JOB_TYPE
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 T = TypeVar("T")
 
@@ -335,6 +335,8 @@ class Attempt:
         return answer
 
     async def _call(self) -> object:
+        from asyncjobs.telemetry.log_keys import JOB_ID, JOB_TYPE  # imported when the runner was made
+
         claimed, definition = self.claimed, self.handler
         arguments = definition.decode_payload(claimed.payload, claimed.version)
         self._context = context = self._surroundings.open_context(self)
@@ -369,8 +371,10 @@ class Attempt:
         return to_job(self.claimed)
 
     @property
-    def log(self) -> FilteringBoundLogger:
+    def log(self) -> "FilteringBoundLogger":
         """The handler's logger."""
+        import structlog
+
         claimed = self.claimed
         logger: FilteringBoundLogger = structlog.get_logger(
             "asyncjobs.job",

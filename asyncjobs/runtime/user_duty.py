@@ -1,18 +1,13 @@
 """A duty that the application declared: a pass calls its function."""
 
 from collections.abc import Awaitable, Callable
-from typing import ClassVar, Final
-
-import structlog
-from structlog.typing import FilteringBoundLogger
+from typing import ClassVar
 
 from asyncjobs.context import DutyContext
 from asyncjobs.runtime.duties import Duty, Turn
 from asyncjobs.store import leases
 from asyncjobs.store.database import Database
 from asyncjobs.telemetry.events import Events
-
-_log: Final[FilteringBoundLogger] = structlog.get_logger("asyncjobs.duty")
 
 
 class UserDuty(Duty):
@@ -41,8 +36,10 @@ class UserDuty(Duty):
 
     async def pass_(self) -> float | None:
         """Call it, with a context."""
-        turn = self.turn
-        context = DutyContext(name=self.duty, log=_log.bind(duty=self.duty), hold=lambda connection: self._hold(turn, connection))
+        import structlog
+
+        turn, log = self.turn, structlog.get_logger("asyncjobs.duty")
+        context = DutyContext(name=self.duty, log=log.bind(duty=self.duty), hold=lambda connection: self._hold(turn, connection))
         with structlog.contextvars.bound_contextvars(duty=self.duty):
             self.items = await self._call(context)
         return None

@@ -8,11 +8,10 @@ that an app that configured neither sees warnings on stderr, and nothing on stdo
 import logging
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, Literal, TextIO
 
 import msgspec
-import structlog
 
 from asyncjobs.errors import AttemptTimeout, LeaseLost, UndecodablePayload, one_line
 from asyncjobs.telemetry import events as e
@@ -99,8 +98,8 @@ def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -
     """
     least = _LEVELS.index(level)
     kinds = [kind for kind, (of, _) in _LINES.items() if _LEVELS.index(of) >= least]
-    out = default_logger() if logger is None else logger
-    by_logging = logging.getLogger("asyncjobs") if logger is None and not structlog.is_configured() else None
+    by_logging = logging.getLogger("asyncjobs") if logger is None and not _is_configured() else None
+    out: Callable[[], Any] = cache(partial(_default_logger, by_logging)) if logger is None else lambda: logger
 
     of_completions = _ATTEMPTS["completed"][0]
     tells_completions: Callable[[], bool]
@@ -118,7 +117,7 @@ def log_events(events: e.Events, *, logger: Any = None, level: Level = "info") -
             return
         of, name, fields = line(event)
         if _LEVELS.index(of) >= least:
-            getattr(out, of)(name, **fields)
+            getattr(out(), of)(name, **fields)
 
     # Most attempts complete, and most apps log no such line. Whoever has another outcome to tell of does not ask.
     end_attempts = events.subscribe_if(tells_completions, sink, e.AttemptEnded)
@@ -138,6 +137,8 @@ def configure_logs(style: Style = "json", *, level: Level = "info", file: TextIO
     attempt and the correlation id, too. Local variables are in no traceback: they may hold payloads. With `of_logging` what is
     logged through the standard library gets the same form, from warnings on (asyncjobs' own from `level` on).
     """
+    import structlog
+
     out = file or sys.stdout
     for_people = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     errors = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
@@ -227,12 +228,20 @@ def _is_expected(error: BaseException) -> bool:
     )
 
 
-def default_logger() -> Any:
+def _is_configured() -> bool:
+    """Whether the app configured structlog: not if nothing has imported it yet."""
+    structlog: Any = sys.modules.get("structlog")
+    return structlog is not None and bool(structlog.is_configured())
+
+
+def _default_logger(by_logging: logging.Logger | None) -> Any:
     """A logger of structlog's, as the app configured it, or one that goes to `logging`."""
-    if structlog.is_configured():
+    import structlog
+
+    if by_logging is None:
         return structlog.stdlib.get_logger("asyncjobs")
     return structlog.wrap_logger(
-        logging.getLogger("asyncjobs"),
+        by_logging,
         wrapper_class=structlog.stdlib.BoundLogger,
         processors=[structlog.stdlib.filter_by_level, structlog.contextvars.merge_contextvars, _to_logging],
         cache_logger_on_first_use=True,

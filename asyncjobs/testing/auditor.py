@@ -21,7 +21,7 @@ import time
 from collections.abc import Collection
 
 from asyncjobs.app import AsyncJobs
-from asyncjobs.store.database import Database, Link
+from asyncjobs.store.database import Database, Link, Record
 from asyncjobs.testing.attempts import Attempt, Place, Violation, late, out_of_order, overlapping, uncounted
 from asyncjobs.testing.lives import Noted, lives, together
 from asyncjobs.testing.recorder import Recorder
@@ -80,46 +80,40 @@ class Auditor:
         """What is wrong now. Runners should have stopped; what is just ending gets two seconds."""
         link = self.database.link("auditor", command_timeout=30)
         try:
+            of_process, of_server = await self._of_process(), await self._of_server(link)
+            (facts,) = await link.fetch("audit_facts")
             return [
-                *await self._of_process(),
-                *await self._of_server(link),
-                *await self._of_tables(link),
-                *await self._of_events(link),
+                *of_process,
+                *of_server,
+                *self._of_locks(facts),
+                *await self._of_tables(link, facts),
+                *await self._of_events(link, facts),
             ]
         finally:
             await link.close()
 
-    async def _of_tables(self, link: Link) -> list[Violation]:
-        rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
-        return [*(Violation(row["promise"], row["job_id"], row["problem"]) for row in rows), *await self._of_lives(link)]
+    async def _of_tables(self, link: Link, facts: Record) -> list[Violation]:
+        rows = [row for name in await _looks(link, facts) for row in await link.fetch(name)]
+        notes = await link.fetch("audit_lives") if facts["noted_lives"] else []
+        return [
+            *(Violation(row["promise"], row["job_id"], row["problem"]) for row in rows),
+            *together(lives(Noted(*row) for row in notes)),
+        ]
 
-    async def _of_lives(self, link: Link) -> list[Violation]:
-        if not await self._has_notes(link):
-            return []
-        return [*together(lives(Noted(*row) for row in await link.fetch("audit_lives")))]
-
-    async def _of_events(self, link: Link) -> list[Violation]:
+    async def _of_events(self, link: Link, facts: Record) -> list[Violation]:
         attempts = self.recorder.attempts()
         if not attempts:
             return []
         rows = await link.fetch("audit_attempts", sorted({attempt.job_id for attempt in attempts}))
         counted = {row["id"]: row["attempts"] for row in rows}
+        places = await link.fetch("audit_line") if facts["noted_places"] else []
+        line = [Place(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in places]
         return [
             *overlapping(attempts),
             *late(attempts),
-            *out_of_order(attempts, await self._line(link)),
+            *out_of_order(attempts, line),
             *uncounted(attempts, counted, {row["id"] for row in rows if row["is_started_over"]}),
         ]
-
-    async def _has_notes(self, link: Link) -> bool:
-        found = await link.fetch_row("audit_has_line", self.database.schema)
-        return found is not None and bool(found["found"])
-
-    async def _line(self, link: Link) -> list[Place]:
-        if not await self._has_notes(link):
-            return []
-        rows = await link.fetch("audit_line")
-        return [Place(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in rows]
 
     async def _of_process(self) -> list[Violation]:
         ends = time.monotonic() + _PATIENCE_SECONDS
@@ -137,16 +131,23 @@ class Auditor:
             if late or not rows:
                 break
             await asyncio.sleep(0.02)
-        return [
-            *(Violation("P13", None, f"connection left behind: {row['application_name']}, {row['state']}") for row in rows),
-            *await self._of_locks(link),
-        ]
+        return [Violation("P13", None, f"connection left behind: {row['application_name']}, {row['state']}") for row in rows]
 
-    async def _of_locks(self, link: Link) -> list[Violation]:
+    def _of_locks(self, facts: Record) -> list[Violation]:
         """Sessions that have ended have told of theirs."""
-        row = await link.fetch_row("audit_deadlocks")
-        more = 0 if row is None else row["deadlocks"] - self.deadlocks
+        more = facts["deadlocks"] - self.deadlocks
         return [Violation("locks", None, f"{more} deadlocks were found by the server")] if more > 0 else []
+
+
+async def _looks(link: Link, facts: Record) -> list[str]:
+    """The statements that may find something: each is planned anew in a session of the auditor's, which looks but once."""
+    (kinds,) = await link.fetch("audit_kinds") if facts["jobs"] else [{"keyed": False, "deduplicated": False}]
+    looks = {
+        "audit_jobs": facts["jobs"],
+        "audit_keys": facts["places"] or kinds["keyed"],
+        "audit_dedup": facts["dedup_keys"] or kinds["deduplicated"],
+    }
+    return [name for name, is_due in looks.items() if is_due]
 
 
 def unended(attempts: Collection[Attempt]) -> list[Violation]:

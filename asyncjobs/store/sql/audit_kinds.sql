@@ -1,0 +1,4 @@
+-- Whether there are jobs with a place in a line, or that should have one; and jobs with a dedup key.
+SELECT coalesce(pg_catalog.bool_or(j.serialization_key IS NOT NULL OR j.status = 'waiting'), false) AS keyed,
+    coalesce(pg_catalog.bool_or(j.dedup_key IS NOT NULL), false) AS deduplicated
+FROM asyncjobs.jobs AS j;
