@@ -69,6 +69,8 @@ from asyncjobs.errors import (
     UnsupportedConnection,
     UsageError,
     WaitTimeout,
+    WorkflowError,
+    WorkflowNotFound,
     WouldBlock,
     WrongLoop,
 )
@@ -172,6 +174,8 @@ __all__ = [
     "UsageError",
     "Verdict",
     "WaitTimeout",
+    "WorkflowError",
+    "WorkflowNotFound",
     "WouldBlock",
     "WrongLoop",
     "as_completed",

@@ -6,6 +6,7 @@
 | P2 | tables, events | a claim token twice; two valid attempts of one job at the same time; a start in a runner that is dead |
 | P3 | events, notes | two attempts of one key at the same time; a start out of the line's order |
 | P7 | tables, events | attempts that were not counted, or more than allowed |
+| P14 | tables | a gate whose count is not that of its members; who waits at one that is open, or runs although one is not |
 | P18 | tables | a start of a job that had expired; an end as expired before its time |
 | dedup | notes, tables | two jobs of one dedup key that lived at once (or waited, where a start frees it); a key not freed |
 | P13 | process, server | tasks, threads, connections, transactions and attempts left behind |
@@ -90,7 +91,7 @@ class Auditor:
             await link.close()
 
     async def _of_tables(self, link: Link) -> list[Violation]:
-        rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
+        rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup", "audit_gates") for row in await link.fetch(name)]
         return [*(Violation(row["promise"], row["job_id"], row["problem"]) for row in rows), *await self._of_lives(link)]
 
     async def _of_lives(self, link: Link) -> list[Violation]:

@@ -152,7 +152,11 @@ class Peers:
         """No key is stalled, no two heads, no limbo."""
         link = self.database.link("audit")
         try:
-            found = [tuple(row) for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
+            found = [
+                tuple(row)
+                for name in ("audit_jobs", "audit_keys", "audit_dedup", "audit_gates")
+                for row in await link.fetch(name)
+            ]
         finally:
             await link.close()
         assert found == []

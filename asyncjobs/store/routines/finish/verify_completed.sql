@@ -10,7 +10,7 @@ BEGIN
     completed := FOUND;
     IF completed THEN
         PERFORM asyncjobs.end_dedup(ARRAY[_id]);
-        _heads := asyncjobs.release_keys(ARRAY[_id], '{}');
+        _heads := asyncjobs.release_keys(ARRAY[_id], '{}') || asyncjobs.arrive(ARRAY[_id]);
         queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
     END IF;
 END $$;

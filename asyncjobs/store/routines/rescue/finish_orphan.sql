@@ -15,7 +15,7 @@ BEGIN
     UPDATE asyncjobs.jobs AS j SET runner_id = NULL WHERE j.id = _id;
     IF _status IN ('completed', 'dead', 'cancelled') THEN
         PERFORM asyncjobs.end_dedup(ARRAY[_id]);
-        RETURN asyncjobs.release_keys(ARRAY[_id]);
+        RETURN asyncjobs.release_keys(ARRAY[_id]) || asyncjobs.arrive(ARRAY[_id]);
     END IF;
     RETURN NULL;
 END $$;

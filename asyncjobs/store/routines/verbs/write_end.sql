@@ -16,4 +16,7 @@ BEGIN
         PERFORM asyncjobs.bury(_ids);
     END IF;
     PERFORM asyncjobs.end_dedup(_ids);
+    IF EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.workflow_id IS NOT NULL) THEN
+        PERFORM asyncjobs.arrive_and_tell(_ids);
+    END IF;
 END $$;
