@@ -52,12 +52,13 @@ from asyncjobs.runtime.watch import Watch
 from asyncjobs.settings import MoreSettings, Queue, check_queues, make_settings
 from asyncjobs.store.migrate import Status as Migrations
 from asyncjobs.telemetry.events import Events
+from asyncjobs.workflow import Workflows
 
 N = TypeVar("N")
 T = TypeVar("T")
 
 
-class AsyncJobs(JobRouter):
+class AsyncJobs(JobRouter, Workflows):
     """The jobs of an application: where they are, what there is, and how many run at a time.
 
     Making one does no I/O, reads no environment and needs no loop. Declarations end at the first open, which is one of:
@@ -102,7 +103,7 @@ class AsyncJobs(JobRouter):
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
         self._sync_opens = SyncOpens(self.lifecycle)
-        self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground)
+        self.admin = Admin(self.opened_for, self._breaker_of, self.lifecycle.ground)
         self.runners: list[Runner] = []  # that run now, in this process
         if isinstance(routers, JobRouter):
             raise ConfigurationError("routers= is one router: write routers=[router].")
@@ -247,16 +248,15 @@ class AsyncJobs(JobRouter):
             raise not_open(what, self)
         return opened
 
-    def _opened_for(self, what: str, instead: str = AWAIT_IT_THERE) -> OpenApp:
+    def opened_for(self, what: str, instead: str = AWAIT_IT_THERE) -> OpenApp:
+        """The open app, for its own loop; NotOpen, WrongLoop in words that begin with `what`, and say what to do `instead`."""
         opened = self._opened(what)
         check_loop(opened.loop, self.lifecycle.thread_name, instead=instead)
         return opened
 
     def open_breakers(self, what: str) -> Breakers:
         """The breakers of the open app, for its own loop; NotOpen, WrongLoop."""
-        opened = self._opened(what)
-        check_loop(opened.loop, self.lifecycle.thread_name, instead="use breaker.sync() there")
-        return opened.breakers
+        return self.opened_for(what, "use breaker.sync() there").breakers
 
     def breakers_in(self, what: str) -> Breakers:
         """The breakers of the open app, whoever asks; NotOpen."""
@@ -323,7 +323,7 @@ class AsyncJobs(JobRouter):
         row = admit(new.row, new.handler, self.queues, self.settings)
         opened = self.lifecycle.opened
         if opened is None or running_loop() is not opened.loop:  # which no fork has, nor a loop that is closed
-            opened = self._opened_for(f'"{row.type}" was enqueued', ENQUEUE_SYNC)
+            opened = self.opened_for(f'"{row.type}" was enqueued', ENQUEUE_SYNC)
         one = await opened.enqueue_one(row)
         return JobHandle(one.id, self._itself, new.handler.decode_result, one.did)
 
@@ -342,7 +342,7 @@ class AsyncJobs(JobRouter):
             enqueued = callers.enqueue_sync(on, self.lifecycle.texts(), rows)
             callers.tell(self.events, rows, enqueued)
         else:
-            opened = self._opened_for(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called", ENQUEUE_SYNC)
+            opened = self.opened_for(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called", ENQUEUE_SYNC)
             enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
         itself = self._itself  # and one decoder for each type: what is made for each job, the garbage collector walks
         decoders = {handler: handler.decode_result for handler in {new.handler for new in news}}
@@ -358,7 +358,7 @@ class AsyncJobs(JobRouter):
         So it is for a number that no job can have (0, -1, 2**63). Ids can be guessed: check whose job it is before you show it.
         """
         refuse_in_memory(self, f"job {job_id} was asked for")
-        opened = self._opened_for(f"job {job_id} was asked for")
+        opened = self.opened_for(f"job {job_id} was asked for")
         if is_nobodys(job_id):
             return None
         return await opened.get(check_job_id(job_id))
@@ -388,7 +388,7 @@ class AsyncJobs(JobRouter):
 
     async def _awaited(self, job_ids: Sequence[int], happened: str, *, for_ever: bool) -> OpenApp:
         refuse_in_memory(self, happened)
-        opened = self._opened_for(happened)
+        opened = self.opened_for(happened)
         context = current.get()
         if for_ever and context is not None and context.jobs is self:
             await check_wait(opened, context.claimed, job_ids, self.queues)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -37,7 +37,7 @@ def fill_row(row: NewRow, handler: JobDefinition, args: tuple[Any, ...], kwargs:
     dedup_key = row.dedup_key
     if dedup_key is None and handler.is_deduplicated:
         dedup_key = handler.dedup_key_for(encoded.arguments)
-    return row.with_payload(encoded.text, key, dedup_key)
+    return row.with_payload(encoded.text, key, dedup_key, encoded.takes)
 
 
 def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
@@ -89,6 +89,8 @@ def admit(row: NewRow, handler: JobDefinition, queues: Mapping[str, Queue], sett
 
     A stub's queue is another service's: it is taken as it is.
     """
+    if row.takes:
+        refuse_alone(row)
     length = len(row.payload)
     if length > settings.max_payload_bytes >> 2:  # a character has four bytes at most
         check_size(row.type, row.payload, settings)
@@ -226,7 +228,14 @@ def check_jobs(jobs: object, handlers: Mapping[str, JobDefinition]) -> list[NewJ
             raise EnqueueError(f"{new!r} is no job: write {getattr(new, 'name', 'job_type')}.new(...).")
         if new.row.type not in handlers:
             raise UnknownType(new.row.type, handlers)
+        if new.row.takes:
+            refuse_alone(new.row)
     return news
+
+
+def refuse_alone(row: NewRow) -> NoReturn:
+    """EnqueueError: a job that takes the result of another is enqueued with its workflow."""
+    raise EnqueueError(f"{row.type} takes {row.takes[0]!r}, which is known in its workflow alone: flow.add({row.type}.new(...)).")
 
 
 def one_connection(jobs: Sequence[NewJob[Any]], connection: Any) -> Any:

@@ -51,6 +51,7 @@ from asyncjobs.runtime.closing import Context, close
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.threads import Threads, to_the_end
+from asyncjobs.runtime.upstream import Read, no_results, payload_with_results
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
 from asyncjobs.telemetry.log_keys import JOB_ID, JOB_TYPE
 
@@ -105,6 +106,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     was_committed: WasCommitted
     share: Callable[[Resource[Any]], Awaitable[Any]]
     may_begin: Callable[[], bool] = lambda: True  # from any thread: whether nobody can have taken what was claimed
+    results: Read = no_results  # of other members of a workflow
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
     hooks: Sequence[Hook] = ()
     hook_seconds: float = 30.0  # for each call of a hook
@@ -325,7 +327,10 @@ class Attempt:
 
     async def _call(self) -> object:
         claimed, handler = self.claimed, self.handler
-        arguments = handler.decode_payload(claimed.payload, claimed.version)
+        payload = (
+            claimed.payload if claimed.workflow_id is None else await payload_with_results(claimed, self._surroundings.results)
+        )
+        arguments = handler.decode_payload(payload, claimed.version)
         self._context = context = self._surroundings.open_context(self)
         JOB_ID.set(claimed.id)
         JOB_TYPE.set(claimed.type)

@@ -7,6 +7,7 @@ heartbeat tell it that the runner's row is gone, and it is the runner who regist
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from asyncjobs.declare.hooks import Hook
 from asyncjobs.model.declared_type import DeclaredType
 from asyncjobs.model.schedule import Schedule
+from asyncjobs.runtime import workflows
 from asyncjobs.runtime.attempt import OpenContext, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.budget import Budget
@@ -159,7 +161,8 @@ def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -
         open_context=declared.open_context, events=opened.events, runner_id=parts.registration.runner_id, threads=parts.threads,
         max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
         report_progress=parts.progress.report, complete=parts.verifier.complete, was_committed=parts.verifier.was_committed,
-        share=parts.resources.use, may_begin=parts.heartbeat.may_begin, loop_ends=opened.loop_ends,
+        share=parts.resources.use, results=partial(workflows.results, opened), may_begin=parts.heartbeat.may_begin,
+        loop_ends=opened.loop_ends,
         hooks=declared.hooks, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
     )  # fmt: skip
     shared = Shared(
