@@ -76,7 +76,6 @@ class Claimed(msgspec.Struct, frozen=True):
     progress: str | None = None
     last_error: str | None = None
     tags: list[str] = []
-    workflow_id: int | None = None  # whose member it is
     expires_epoch: float | None = None  # when it expires
     start_by: float = math.inf  # the same by this process's own clock (`boottime`), in time at the latest
 

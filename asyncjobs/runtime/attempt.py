@@ -38,6 +38,7 @@ from structlog.typing import FilteringBoundLogger
 from asyncjobs.connections import Connection
 from asyncjobs.context import Resource
 from asyncjobs.declare.hooks import Hook, after_failed, enter_attempt
+from asyncjobs.declare.upstream import names_results
 from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, NotCommitted, UndecodablePayload
 from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
@@ -327,9 +328,9 @@ class Attempt:
 
     async def _call(self) -> object:
         claimed, handler = self.claimed, self.handler
-        payload = (
-            claimed.payload if claimed.workflow_id is None else await payload_with_results(claimed, self._surroundings.results)
-        )
+        payload = claimed.payload
+        if names_results(payload):
+            payload = await payload_with_results(claimed, self._surroundings.results)
         arguments = handler.decode_payload(payload, claimed.version)
         self._context = context = self._surroundings.open_context(self)
         JOB_ID.set(claimed.id)

@@ -66,9 +66,9 @@ async def _write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow]) -> Wri
     return await opened.read(once)
 
 
-async def results(opened: OpenApp, workflow_id: int, ranges: Sequence[Range]) -> list[MemberResult]:
-    """What members of these numbers have given."""
-    return await opened.read(partial(workflows.results, workflow_id=workflow_id, ranges=ranges))
+async def results(opened: OpenApp, job_id: int, ranges: Sequence[Range]) -> list[MemberResult]:
+    """What other members of this one's workflow have given, by their numbers."""
+    return await opened.read(partial(workflows.results, job_id=job_id, ranges=ranges))
 
 
 async def get(opened: OpenApp, workflow_id: int) -> WorkflowRow:

@@ -138,7 +138,7 @@ async def counts(link: Link, workflow_id: int) -> dict[str, int]:
     return {row["status"]: row["count"] for row in await link.fetch("member_counts", workflow_id)}
 
 
-async def results(link: Link, workflow_id: int, ranges: Sequence[Range]) -> list[MemberResult]:
-    """What the members of these numbers have given."""
-    rows = await link.fetch("member_results", workflow_id, msgspec.json.encode(ranges).decode())
+async def results(link: Link, job_id: int, ranges: Sequence[Range]) -> list[MemberResult]:
+    """What other members of this one's workflow have given, by their numbers; none if it is no member."""
+    rows = await link.fetch("member_results", job_id, msgspec.json.encode(ranges).decode())
     return [MemberResult(*row) for row in rows]

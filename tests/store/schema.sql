@@ -24,6 +24,13 @@ CREATE TYPE asyncjobs.answer AS (
     rest jsonb
 );
 
+CREATE TYPE asyncjobs.arrival AS (
+    gate_id bigint,
+    n integer,
+    dead integer,
+    dead_id bigint
+);
+
 CREATE TYPE asyncjobs.new_job AS (
     type text,
     queue text,
@@ -321,7 +328,7 @@ CREATE TABLE asyncjobs.members (
     broken_by bigint,
     gates bigint[] NOT NULL,
     CONSTRAINT members_pkey PRIMARY KEY (job_id)
-) WITH (fillfactor=70);
+) WITH (fillfactor=50);
 CREATE UNIQUE INDEX members_number ON asyncjobs.members USING btree (workflow_id, number);
 
 CREATE TABLE asyncjobs.migrations (
@@ -682,7 +689,7 @@ CREATE FUNCTION asyncjobs.arrive(_ids bigint[])
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 11d44f3a972c89f2
+-- body: 63343c5c59356bf7
 
 CREATE FUNCTION asyncjobs.arrive_and_tell(_ids bigint[])
     RETURNS void
@@ -721,12 +728,8 @@ CREATE FUNCTION asyncjobs.blame(_runners bigint[])
 CREATE FUNCTION asyncjobs.break_dependents(_ids bigint[])
     RETURNS void
     LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f0c24157fba8d64d
+-- body: d76583b04d1e145a
 
 CREATE FUNCTION asyncjobs.breaker_after(_b asyncjobs.circuit_breakers, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS asyncjobs.circuit_breakers
@@ -863,15 +866,11 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8b1e9bcd38675acd
 
-CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _gates bigint[], _counts integer[], _deads integer[], _dead_ids bigint[])
+CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _came asyncjobs.arrival[])
     RETURNS bigint[]
     LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8e915d5dd85050c5
+-- body: af7717353d7a125c
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -1197,6 +1196,8 @@ CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: db20b4bdc1466b23
 
@@ -1210,11 +1211,11 @@ CREATE FUNCTION asyncjobs.finish_orphans(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e1214b6c93659c6f
 
-CREATE FUNCTION asyncjobs.fold_gates(_gates bigint[], _counts integer[], _deads integer[], _dead_ids bigint[])
+CREATE FUNCTION asyncjobs.fold_gates(_came asyncjobs.arrival[])
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 54fd392c6736662a
+-- body: 66050be1b4dc76e4
 
 CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, OUT gates integer, OUT queues text[], OUT more boolean)
     RETURNS record
@@ -1224,7 +1225,7 @@ CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, OUT gates integer, OUT 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 270da46e5a4ff1e0
+-- body: e3cd99effa3cc8c2
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -1287,6 +1288,12 @@ CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs 
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 47f9f6d604f776e0
+
+CREATE FUNCTION asyncjobs.go_on_releasing(_gates bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 51d1dba10765bd2e
 
 CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS TABLE(formerly text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
@@ -1520,11 +1527,11 @@ CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time z
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5069c68c041484c8
 
-CREATE FUNCTION asyncjobs.leave_arrivals(_gates bigint[], _counts integer[], _deads integer[], _dead_ids bigint[])
+CREATE FUNCTION asyncjobs.leave_arrivals(_came asyncjobs.arrival[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a7901f0eafa3d354
+-- body: 5c69bbfffe52533d
 
 CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh interval, OUT successor bigint)
     RETURNS bigint
@@ -1561,15 +1568,11 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3a69039c509e2db0
 
-CREATE FUNCTION asyncjobs.lock_dependents(_gates bigint[], _state text)
-    RETURNS bigint[]
+CREATE FUNCTION asyncjobs.lock_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
+    RETURNS record
     LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a577caa9ab243cf6
+-- body: 89ebc993ec4560bb
 
 CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys text[])
     RETURNS void
@@ -1617,16 +1620,6 @@ CREATE FUNCTION asyncjobs.look_at_breakers(_services text[])
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4d9018b06f277ca8
-
-CREATE FUNCTION asyncjobs.look_at_gates(_gates bigint[])
-    RETURNS bigint[]
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0869888d23183a55
 
 CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_waiting jsonb, _limit integer, OUT stalled text[], OUT ended bigint[], OUT last text, OUT lost bigint[], OUT last_waiting jsonb)
     RETURNS record
@@ -1695,15 +1688,11 @@ CREATE FUNCTION asyncjobs.make_pending(_ids bigint[], OUT promoted integer, OUT 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: bb22c34b63985de0
 
-CREATE FUNCTION asyncjobs.mark_arrived(_ids bigint[], OUT gates bigint[], OUT counts integer[], OUT deads integer[], OUT dead_ids bigint[])
-    RETURNS record
+CREATE FUNCTION asyncjobs.mark_arrived(_ids bigint[])
+    RETURNS asyncjobs.arrival[]
     LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 07b5485bb19cacd7
+-- body: 40c7eb981af8b4fb
 
 CREATE FUNCTION asyncjobs.may_notify()
     RETURNS boolean
@@ -1731,7 +1720,7 @@ CREATE FUNCTION asyncjobs.meet_duplicates(_ids bigint[], _new bigint[], _rows as
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 08e45ea76bda8d84
 
-CREATE FUNCTION asyncjobs.member_results(_workflow bigint, _ranges jsonb)
+CREATE FUNCTION asyncjobs.member_results(_id bigint, _ranges jsonb)
     RETURNS TABLE(number integer, job_id bigint, type text, status text, result jsonb, result_dropped text)
     LANGUAGE plpgsql
     STABLE
@@ -1740,7 +1729,7 @@ CREATE FUNCTION asyncjobs.member_results(_workflow bigint, _ranges jsonb)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 17c01616cbfb3adc
+-- body: c81843834c16919b
 
 CREATE FUNCTION asyncjobs.members_to_cancel(_workflow bigint, _limit integer)
     RETURNS bigint[]
@@ -1801,6 +1790,12 @@ CREATE FUNCTION asyncjobs.note_pause()
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3f6fa2cfabc47a71
+
+CREATE FUNCTION asyncjobs.note_releasing(_gates bigint[], _have_more boolean)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e49a900697ea10da
 
 CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
@@ -2089,12 +2084,8 @@ CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
 CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[])
     RETURNS bigint[]
     LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f4c3631101c1590b
+-- body: c45e30b1f3859251
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
@@ -2325,15 +2316,11 @@ CREATE FUNCTION asyncjobs.span(_duration interval)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.start_dependents(_ids bigint[])
-    RETURNS bigint[]
+CREATE FUNCTION asyncjobs.start_dependents(_ids bigint[], OUT count integer, OUT pending bigint[])
+    RETURNS record
     LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 930c8f1e74fd6bd9
+-- body: 1381723e91b1882d
 
 CREATE FUNCTION asyncjobs.start_over(_id bigint, _by text)
     RETURNS void
@@ -2368,8 +2355,10 @@ CREATE FUNCTION asyncjobs.take_back(_id bigint)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 63fe46e98f45a368
+-- body: d7b5bbe334adfbf9
 
 CREATE FUNCTION asyncjobs.take_dead_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb)
     RETURNS record
@@ -2398,12 +2387,8 @@ CREATE FUNCTION asyncjobs.take_dedup_keys(INOUT ids bigint[], INOUT new bigint[]
 CREATE FUNCTION asyncjobs.take_dependents_back(_gates bigint[])
     RETURNS void
     LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7b8fd762557e63be
+-- body: 6f1c1183f05472e0
 
 CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[], _new_tokens bigint[], _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval)
     RETURNS text[]
@@ -2442,7 +2427,7 @@ CREATE FUNCTION asyncjobs.try_lock_gates(_gates bigint[])
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c1046b1f300996e2
+-- body: eae58564158b4016
 
 CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     RETURNS text[]
@@ -2450,20 +2435,19 @@ CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
 
-CREATE FUNCTION asyncjobs.unmark_arrived(_ids bigint[], OUT gates bigint[], OUT counts integer[], OUT deads integer[], OUT dead_ids bigint[])
+CREATE FUNCTION asyncjobs.unmark_arrived(_ids bigint[])
+    RETURNS asyncjobs.arrival[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2abb20cbdd49f318
+
+CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3d90543fd332591b
-
-CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SET enable_seqscan TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2463ecf6b127b444

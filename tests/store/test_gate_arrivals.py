@@ -32,6 +32,29 @@ async def test_an_operator_cancels_the_last_member_that_waits(pair: Peers) -> No
     await pair.drain(pair.a)
 
 
+async def test_keyed_member_arrives_by_the_lean_call_of_its_key(pair: Peers) -> None:
+    flow = await flows.write(pair, 3, [([0, 1], [2])], fields={0: {"serialization_key": "k"}, 1: {"serialization_key": "k"}})
+    job = await pair.a.claim_one()
+    finished = await pair.a.complete(job)
+    (job,) = finished.claimed
+    assert (await flow.statuses()) == ["completed", "processing", "blocked"]
+    finished = await pair.a.complete(job)
+    assert finished.heads == ["default"]
+    assert (await flow.statuses())[2] == "pending"
+    await pair.drain(pair.a)
+
+
+async def test_what_has_arrived_does_not_arrive_again_whoever_looks(pair: Peers) -> None:
+    flow = await flows.write(pair, 3, [([0, 1], [2])])
+    (job,) = await pair.a.claim(1)
+    await pair.a.ack(job)
+    await serialized.release_ended(pair.b.link, job.id)
+    assert await jobs.verify_completed(pair.b.link, job.id, job.token) is not None
+    await flows.settle(pair)
+    assert (await flow.statuses())[2] == "blocked"
+    await pair.drain(pair.a)
+
+
 async def test_member_whose_process_is_lost_is_rescued_and_arrives_at_last(pair: Peers) -> None:
     flow = await flows.write(pair, 2, [([0], {1: "ended"})], fields={0: {"max_attempts": 1}})
     await pair.a.claim_one()

@@ -1,7 +1,6 @@
 -- End these jobs, which are blocked and locked, since what they wait for has not completed, or their workflow is being cancelled. They arrive
 -- at their own gates by way of the folders.
 CREATE FUNCTION asyncjobs.break_dependents(_ids bigint[]) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
@@ -17,5 +16,5 @@ BEGIN
         WHERE m.job_id = ANY (ARRAY[j.id]) AND m.broken_by IS NOT NULL), 'its workflow was cancelled')
     WHERE j.id = ANY (_ids);
     PERFORM asyncjobs.end_dedup(_ids);
-    PERFORM asyncjobs.leave_arrivals(m.gates, m.counts, m.deads, m.dead_ids) FROM asyncjobs.mark_arrived(_ids) AS m WHERE m.gates IS NOT NULL;
+    PERFORM asyncjobs.leave_arrivals(asyncjobs.mark_arrived(_ids));
 END $$;

@@ -1,13 +1,12 @@
--- Let what arrives at these gates, and what has been left there, count. The gates are locked. Returns those whose dependents are to be
--- looked at: they have opened, or have some missing again, or have not done with them. The end of a workflow is written here.
-CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _gates bigint[], _counts integer[], _deads integer[], _dead_ids bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+-- Let what arrives at these gates, and what has been left there, count; then see to those that have opened, or have some missing again, or
+-- have not done with their dependents. The gates are locked. The end of a workflow is written here. Returns the jobs that became pending.
+CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _came asyncjobs.arrival[]) RETURNS bigint[] LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
-    _moved bigint[];
-    _look bigint[];
+    _moved bigint[];  -- the gates of workflows
+    _open bigint[];
+    _closed bigint[];
     _lost bigint[];
 BEGIN
     WITH left_over AS (
@@ -16,8 +15,7 @@ BEGIN
         SELECT c.gate_id, sum(c.n)::integer AS n, sum(c.dead)::integer AS dead, min(c.dead_id) AS dead_id, min(c.dead) < 0 AS is_undone FROM (
             SELECT l.gate_id, l.n, l.dead, l.dead_id FROM left_over AS l
             UNION ALL
-            SELECT a.gate_id, a.n, a.dead, a.dead_id FROM unnest(_gates, _counts, _deads, _dead_ids) AS a(gate_id, n, dead, dead_id)
-            WHERE a.gate_id = ANY (_ours)) AS c
+            SELECT a.gate_id, a.n, a.dead, a.dead_id FROM unnest(_came) AS a WHERE a.gate_id = ANY (_ours)) AS c
         GROUP BY c.gate_id),
     written AS (
         UPDATE asyncjobs.gates AS g
@@ -25,11 +23,11 @@ BEGIN
             opened_at = CASE WHEN g.missing = c.n THEN coalesce(g.opened_at, _now) END,
             dead_id = CASE WHEN g.dead + c.dead > 0 AND NOT c.is_undone THEN coalesce(g.dead_id, c.dead_id) END
         FROM counted AS c WHERE g.id = ANY (ARRAY[c.gate_id])
-        RETURNING g.id, g.workflow_id, g.dead > 0 AND g.dead_id IS NULL AS is_lost,
-            g.opened_at IS NOT DISTINCT FROM _now OR c.n < 0 AS has_moved)  -- (more often than it has does no harm)
-    SELECT array_agg(w.id) FILTER (WHERE w.has_moved AND w.id = w.workflow_id), array_agg(w.id) FILTER (WHERE w.has_moved),
+        RETURNING g.id, g.id = g.workflow_id AS is_workflow, g.missing, g.dead > 0 AND g.dead_id IS NULL AS is_lost, c.n)
+    SELECT array_agg(w.id) FILTER (WHERE w.is_workflow AND (w.missing = 0 OR w.n < 0)),
+        array_agg(w.id) FILTER (WHERE w.missing = 0 AND NOT w.is_workflow), array_agg(w.id) FILTER (WHERE w.n < 0 AND w.missing > 0),
         array_agg(w.id) FILTER (WHERE w.is_lost)
-    INTO _moved, _look, _lost FROM written AS w;
+    INTO _moved, _open, _closed, _lost FROM written AS w;
     IF _lost IS NOT NULL THEN  -- who was dead has been retried, and others are
         UPDATE asyncjobs.gates AS g SET dead_id = (
             SELECT coalesce(m.broken_by, m.job_id) FROM asyncjobs.members AS m
@@ -40,5 +38,8 @@ BEGIN
         UPDATE asyncjobs.workflows AS w SET ended_at = g.opened_at FROM asyncjobs.gates AS g
         WHERE w.id = ANY (_moved) AND g.id = ANY (ARRAY[w.id]) AND w.ended_at IS DISTINCT FROM g.opened_at;
     END IF;
-    RETURN _look;
+    IF _closed IS NOT NULL THEN
+        PERFORM asyncjobs.take_dependents_back(_closed);
+    END IF;
+    RETURN CASE WHEN _open IS NOT NULL THEN asyncjobs.release_dependents(_open) END;
 END $$;

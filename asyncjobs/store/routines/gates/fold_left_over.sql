@@ -6,6 +6,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _found bigint[];
     _ours bigint[];
+    _releasing bigint[];
     _pending bigint[];
 BEGIN
     WITH RECURSIVE left_over(gate_id, number) AS (  -- one look for each gate, however much lies there
@@ -24,8 +25,11 @@ BEGIN
         RETURN;
     END IF;
     _ours := asyncjobs.try_lock_gates(_found);
-    PERFORM asyncjobs.count_arrivals(_ours, NULL, NULL, NULL, NULL);
-    _pending := asyncjobs.look_at_gates(_ours);
+    _releasing := ARRAY(SELECT g.id FROM asyncjobs.gates AS g WHERE g.id = ANY (_ours) AND g.releasing);
+    _pending := asyncjobs.count_arrivals(_ours, NULL);
+    IF cardinality(_releasing) > 0 THEN
+        _pending := _pending || asyncjobs.go_on_releasing(_releasing);
+    END IF;
     gates := cardinality(_ours);
     more := cardinality(_ours) < cardinality(_found) OR cardinality(_found) >= _limit;
     queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending));

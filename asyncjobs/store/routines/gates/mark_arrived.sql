@@ -1,9 +1,9 @@
--- Note that these members have ended, those that had not; their rows in `jobs` are locked. Returns what arrives where: `dead_ids` is one
--- that died, or that was the first to.
-CREATE FUNCTION asyncjobs.mark_arrived(_ids bigint[], OUT gates bigint[], OUT counts integer[], OUT deads integer[], OUT dead_ids bigint[])
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+-- Note that these members have ended, those that had not; their rows in `jobs` are locked. Returns what arrives where (null: nothing):
+-- `dead_id` is one that died, or that was the first to.
+CREATE FUNCTION asyncjobs.mark_arrived(_ids bigint[]) RETURNS asyncjobs.arrival[] LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _came asyncjobs.arrival[];
 BEGIN
     WITH ended AS (
         UPDATE asyncjobs.members AS m SET arrived = CASE s.status WHEN 'completed' THEN 0 ELSE 1 END
@@ -14,5 +14,6 @@ BEGIN
     counted AS (
         SELECT g.id, count(1)::integer AS n, sum(e.arrived)::integer AS dead, min(e.dead_id) AS dead_id
         FROM ended AS e CROSS JOIN LATERAL unnest(e.gates) AS g(id) GROUP BY g.id)
-    SELECT array_agg(c.id), array_agg(c.n), array_agg(c.dead), array_agg(c.dead_id) INTO gates, counts, deads, dead_ids FROM counted AS c;
+    SELECT array_agg(ROW(c.id, c.n, c.dead, c.dead_id)::asyncjobs.arrival) INTO _came FROM counted AS c;
+    RETURN _came;
 END $$;

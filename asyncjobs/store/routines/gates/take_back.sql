@@ -1,15 +1,15 @@
 -- A dead or cancelled member is tried again, in this transaction: it un-arrives. True when it has to wait at a gate; then it is blocked. Its row
 -- is locked. Error 40001 if that must not be, any more.
 CREATE FUNCTION asyncjobs.take_back(_id bigint) RETURNS boolean LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF (SELECT r.outcome FROM asyncjobs.retry_refusal(_id) AS r) IS NOT NULL THEN
         RAISE EXCEPTION 'job % moved on', _id USING ERRCODE = 'serialization_failure';
     END IF;
     UPDATE asyncjobs.workflows AS w SET cancel_requested_at = NULL, cancel_message = NULL
     FROM asyncjobs.members AS m WHERE m.job_id = _id AND w.id = m.workflow_id AND w.cancel_requested_at IS NOT NULL;
-    PERFORM asyncjobs.fold_gates(m.gates, m.counts, m.deads, m.dead_ids)
-    FROM asyncjobs.unmark_arrived(ARRAY[_id]) AS m WHERE m.gates IS NOT NULL;
+    PERFORM asyncjobs.fold_gates(asyncjobs.unmark_arrived(ARRAY[_id]));
     UPDATE asyncjobs.jobs AS j SET status = 'blocked'
     WHERE j.id = _id AND EXISTS (SELECT FROM asyncjobs.dependents AS d WHERE d.job_id = _id AND d.state = 'waiting');
     RETURN FOUND;

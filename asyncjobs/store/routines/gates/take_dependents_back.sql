@@ -1,12 +1,17 @@
 -- Let at most 500 of those who were broken at these gates, which are locked and have some missing again, wait as before. One that has another
 -- gate that is broken stays cancelled, and so does one whose dedup key a live job has meanwhile, or that somebody's hand has ended.
 CREATE FUNCTION asyncjobs.take_dependents_back(_gates bigint[]) RETURNS void LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _jobs bigint[] := asyncjobs.lock_dependents(_gates, 'broken');
+    _jobs bigint[];
+    _are_all boolean;
     _back bigint[];
 BEGIN
+    SELECT l.ids, l.are_all INTO _jobs, _are_all FROM asyncjobs.lock_dependents(_gates, 'broken') AS l;
+    PERFORM asyncjobs.note_releasing(_gates, NOT _are_all);
+    IF _jobs IS NULL THEN
+        RETURN;
+    END IF;
     UPDATE asyncjobs.dependents AS d SET state = 'waiting'
     WHERE d.gate_id = ANY (_gates) AND d.job_id = ANY (_jobs) AND d.state = 'broken';
     _back := ARRAY(
@@ -19,5 +24,5 @@ BEGIN
         WHERE j.dedup_key IS NULL OR asyncjobs.take_dedup_key(j.type, j.dedup_key, j.id, NULL, NULL, true) = j.id ORDER BY b.number);
     UPDATE asyncjobs.jobs AS j SET status = 'blocked', completed_at = NULL, error_message = NULL, updated_at = asyncjobs.clock()
     WHERE j.id = ANY (_back);
-    PERFORM asyncjobs.leave_arrivals(m.gates, m.counts, m.deads, m.dead_ids) FROM asyncjobs.unmark_arrived(_back) AS m WHERE m.gates IS NOT NULL;
+    PERFORM asyncjobs.leave_arrivals(asyncjobs.unmark_arrived(_back));
 END $$;

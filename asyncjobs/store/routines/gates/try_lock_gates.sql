@@ -5,6 +5,6 @@ BEGIN
     RETURN ARRAY(
         WITH tried AS MATERIALIZED (
             SELECT g.id, pg_try_advisory_xact_lock(hashtext('asyncjobs.gate'), (g.id & 2147483647)::integer) AS is_ours
-            FROM (SELECT DISTINCT u.id FROM unnest(_gates) AS u(id)) AS g)
+            FROM unnest(_gates) AS g(id))
         SELECT t.id FROM tried AS t WHERE t.is_ours);
 END $$;
