@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast, final
 
 from asyncjobs.connections import AsyncConnection, check_async
-from asyncjobs.context import current
+from asyncjobs.context import JobContext, current
 from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.flow import FlowPlanner
 from asyncjobs.declare.new_job import admit_all, check_job_id, check_jobs
 from asyncjobs.declare.upstream import Members, Upstream
-from asyncjobs.errors import UsageError, WorkflowError
+from asyncjobs.errors import InvalidOption, UsageError, WorkflowError
 from asyncjobs.handles import JobHandle, timeout_seconds
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.workflow import MOST_MEMBERS, When, WorkflowRow
@@ -316,6 +316,19 @@ class Workflows:
         """
         app = cast("FlowApp", self)
         return Workflow(name, app, connection=connection, correlation_id=correlation_id, max_members=max_members)
+
+    async def spawn_for(self, context: JobContext[Any], first: int, jobs: Sequence[Any], /) -> list[Any]:
+        """What `ctx.spawn` does: add these to the workflow of its job, as its jobs number `first` and so on."""
+        app = cast("FlowApp", self)
+        news = check_jobs(jobs, app.handlers)
+        for new in news:
+            if new.connection is not None or new.row.on_duplicate != "return" or new.row.at_most_seconds is not None:
+                problem = f"{new.type} is spawned with connection=, on_duplicate= or a debounce: a member is a job of its own."
+                raise InvalidOption(problem, option="connection" if new.connection is not None else "on_duplicate")
+        opened = app.opened_for(f"job {context.claimed.id} spawned others")
+        rows = admit_all(news, app.queues, app.settings)
+        ids = await workflows.spawn(opened, context.claimed.id, context.claimed.token, first, rows)
+        return [JobHandle(job_id, lambda: app, new.handler.decode_result, "made") for job_id, new in zip(ids, news, strict=True)]
 
     def workflow_of(self, workflow_id: int, /) -> WorkflowHandle:
         """The handle of a workflow that is known by its id. Nothing is looked up yet."""

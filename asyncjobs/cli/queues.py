@@ -18,7 +18,7 @@ _WHAT = (
     option("--type", metavar="NAME", help="The jobs of this type."),
     option("--key", metavar="KEY", help="This serialization key."),
 )
-_STATUSES = ("pending", "processing", "scheduled", "failed", "waiting", "paused")
+_STATUSES = ("pending", "processing", "scheduled", "failed", "waiting", "paused", "blocked")
 _REASON = option("--reason", metavar="TEXT", help="Why, for the record.")
 
 

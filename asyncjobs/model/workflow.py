@@ -66,3 +66,38 @@ class MemberResult(msgspec.Struct, frozen=True):
     status: str | None  # None: its job is gone
     result: str | None  # JSON text
     dropped: str | None
+
+
+class MemberRow(msgspec.Struct, frozen=True):
+    """A member as it was when it was read."""
+
+    number: int  # from 0, as it was added
+    id: int
+    type: str | None
+    status: str  # "gone": somebody deleted its row
+    error_message: str | None
+    broken_by: int | None  # the member whose end has ended it
+
+
+class GateRow(msgspec.Struct, frozen=True):
+    """A gate as it was when it was read, and how many members wait there, were released, or ended by it."""
+
+    id: int
+    name: str | None
+    size: int
+    missing: int
+    dead: int
+    opened_at: datetime | None
+    waiting: int
+    released: int
+    broken: int
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """What a job that is blocked waits for: a gate."""
+
+    gate_id: int
+    name: str | None
+    size: int
+    missing: int
+    oldest_id: int | None  # the first member that it misses

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from asyncjobs.connections import Connection
-from asyncjobs.errors import WaitTimeout, WorkflowNotFound
+from asyncjobs.errors import ClaimLost, UsageError, WaitTimeout, WorkflowNotFound
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
 from asyncjobs.runtime import callers
@@ -64,6 +64,21 @@ async def _write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow]) -> Wri
         return await workflows.enqueue(link, plan, rows, ids, token, again=again, timeout=timeout)
 
     return await opened.read(once)
+
+
+async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> list[int]:
+    """Add members to the workflow of a job that runs; their ids. A call that was not answered is made again, and finds them."""
+    opened.check_usable()
+    spawned = await opened.read(partial(workflows.spawn, job_id=job_id, token=token, first=first, rows=rows))
+    if spawned.is_lost:
+        raise ClaimLost(f"job {job_id} spawned others, and its claim is another's by now: nothing was written.")
+    if spawned.is_alone:
+        raise UsageError(f"job {job_id} is of no workflow, so nobody waits for what it spawns: enqueue it instead.")
+    ids = spawned.ids or []
+    callers.tell(opened.events, rows, [Enqueued(one, True) for one in ids])
+    for queue in {row.queue for row in rows}:
+        opened.wakes.pending(queue)
+    return ids
 
 
 async def results(opened: OpenApp, job_id: int, ranges: Sequence[Range]) -> list[MemberResult]:

@@ -8,7 +8,7 @@ import msgspec
 from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.errors import DuplicateJob
 from asyncjobs.model.new_row import NewRow
-from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
+from asyncjobs.model.workflow import FlowPlan, GateRow, MemberResult, MemberRow, Missing, Range, WorkflowRow
 from asyncjobs.store import callers, door
 from asyncjobs.store.database import Database, Link
 
@@ -94,6 +94,20 @@ def _written(row: Mapping[str, Any], rows: Sequence[NewRow]) -> Written:
     return Written(row["id"], row["ids"] or [], [at - 1 for at in row["later"] or ()])
 
 
+class Spawned(msgspec.Struct, frozen=True):
+    """What became of jobs that a member adds: their ids, or why there are none."""
+
+    ids: list[int] | None
+    is_lost: bool  # the claim is another's by now
+    is_alone: bool  # the job is no member
+
+
+async def spawn(link: Link, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> Spawned:
+    """Add members to the workflow of a job that runs, or find those that a former attempt has added."""
+    (row,) = await link.fetch("spawn_members", job_id, token, first, _documents(rows))
+    return Spawned(row["ids"], row["is_lost"], row["is_alone"])
+
+
 async def fold(link: Link) -> Fold:
     """Fold what was left behind at gates."""
     (row,) = await link.fetch("fold_left_over", _GATES)
@@ -142,3 +156,23 @@ async def results(link: Link, job_id: int, ranges: Sequence[Range]) -> list[Memb
     """What other members of this one's workflow have given, by their numbers; none if it is no member."""
     rows = await link.fetch("member_results", job_id, msgspec.json.encode(ranges).decode())
     return [MemberResult(*row) for row in rows]
+
+
+async def members(link: Link, workflow_id: int, after: int, limit: int) -> list[MemberRow]:
+    """Members behind a number, in their order."""
+    return [MemberRow(*row) for row in await link.fetch("workflow_members", workflow_id, after, limit)]
+
+
+async def gates(link: Link, workflow_id: int, limit: int) -> list[GateRow]:
+    """The gates of a workflow, without its own, the largest first."""
+    return [GateRow(*row) for row in await link.fetch("workflow_gates", workflow_id, limit)]
+
+
+async def missing(link: Link, job_id: int) -> list[Missing]:
+    """What a job waits for that is blocked, that with the most missing first."""
+    return [Missing(*row) for row in await link.fetch("gates_of_job", job_id)]
+
+
+async def members_to_retry(link: Link, workflow_id: int, limit: int) -> list[int]:
+    """Members that have died, or were cancelled otherwise than by their gates."""
+    return [row["id"] for row in await link.fetch("members_to_retry", workflow_id, limit)]

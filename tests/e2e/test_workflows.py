@@ -1,5 +1,6 @@
 """Workflows, as users write them."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -7,7 +8,7 @@ from typing import Any, cast
 import asyncpg
 import pytest
 
-from asyncjobs import AsyncJobs, JobRouter, NewJob, Queue
+from asyncjobs import AsyncJobs, JobContext, JobRouter, NewJob, Queue
 from asyncjobs.errors import (
     DuplicateJob,
     EnqueueError,
@@ -60,6 +61,14 @@ async def large(n: int) -> str:
 @ROUTER.job("length", max_attempts=1)
 async def length(text: str) -> int:
     return len(text)
+
+
+@ROUTER.job("crawl", max_attempts=2)
+async def crawl(ctx: JobContext, depth: int, *, fails: bool = False) -> int:
+    handles = await ctx.spawn(*(crawl.new(depth - 1) for _ in range(2 if depth else 0)))
+    if fails and ctx.attempt == 1:
+        raise RuntimeError("once")
+    return len(handles)
 
 
 @pytest.fixture
@@ -204,6 +213,43 @@ async def test_many_members_are_one_group(app: AsyncJobs) -> None:
         done = flow.add(total.new(group.results))
     async with app.runner():
         assert await done.handle.result(timeout=30) == str(sum(range(500)))
+
+
+async def test_whoever_waits_for_a_job_waits_for_what_it_spawns(app: AsyncJobs) -> None:
+    async with app.workflow("crawl") as flow:
+        root = flow.add(crawl.new(3))
+        last = flow.add(number.new(1), after=root)
+    async with app.runner():
+        row = await app.workflow_of(flow.id).wait(timeout=20)
+    assert (row.state, row.size, row.dead) == ("completed", 16, 0)
+    members = await app.admin.members(flow.id)
+    assert {one.status for one in members} == {"completed"}
+    ended = [(await app.admin.get(one.id)) for one in members if one.id != last.id]
+    started = (await app.admin.get(last.id)).started_at  # type: ignore[union-attr]
+    assert all(one is not None and one.completed_at <= started for one in ended)  # type: ignore[operator]
+    assert len(await app.admin.children(root.id)) == 2
+
+
+async def test_a_second_attempt_spawns_the_same_jobs(app: AsyncJobs) -> None:
+    async with app.workflow("crawl") as flow:
+        root = flow.add(crawl.using(max_attempts=2).new(1, fails=True))
+    async with app.runner():
+        for _ in range(200):
+            job = await app.get(root.id)
+            if job is not None and job.status == "failed":
+                await app.admin.retry(root.id)
+            if (await app.workflow_of(flow.id).get()).ended_at is not None:
+                break
+            await asyncio.sleep(0.05)
+    row = await app.workflow_of(flow.id).get()
+    assert (row.state, row.size) == ("completed", 3)
+
+
+async def test_a_job_of_no_workflow_cannot_spawn(app: AsyncJobs) -> None:
+    handle = await crawl.using(max_attempts=1).enqueue(1)
+    async with app.runner():
+        job = await handle.wait(timeout=10)
+    assert (job.status, "is of no workflow" in (job.error_message or "")) == ("dead", True)
 
 
 # Bad input.

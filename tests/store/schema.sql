@@ -323,13 +323,16 @@ CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_out
 CREATE TABLE asyncjobs.members (
     job_id bigint NOT NULL,
     workflow_id bigint NOT NULL,
-    number integer NOT NULL,
+    number bigint NOT NULL,
     arrived smallint,
     broken_by bigint,
     gates bigint[] NOT NULL,
+    spawned_by bigint,
+    spawn_number integer,
     CONSTRAINT members_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor=50);
 CREATE UNIQUE INDEX members_number ON asyncjobs.members USING btree (workflow_id, number);
+CREATE UNIQUE INDEX members_spawned ON asyncjobs.members USING btree (spawned_by, spawn_number) WHERE (spawned_by IS NOT NULL);
 
 CREATE TABLE asyncjobs.migrations (
     number integer NOT NULL,
@@ -581,7 +584,16 @@ UNION ALL
     j.status,
     j.created_at AS since
    FROM asyncjobs.jobs j
-  WHERE (j.status = 'waiting'::text);
+  WHERE (j.status = 'waiting'::text)
+UNION ALL
+ SELECT 'blocked'::text AS kind,
+    j.queue,
+    j.type,
+    j.version,
+    j.status,
+    j.created_at AS since
+   FROM asyncjobs.jobs j
+  WHERE (j.status = 'blocked'::text);
 
 CREATE VIEW asyncjobs.readable_jobs AS
  SELECT id,
@@ -870,7 +882,7 @@ CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _came asyncjobs.arrival
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: af7717353d7a125c
+-- body: 87ad6af80a7ec658
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -878,7 +890,7 @@ CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, 
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ecd0a962b92e68e1
+-- body: 7b07564db0b9df8e
 
 CREATE FUNCTION asyncjobs.declare_schedule(_name text, _definition jsonb)
     RETURNS text
@@ -1150,7 +1162,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9775c9fd094a1f36
+-- body: d6699835e946f432
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1633,7 +1645,7 @@ CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_waiting jsonb, _limit
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 52a1c38a5d95e70b
 
-CREATE FUNCTION asyncjobs.look_at_members(_workflow bigint, _number integer, _limit integer, OUT ended bigint[], OUT last_workflow bigint, OUT last_number integer, OUT cancelling bigint[])
+CREATE FUNCTION asyncjobs.look_at_members(_workflow bigint, _number bigint, _limit integer, OUT ended bigint[], OUT last_workflow bigint, OUT last_number bigint, OUT cancelling bigint[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1721,7 +1733,7 @@ CREATE FUNCTION asyncjobs.meet_duplicates(_ids bigint[], _new bigint[], _rows as
 -- body: 08e45ea76bda8d84
 
 CREATE FUNCTION asyncjobs.member_results(_id bigint, _ranges jsonb)
-    RETURNS TABLE(number integer, job_id bigint, type text, status text, result jsonb, result_dropped text)
+    RETURNS TABLE(number bigint, job_id bigint, type text, status text, result jsonb, result_dropped text)
     LANGUAGE plpgsql
     STABLE
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2315,6 +2327,17 @@ CREATE FUNCTION asyncjobs.span(_duration interval)
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from integer, _documents text[], OUT ids bigint[], OUT is_lost boolean, OUT is_alone boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '2s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2e0ef6c4c27d1162
 
 CREATE FUNCTION asyncjobs.start_dependents(_ids bigint[], OUT count integer, OUT pending bigint[])
     RETURNS record

@@ -234,12 +234,15 @@ CREATE INDEX gates_releasing ON asyncjobs.gates (id) WHERE releasing;
 CREATE TABLE asyncjobs.members (
     job_id      bigint PRIMARY KEY,
     workflow_id bigint NOT NULL,
-    number      integer NOT NULL,   -- from 0, as they were added: results are named by it
+    number      bigint NOT NULL,    -- from 0, as they were added: results are named by it; what was spawned comes after all of these
     arrived     smallint,           -- null: it has not ended; 0: completed; 1: it was dead, cancelled or deleted
     broken_by   bigint,             -- the member whose end has ended this one
-    gates       bigint[] NOT NULL   -- where it arrives, but for its workflow's own
+    gates       bigint[] NOT NULL,  -- where it arrives, but for its workflow's own
+    spawned_by  bigint,             -- the member whose handler has added it, and its number among those
+    spawn_number integer
 ) WITH (fillfactor = 50);  -- each is written to once more
 CREATE UNIQUE INDEX members_number ON asyncjobs.members (workflow_id, number);
+CREATE UNIQUE INDEX members_spawned ON asyncjobs.members (spawned_by, spawn_number) WHERE spawned_by IS NOT NULL;
 
 CREATE TABLE asyncjobs.dependents (
     gate_id bigint NOT NULL,

@@ -31,6 +31,10 @@
 -- 7. *End.* A workflow has ended when its own gate has none missing; `ended_at` is taken back by rule 5. It is pruned as a whole, never a member
 --    by itself: what another member may still want to read is there.
 --
+-- 8. *Spawn.* A member that runs may add members, at its own gates (`spawn_members`). It has not arrived, so these cannot have opened, and an arrival
+--    of minus so many is there before its own. They are known by their number among what their job has spawned: a second attempt finds
+--    them, and adds none.
+--
 -- What a crash leaves behind: before the commit nothing; after it `arrivals`, gates that are `releasing`, or a workflow that is being
 -- cancelled. The folders look for these with each sweep, so that a lost notification costs an interval. Memory decides nothing.
 --

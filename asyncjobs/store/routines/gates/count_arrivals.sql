@@ -12,14 +12,15 @@ BEGIN
     WITH left_over AS (
         DELETE FROM asyncjobs.arrivals AS a WHERE a.gate_id = ANY (_ours) RETURNING a.gate_id, a.n, a.dead, a.dead_id),
     counted AS (
-        SELECT c.gate_id, sum(c.n)::integer AS n, sum(c.dead)::integer AS dead, min(c.dead_id) AS dead_id, min(c.dead) < 0 AS is_undone FROM (
+        SELECT c.gate_id, sum(c.n)::integer AS n, sum(c.dead)::integer AS dead, min(c.dead_id) AS dead_id, min(c.dead) < 0 AS is_undone,
+            coalesce(-sum(c.n) FILTER (WHERE c.n < 0 AND c.dead = 0), 0) AS spawned FROM (
             SELECT l.gate_id, l.n, l.dead, l.dead_id FROM left_over AS l
             UNION ALL
             SELECT a.gate_id, a.n, a.dead, a.dead_id FROM unnest(_came) AS a WHERE a.gate_id = ANY (_ours)) AS c
         GROUP BY c.gate_id),
     written AS (
         UPDATE asyncjobs.gates AS g
-        SET missing = g.missing - c.n, dead = g.dead + c.dead,
+        SET size = g.size + c.spawned, missing = g.missing - c.n, dead = g.dead + c.dead,
             opened_at = CASE WHEN g.missing = c.n THEN coalesce(g.opened_at, _now) END,
             dead_id = CASE WHEN g.dead + c.dead > 0 AND NOT c.is_undone THEN coalesce(g.dead_id, c.dead_id) END
         FROM counted AS c WHERE g.id = ANY (ARRAY[c.gate_id])

@@ -2,8 +2,8 @@
 -- an arrival, since a stranger's SQL did that. Where to go on is in `last_workflow` and `last_number`; null at the end. `cancelling`: workflows
 -- that somebody has begun to cancel.
 CREATE FUNCTION asyncjobs.look_at_members(
-    _workflow bigint, _number integer, _limit integer,
-    OUT ended bigint[], OUT last_workflow bigint, OUT last_number integer, OUT cancelling bigint[])
+    _workflow bigint, _number bigint, _limit integer,
+    OUT ended bigint[], OUT last_workflow bigint, OUT last_number bigint, OUT cancelling bigint[])
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$

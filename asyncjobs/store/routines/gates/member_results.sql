@@ -1,7 +1,7 @@
 -- What the arguments of a member name: the results of other members of its workflow, by their numbers. `ranges`: [[first, last], ...]. None of
 -- a job that is no member.
 CREATE FUNCTION asyncjobs.member_results(_id bigint, _ranges jsonb)
-RETURNS TABLE (number integer, job_id bigint, type text, status text, result jsonb, result_dropped text) LANGUAGE plpgsql STABLE
+RETURNS TABLE (number bigint, job_id bigint, type text, status text, result jsonb, result_dropped text) LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
