@@ -188,8 +188,9 @@ class JobContext(Generic[App_co]):
     def spawn(self, *jobs: Any) -> Coroutine[Any, Any, list[Any]]:
         """Add jobs to the workflow of this one: whoever waits for this job waits for them, too, and so does the workflow.
 
-        They are written at once; their handles in the same order. An attempt that comes after another finds what that has spawned,
-        call by call: the same jobs. UsageError where the job is of no workflow: enqueue them there. ClaimLost when the attempt's claim was taken away.
+        They are written at once; their handles in the same order. An attempt that comes after another finds what that has
+        spawned, call by call: the same jobs. UsageError where the job is of no workflow: enqueue them there. ClaimLost when the
+        attempt's claim was taken away.
         """
         first = self.spawned
         self.spawned += len(jobs)

@@ -882,7 +882,7 @@ CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _came asyncjobs.arrival
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 87ad6af80a7ec658
+-- body: 82918ea9b9b78f73
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -1305,7 +1305,7 @@ CREATE FUNCTION asyncjobs.go_on_releasing(_gates bigint[])
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 51d1dba10765bd2e
+-- body: 818d810365a91cb0
 
 CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS TABLE(formerly text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
@@ -1803,11 +1803,11 @@ CREATE FUNCTION asyncjobs.note_pause()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3f6fa2cfabc47a71
 
-CREATE FUNCTION asyncjobs.note_releasing(_gates bigint[], _have_more boolean)
+CREATE FUNCTION asyncjobs.note_releasing(_gates bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e49a900697ea10da
+-- body: 54b0a0b96a922abd
 
 CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
@@ -2093,11 +2093,11 @@ CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: fb2e563d737adf6d
 
-CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[])
-    RETURNS bigint[]
+CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[], OUT pending bigint[], OUT are_all boolean)
+    RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c45e30b1f3859251
+-- body: ecb6919cdcf443e6
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
@@ -2411,7 +2411,7 @@ CREATE FUNCTION asyncjobs.take_dependents_back(_gates bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6f1c1183f05472e0
+-- body: 5d3a9e735266da7c
 
 CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[], _new_tokens bigint[], _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval)
     RETURNS text[]

@@ -218,6 +218,19 @@ async def test_many_dependents_are_released_in_batches_and_nobody_waits_for_them
     await flows.cancel(pair, flow.id)
 
 
+async def test_gate_that_opens_while_it_takes_back_many_releases_them_all(pair: Peers) -> None:
+    flow = await flows.write(pair, 1201, [([0], list(range(1, 1201)))])
+    await flows.run(pair, flow, deaths=[0])
+    assert (await flow.statuses()).count("cancelled") == 1200
+    await serialized.retry(pair.a.link, flow.ids[0], "ada")
+    assert (await flow.statuses()).count("blocked") == 500
+    (job,) = await pair.a.claim(1)
+    await pair.a.ack(job)  # the others are to be taken back yet
+    await flows.settle(pair)
+    assert (await flow.statuses()).count("pending") == 1200
+    await flows.cancel(pair, flow.id)
+
+
 async def test_dependent_whose_row_is_held_is_passed_over_and_released_later(pair: Peers) -> None:
     flow = await flows.write(pair, 3, [([0], [1, 2])])
     job = await pair.a.claim_one()

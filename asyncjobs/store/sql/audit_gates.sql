@@ -9,7 +9,7 @@ gate AS MATERIALIZED (
     FROM asyncjobs.gates AS g LEFT JOIN (
         SELECT r.gate_id, sum(r.n) AS n, sum(r.dead) AS dead FROM asyncjobs.arrivals AS r GROUP BY r.gate_id) AS a ON a.gate_id = g.id),
 wait AS MATERIALIZED (
-    SELECT d.job_id, d.gate_id, d.state, d.rule, g.missing, g.releasing OR g.has_left_over AS is_busy, j.status
+    SELECT d.job_id, d.gate_id, d.state, d.rule, g.missing, g.dead, g.releasing OR g.has_left_over AS is_busy, j.status
     FROM asyncjobs.dependents AS d JOIN gate AS g ON g.id = d.gate_id LEFT JOIN asyncjobs.jobs AS j ON j.id = d.job_id)
 SELECT 'P14' AS promise, gate.id AS job_id, 'is a gate with ' || gate.missing || ' missing and ' || gate.dead || ' dead, and its members say '
     || c.missing || ' and ' || c.dead AS problem
@@ -20,6 +20,9 @@ WHERE (gate.missing - gate.n, gate.dead + gate.came_dead) <> (c.missing, c.dead)
 UNION ALL
 SELECT 'P14', wait.job_id, 'waits at gate ' || wait.gate_id || ', which has none missing'
 FROM wait WHERE wait.state = 'waiting' AND wait.missing = 0 AND NOT wait.is_busy
+UNION ALL
+SELECT 'P14', wait.job_id, 'was ended by gate ' || wait.gate_id || ', of which no member is dead'
+FROM wait WHERE wait.state = 'broken' AND wait.dead = 0 AND NOT wait.is_busy
 UNION ALL
 SELECT 'P14', wait.job_id, 'is ' || wait.status || ' and waits at gate ' || wait.gate_id
 FROM wait WHERE wait.state <> 'released' AND wait.status NOT IN ('blocked', 'cancelled', 'dead')

@@ -8,6 +8,9 @@ DECLARE
     _open bigint[];
     _closed bigint[];
     _lost bigint[];
+    _was_releasing boolean;
+    _pending bigint[];
+    _are_all boolean := true;
 BEGIN
     WITH left_over AS (
         DELETE FROM asyncjobs.arrivals AS a WHERE a.gate_id = ANY (_ours) RETURNING a.gate_id, a.n, a.dead, a.dead_id),
@@ -24,11 +27,11 @@ BEGIN
             opened_at = CASE WHEN g.missing = c.n THEN coalesce(g.opened_at, _now) END,
             dead_id = CASE WHEN g.dead + c.dead > 0 AND NOT c.is_undone THEN coalesce(g.dead_id, c.dead_id) END
         FROM counted AS c WHERE g.id = ANY (ARRAY[c.gate_id])
-        RETURNING g.id, g.id = g.workflow_id AS is_workflow, g.missing, g.dead > 0 AND g.dead_id IS NULL AS is_lost, c.n)
+        RETURNING g.id, g.id = g.workflow_id AS is_workflow, g.missing, g.dead, g.releasing, g.dead > 0 AND g.dead_id IS NULL AS is_lost, c.n)
     SELECT array_agg(w.id) FILTER (WHERE w.is_workflow AND (w.missing = 0 OR w.n < 0)),
-        array_agg(w.id) FILTER (WHERE w.missing = 0 AND NOT w.is_workflow), array_agg(w.id) FILTER (WHERE w.n < 0 AND w.missing > 0),
-        array_agg(w.id) FILTER (WHERE w.is_lost)
-    INTO _moved, _open, _closed, _lost FROM written AS w;
+        array_agg(w.id) FILTER (WHERE w.missing = 0 AND NOT w.is_workflow), array_agg(w.id) FILTER (WHERE (w.n < 0 AND w.missing > 0) OR (w.releasing AND w.missing = 0 AND w.dead = 0)),
+        array_agg(w.id) FILTER (WHERE w.is_lost), bool_or(w.releasing)
+    INTO _moved, _open, _closed, _lost, _was_releasing FROM written AS w;
     IF _lost IS NOT NULL THEN  -- who was dead has been retried, and others are
         UPDATE asyncjobs.gates AS g SET dead_id = (
             SELECT coalesce(m.broken_by, m.job_id) FROM asyncjobs.members AS m
@@ -42,5 +45,11 @@ BEGIN
     IF _closed IS NOT NULL THEN
         PERFORM asyncjobs.take_dependents_back(_closed);
     END IF;
-    RETURN CASE WHEN _open IS NOT NULL THEN asyncjobs.release_dependents(_open) END;
+    IF _open IS NOT NULL THEN
+        SELECT r.pending, r.are_all INTO _pending, _are_all FROM asyncjobs.release_dependents(_open) AS r;
+    END IF;
+    IF _closed IS NOT NULL OR _was_releasing OR NOT _are_all THEN
+        PERFORM asyncjobs.note_releasing(_open || _closed);
+    END IF;
+    RETURN _pending;
 END $$;

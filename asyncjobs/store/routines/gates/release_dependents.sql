@@ -1,22 +1,20 @@
--- Release, or break, at most 500 of those who wait at these gates, which are locked and open; returns the jobs that became pending. What a
+-- Release, or break, at most 500 of those who wait at these gates, which are locked and open; `pending` are the jobs that became pending, `are_all`: none is left. What a
 -- dependent's other gates say, and whether its workflow is being cancelled, is read under the lock of its row: so two gates that open
--- at the same time do so one after the other. What is left is for the folders.
-CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[]) RETURNS bigint[] LANGUAGE plpgsql
+-- at the same time do so one after the other.
+CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[], OUT pending bigint[], OUT are_all boolean) LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _jobs bigint[];
-    _are_all boolean;
     _ended bigint[];
     _free integer;
-    _pending bigint[];
 BEGIN
-    SELECT l.ids, l.are_all INTO _jobs, _are_all FROM asyncjobs.lock_dependents(_gates, 'waiting') AS l;
+    SELECT l.ids, l.are_all INTO _jobs, are_all FROM asyncjobs.lock_dependents(_gates, 'waiting') AS l;
     IF _jobs IS NOT NULL THEN
         UPDATE asyncjobs.dependents AS d
         SET state = CASE WHEN d.rule = 'ended' OR g.dead = 0 THEN 'released' ELSE 'broken' END
         FROM asyncjobs.gates AS g
         WHERE d.gate_id = ANY (_gates) AND d.job_id = ANY (_jobs) AND d.state = 'waiting' AND g.id = ANY (ARRAY[d.gate_id]);
-        SELECT s.count, s.pending INTO _free, _pending FROM asyncjobs.start_dependents(_jobs) AS s;
+        SELECT s.count, s.pending INTO _free, pending FROM asyncjobs.start_dependents(_jobs) AS s;
         IF _free < cardinality(_jobs) THEN
             _ended := ARRAY(
                 SELECT j.id FROM asyncjobs.jobs AS j
@@ -26,6 +24,4 @@ BEGIN
             PERFORM asyncjobs.break_dependents(_ended) WHERE cardinality(_ended) > 0;
         END IF;
     END IF;
-    PERFORM asyncjobs.note_releasing(_gates, NOT _are_all);
-    RETURN _pending;
 END $$;

@@ -1,14 +1,13 @@
--- Let at most 500 of those who were broken at these gates, which are locked and have some missing again, wait as before. One that has another
+-- Let at most 500 of those who were broken at these gates, which are locked and have some missing again (or have
+-- opened since, with none dead), wait as before. One that has another
 -- gate that is broken stays cancelled, and so does one whose dedup key a live job has meanwhile, or that somebody's hand has ended.
 CREATE FUNCTION asyncjobs.take_dependents_back(_gates bigint[]) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _jobs bigint[];
-    _are_all boolean;
     _back bigint[];
 BEGIN
-    SELECT l.ids, l.are_all INTO _jobs, _are_all FROM asyncjobs.lock_dependents(_gates, 'broken') AS l;
-    PERFORM asyncjobs.note_releasing(_gates, NOT _are_all);
+    SELECT l.ids INTO _jobs FROM asyncjobs.lock_dependents(_gates, 'broken') AS l;
     IF _jobs IS NULL THEN
         RETURN;
     END IF;
