@@ -1741,7 +1741,7 @@ CREATE FUNCTION asyncjobs.member_results(_id bigint, _ranges jsonb)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c81843834c16919b
+-- body: 5e76a90cdf65452d
 
 CREATE FUNCTION asyncjobs.members_to_cancel(_workflow bigint, _limit integer)
     RETURNS bigint[]

@@ -87,6 +87,28 @@ async def test_outcome_under_a_token_that_is_lost_does_not_arrive(pair: Peers) -
     assert await flow.state() == "completed"
 
 
+async def test_dependent_of_two_gates_waits_for_both(pair: Peers) -> None:
+    flow = await flows.write(pair, 3, [([0], [2]), ([1], [2])])
+    first, second = await pair.a.claim(2)
+    await pair.a.ack(first)
+    assert (await flow.statuses())[2] == "blocked"
+    await pair.a.ack(second)
+    assert (await flow.statuses())[2] == "pending"
+    await pair.drain(pair.a)
+
+
+async def test_a_result_is_looked_up_and_not_looked_for(pair: Peers) -> None:
+    flow = await flows.write(pair, 2000, [([0], list(range(1, 2000)))])
+    async with pair.admin.transaction():
+        rows = await pair.admin.fetch("SELECT * FROM asyncjobs.member_results($1, '[[0, 0], [7, 9]]')", flow.ids[1000])
+        assert sorted(row["number"] for row in rows) == [0, 7, 8, 9]
+        read = await pair.admin.fetchval(
+            "SELECT sum(idx_tup_fetch + seq_tup_read) FROM pg_stat_xact_user_tables WHERE schemaname = 'asyncjobs'"
+        )
+        assert read < 20
+    await flows.cancel(pair, flow.id)
+
+
 async def test_dead_member_ends_who_waits_for_it_with_a_sentence_level_by_level(pair: Peers) -> None:
     flow = await flows.write(pair, 3, CHAIN)
     assert await flows.run(pair, flow, deaths=[0]) == [0]
