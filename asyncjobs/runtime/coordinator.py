@@ -11,7 +11,8 @@ and nowhere else, but for the next job of a key, for which its actor takes a per
    had been sent. A lane has seen it when a scan of a later call came back short, and had started at the front. Until then it is
    hungry: whatever happens while its scan waits, or is under way, leaves it so. A flag that is cleared when the answer arrives
    would forget exactly that.
-3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But a hungry lane asks again at
+3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But the end of a workflow's
+   member is one: it may make others pending in the call that writes it, and these start there. And a hungry lane asks again at
    once when a slot becomes free, so a slot never stays empty while work is known to wait (P4). The coordinator is woken before
    the line is, so that what is claimed for the slot goes with the outcome.
 4. Rows that somebody has locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
@@ -320,7 +321,9 @@ class Coordinator:
             self.start(waited, attempt.lane)
         else:
             self.lanes[attempt.lane].slots.give_back()
-        if self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
+        if job.is_member and ack.is_final:
+            self.wake()  # what it lets go is claimed in the call that writes its outcome
+        elif self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
             self._alarm.wake()
         shared.gate.ended(job)
         if job.serialization_key is not None:

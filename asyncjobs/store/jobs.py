@@ -213,6 +213,7 @@ def _finished(rows: Sequence[Record]) -> Finished:
         return Finished(claimed, [], [], gone=False)
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
     heads = [row["queue"] for row in rows if row["kind"] == "head"]
+    claimed += [_claimed(row, is_member=True) for row in rows if row["kind"] == "member"]
     asking = [(_claimed(row), row["kind"]) for row in rows if row["kind"] in {"ask", "ask all"}]
     expired = [msgspec.json.decode(row["rest"], type=Expired) for row in rows if row["kind"] == "expired"]
     gone = len(claimed) + len(lost) + len(heads) + len(asking) + len(expired) < len(rows)
@@ -222,8 +223,8 @@ def _finished(rows: Sequence[Record]) -> Finished:
     )  # fmt: skip
 
 
-def _claimed(row: Record) -> Claimed:
-    return Claimed(*row[1:-1], *(() if row[-1] is None else msgspec.json.decode(row[-1])))
+def _claimed(row: Record, *, is_member: bool = False) -> Claimed:
+    return Claimed(*row[1:-1], *(() if row[-1] is None else msgspec.json.decode(row[-1])), is_member=is_member)
 
 
 async def ack_alone(link: Link, runner_id: int, ack: Ack, *, max_errors: int) -> Finished:

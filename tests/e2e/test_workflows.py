@@ -20,6 +20,7 @@ from asyncjobs.errors import (
     WorkflowNotFound,
 )
 from asyncjobs.model.status import Status
+from asyncjobs.telemetry.events import AcksWritten
 from asyncjobs.workflow import chain
 
 ROUTER = JobRouter()
@@ -213,6 +214,30 @@ async def test_many_members_are_one_group(app: AsyncJobs) -> None:
         done = flow.add(total.new(group.results))
     async with app.runner():
         assert await done.handle.result(timeout=30) == str(sum(range(500)))
+
+
+async def test_a_worker_that_ends_when_it_is_idle_runs_whole_workflows(dsn: str) -> None:
+    jobs = AsyncJobs(dsn, routers=[ROUTER], queues=[Queue(concurrency=4), Queue("other")])
+    async with jobs, jobs.workflow("whole") as flow:
+        dead = flow.add(number.new(-1))
+        last = [
+            flow.add(number.new(1), after=chain(flow, number.new(dead.result), number.new(2)), when="ended") for _ in range(3)
+        ]
+    await jobs.run(until_idle=True)
+    async with jobs:
+        row = await jobs.workflow_of(flow.id).get()
+        assert (row.missing, row.dead) == (0, 7)
+        assert await statuses(jobs, [one.id for one in last]) == ["completed"] * 3
+
+
+async def test_a_link_of_a_chain_starts_in_the_call_that_writes_the_end_of_the_one_before(app: AsyncJobs) -> None:
+    written: list[AcksWritten] = []
+    app.events.subscribe(written.append, AcksWritten)  # type: ignore[arg-type]
+    async with app.workflow("chain") as flow:
+        chain(flow, *(number.new(n) for n in range(20)))
+    async with app.runner():
+        await app.workflow_of(flow.id).wait(timeout=20)
+    assert [one.claimed for one in written if one.tokens] == [1] * 19 + [0]
 
 
 async def test_whoever_waits_for_a_job_waits_for_what_it_spawns(app: AsyncJobs) -> None:

@@ -69,7 +69,7 @@ BEGIN
                     claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
                 FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
                 WHERE j.ctid = p.ctid AND asyncjobs.may_start(j.start_before)
-                RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead), 1, j)).*;
+                RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id), 1, j)).*;
                 GET DIAGNOSTICS _limit = ROW_COUNT;
                 IF _limit < cardinality(_picked) THEN
                     _row := asyncjobs.expire_pending(1000, 1); RETURN NEXT _row;
