@@ -14,6 +14,7 @@ from asyncjobs.errors import (
     EnqueueError,
     InvalidOption,
     InvalidPayload,
+    StateError,
     UsageError,
     WaitTimeout,
     WorkflowError,
@@ -275,6 +276,16 @@ async def test_a_job_of_no_workflow_cannot_spawn(app: AsyncJobs) -> None:
     async with app.runner():
         job = await handle.wait(timeout=10)
     assert (job.status, "is of no workflow" in (job.error_message or "")) == ("dead", True)
+
+
+async def test_dead_member_is_retried_and_not_made_anew(app: AsyncJobs) -> None:
+    async with app.workflow("dead") as flow:
+        flow.add(number.new(-1))
+    async with app.runner():
+        await app.workflow_of(flow.id).wait(timeout=10)
+    [letter] = (await app.admin.dead_letters()).dead_letters
+    with pytest.raises(StateError, match="retry that job"):
+        await app.admin.requeue(letter.id, by="ada")
 
 
 # Bad input.
