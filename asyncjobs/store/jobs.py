@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from asyncjobs.model.chance import CHANCE
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
@@ -224,7 +225,10 @@ def _finished(rows: Sequence[Record]) -> Finished:
 
 
 def _claimed(row: Record, *, is_member: bool = False) -> Claimed:
-    return Claimed(*row[1:-1], *(() if row[-1] is None else msgspec.json.decode(row[-1])), is_member=is_member)
+    claimed = Claimed(*row[1:-1], *(() if row[-1] is None else msgspec.json.decode(row[-1])))
+    if is_member:
+        force_setattr(claimed, "is_member", True)
+    return claimed
 
 
 async def ack_alone(link: Link, runner_id: int, ack: Ack, *, max_errors: int) -> Finished:

@@ -233,7 +233,7 @@ async def test_a_worker_that_ends_when_it_is_idle_runs_whole_workflows(dsn: str)
 
 async def test_a_link_of_a_chain_starts_in_the_call_that_writes_the_end_of_the_one_before(app: AsyncJobs) -> None:
     written: list[AcksWritten] = []
-    app.events.subscribe(written.append, AcksWritten)  # type: ignore[arg-type]
+    app.events.subscribe(written.append, AcksWritten)
     async with app.workflow("chain") as flow:
         chain(flow, *(number.new(n) for n in range(20)))
     async with app.runner():
