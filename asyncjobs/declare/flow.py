@@ -26,7 +26,7 @@ class FlowPlanner:
         self._awaited: list[Members] = []
         self._numbers: dict[int, int] = {}  # of those, by id()
 
-    def add(self, job: NewJob[Any], after: Sequence[Members], when: When | None) -> int:
+    def add(self, job: object, after: Sequence[Members], when: When | None) -> int:
         """One more member, which waits for these and for what its arguments name; its number."""
         if not isinstance(job, NewJob):
             raise WorkflowError(f"{self._me}: {job!r} is no job: write {getattr(job, 'name', 'job_type')}.new(...).")
@@ -158,7 +158,8 @@ def _waits(waits: Mapping[int, Sequence[tuple[int, When]]], gate_of: Sequence[in
             gate = gate_of[at]
             if gate is not None and rules.get(gate) != "completed":
                 rules[gate] = rule
-        found += [(number, gate, rule) for gate, rule in rules.items()]
+        for gate, strictest in rules.items():
+            found.append((number, gate, strictest))
     return found
 
 
