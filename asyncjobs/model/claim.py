@@ -92,6 +92,7 @@ class Ack(msgspec.Struct, frozen=True):
     outcome: Outcome
     key_queue: str | None = None  # of a job with a serialization key: its queue, where the key's next job is most likely to be
     progress: str | None = None  # how far the attempt was, as JSON, if that is not written yet
+    start_by: float = math.inf  # when the job expires, as its claim said it
 
     @property
     def status(self) -> Status:
@@ -154,6 +155,7 @@ class Finished(msgspec.Struct, frozen=True):
     gone: bool  # the runner's own row is missing: it was declared dead
     asking: list[tuple[Claimed, str]] = []  # claimed jobs of stubs, with their `on_dead`: their handlers are to be asked
     expired: list[tuple[int, str]] = []  # ids and types of jobs that this call has ended instead of claiming them
+    past: dict[int, tuple[int, int]] = {}  # by scan that met such: behind which (priority, place) others may start
 
     def by_scan(self, scans: int) -> list[list[Claimed]]:
         """What each of the call's scans claimed, in their order."""

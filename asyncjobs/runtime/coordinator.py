@@ -15,7 +15,7 @@ and nowhere else, but for the next job of a key, for which its actor takes a per
    member is one: it may make others pending in the call that writes it, and these start there. And a hungry lane asks again at
    once when a slot becomes free, so a slot never stays empty while work is known to wait (P4). The coordinator is woken before
    the line is, so that what is claimed for the slot goes with the outcome.
-4. Rows that somebody has locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
+4. Rows that are locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
    notifies when they are let go. So a scan that came back short is followed by a look whether anything is there that it would
    have taken: after 20 ms while other runners live, else after 0.2 s; one look for all scans of that time, since it costs less
    than a scan. If something is there the scan is made again; as long as it comes back short the pauses double, up to a second.
@@ -46,15 +46,16 @@ from asyncjobs.runtime.alarm import Alarm
 from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.budget import Budget
-from asyncjobs.runtime.call_line import CallLine, Found, NoAnswer
+from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
-from asyncjobs.runtime.gate import Gate
+from asyncjobs.runtime.orders import Found, NoAnswer
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.slots import Slots, SlotsError
 from asyncjobs.runtime.stock import Stock
+from asyncjobs.runtime.turnstile import Turnstile
 from asyncjobs.settings import Queue
 
 #: How long another claim may hold rows locked that it will not keep.
@@ -88,7 +89,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     handlers: Mapping[str, JobDefinition]
     surroundings: Surroundings
     polling: Polling
-    gate: Gate
+    turnstile: Turnstile
     probation: Probation
     keys: PutsOutcomes
     verify: Callable[[Attempt, Ack], None]  # of a job that was completed inside its handler's transaction
@@ -215,7 +216,7 @@ class Coordinator:
                 continue
             self.start(job, name)
             return True
-        if job.suspicion or self._shared.gate.is_held(job):  # a suspect that waited would be on probation before it runs
+        if job.suspicion or self._shared.turnstile.is_held(job):  # a suspect that waited would be on probation before it runs
             self._line.give_back([job])
         elif len(self.stock) < self.stock.most:
             self.stock.add(job)
@@ -256,7 +257,7 @@ class Coordinator:
         self._expiry = None if at == inf else asyncio.get_running_loop().call_later(seconds, self._give_back_expired)
 
     def _give_back_expired(self) -> None:
-        """What has expired holds nothing up any more: its key goes on, and whoever waits for it is told."""
+        """What has expired holds nothing up any more: its key goes on, and tasks that wait for it are told."""
         self.give_back_waiting(has_expired)
         self._plan_expiry(self.stock.expires_at)
 
@@ -273,7 +274,7 @@ class Coordinator:
         self._alarm.wake()
 
     async def _look_for_skipped(self) -> None:
-        """Look at what the scans may have skipped. (Whatever slots are free: the next that is freed asks nobody.)"""
+        """Look at what the scans may have skipped. (Whatever slots are free: the next that is freed does not ask.)"""
         found = await self._line.look([(self.queue, lane) for lane in self._short])
         was_skipped = any((self.queue, lane) in found for lane in self._short)
         self._short.clear()
@@ -325,7 +326,7 @@ class Coordinator:
             self.wake()  # what it lets go is claimed in the call that writes its outcome
         elif self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
             self._alarm.wake()
-        shared.gate.ended(job)
+        shared.turnstile.ended(job)
         if job.serialization_key is not None:
             shared.keys.put(attempt, ack)
         elif attempt.completed_in_transaction:

@@ -44,7 +44,7 @@ async def write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow], connect
             opened.wakes.pending(queue)
         if later:
             opened.wakes.due_in(0.0)
-    callers.tell(opened.events, rows, [Enqueued(job_id, True) for job_id in written.ids])
+    callers.tell(opened.events, rows, [Enqueued(job_id, True) for job_id in written.ids], connection)
     return written
 
 
@@ -75,7 +75,7 @@ async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequ
     if spawned.is_alone:
         raise UsageError(f"job {job_id} is of no workflow, so nobody waits for what it spawns: enqueue it instead.")
     ids = spawned.ids or []
-    callers.tell(opened.events, rows, [Enqueued(one, True) for one in ids])
+    callers.tell(opened.events, rows, [Enqueued(one, True) for one in ids], None)
     for queue in {row.queue for row in rows}:
         opened.wakes.pending(queue)
     return ids

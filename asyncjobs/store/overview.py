@@ -64,7 +64,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     processing: int  # running, or claimed ahead
     failed: int  # to be retried
     blocked: int  # they wait for other jobs of their workflows
-    dead_letters: int  # that nobody has acknowledged
+    dead_letters: int  # that are not acknowledged
     halted_keys: int
     oldest_pending_age: timedelta | None  # since it was due
     lanes: list[LaneUse]
@@ -100,7 +100,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """What there is now, as numbers."""
 
     depths: list[Depth]
-    dead_letters: int  # that nobody has acknowledged
+    dead_letters: int  # that are not acknowledged
     halted_keys: int
     failed_schedules: int  # that could not make their jobs, and are tried again
 

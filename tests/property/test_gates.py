@@ -179,7 +179,21 @@ class GatesMachine(RuleBasedStateMachine):
         assert verb.outcome == "retried"
         self.model.cancelling = False
         member.status, member.broken = "blocked" if member.waits else "pending", False
+        member.released = self.do(self._released(number)) if not settles else self.model.open_of(member)
         self.model.settle()
+
+    async def _released(self, number: int) -> set[int]:
+        """Which gates have released this member: of gates that are not folded, what the row says is what counts."""
+        rows = await self.pair.admin.fetch(
+            "SELECT d.gate_id, d.rule FROM asyncjobs.dependents d WHERE d.state = 'released' AND d.job_id = $1",
+            self.flow.ids[number],
+        )
+        found = {(await self._members_of(row["gate_id"]), row["rule"]) for row in rows}
+        return {at for at, one in enumerate(self.model.members[number].waits) if one in found}
+
+    async def _members_of(self, gate_id: int) -> frozenset[int]:
+        rows = await self.pair.admin.fetch("SELECT number FROM asyncjobs.members WHERE $1 = ANY (gates)", gate_id)
+        return frozenset(row["number"] for row in rows)
 
     @rule()
     def cancel(self) -> None:
@@ -194,6 +208,7 @@ class GatesMachine(RuleBasedStateMachine):
                 self.do(self.processes[by].ack(job, "interrupted"))
             if member.status not in FINAL:
                 member.status, member.broken = "cancelled", False
+        self.model.settle()
         self.do(flows.settle(self.pair))
         self._same_brokenness()
 

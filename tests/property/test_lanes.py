@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from asyncjobs.model.claim import Claimed, Scan
 from asyncjobs.runtime import coordinator as module
-from asyncjobs.runtime.call_line import Found, NoAnswer
 from asyncjobs.runtime.coordinator import Coordinator, Shared
+from asyncjobs.runtime.orders import Found, NoAnswer
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.settings import Queue
 from tests.support.claims import a_claimed
@@ -64,7 +64,7 @@ class Lanes(RuleBasedStateMachine):
         nobody: Any = SimpleNamespace(add=lambda _: None)
         shared = Shared(
             line=cast("Any", self.line), attempts=nobody, handlers={}, surroundings=nobody, polling=Polling(lambda: 3600.0),
-            gate=nobody, probation=nobody, keys=nobody, verify=nobody, note=nobody, others=lambda: 0,
+            turnstile=nobody, probation=nobody, keys=nobody, verify=nobody, note=nobody, others=lambda: 0,
         )  # fmt: skip
         self.coordinator = Starts(queue, shared, self)
         self.task = self.loop.create_task(self.coordinator.run())

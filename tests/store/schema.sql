@@ -70,7 +70,8 @@ CREATE TYPE asyncjobs.outcome AS (
     message text,
     error jsonb,
     unbegun boolean,
-    progress jsonb
+    progress jsonb,
+    empties boolean
 );
 
 CREATE TABLE asyncjobs.arrivals (
@@ -182,6 +183,7 @@ CREATE TABLE asyncjobs.former_runners (
     versions jsonb DEFAULT '{}'::jsonb NOT NULL,
     blamed bigint,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
+    name text,
     CONSTRAINT former_runners_pkey PRIMARY KEY (id)
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
@@ -348,7 +350,7 @@ CREATE TABLE asyncjobs.pauses (
     reason text,
     paused_by text,
     paused_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text]))),
+    CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text, 'all'::text]))),
     CONSTRAINT pauses_pkey PRIMARY KEY (kind, name)
 );
 CREATE TRIGGER pauses_note AFTER INSERT OR DELETE OR UPDATE ON asyncjobs.pauses FOR EACH ROW EXECUTE FUNCTION asyncjobs.note_pause();
@@ -389,6 +391,7 @@ CREATE TABLE asyncjobs.runners (
     slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
     declares bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    name text,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -643,7 +646,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2781dd96dbc45ad0
+-- body: 6aaa03baa086392c
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -681,7 +684,7 @@ CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 958f4afda84d8dca
+-- body: 8817d0be7cdb39f5
 
 CREATE FUNCTION asyncjobs.answer_kind(_on_dead text, _workflow_id bigint)
     RETURNS text
@@ -695,21 +698,13 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 587dc44b4201f467
+-- body: 2d4385293968b180
 
 CREATE FUNCTION asyncjobs.arrive(_ids bigint[])
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 63343c5c59356bf7
-
-CREATE FUNCTION asyncjobs.arrive_and_tell(_ids bigint[])
-    RETURNS void
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 37a0aae46692d0ba
 
 CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _options jsonb)
     RETURNS asyncjobs.new_job
@@ -824,13 +819,13 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5507dd1ff96dfea4
+-- body: 57e86081e23db0b2
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c9f57df0f07759b9
+-- body: be79a8064f81ffff
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -859,12 +854,12 @@ CREATE FUNCTION asyncjobs.clock()
     STABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.complete_in_transaction(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL::text)
+CREATE FUNCTION asyncjobs.complete_in_transaction(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL::text, _empties boolean DEFAULT false)
     RETURNS boolean
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3083671f56edf7d5
+-- body: 080842b8247ccb11
 
 CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean)
     RETURNS record
@@ -1008,6 +1003,16 @@ CREATE FUNCTION asyncjobs.end_holds()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b3654b5d60bcb6cd
 
+CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _max_errors integer, OUT ended jsonb, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 372b1b3b353908fd
+
 CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -1017,7 +1022,7 @@ CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5857cf75f8a1cf38
+-- body: 6152942e6fe5ef70
 
 CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, _max_errors integer)
     RETURNS TABLE(id bigint, outcome text, was text, queues text[])
@@ -1031,14 +1036,14 @@ CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, 
 -- body: 484269d931e28d81
 
 CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
-    RETURNS boolean
+    RETURNS jsonb
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d6e0ebe3226c29b9
+-- body: 304eacc45b05fcfc
 
 CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint
@@ -1091,17 +1096,7 @@ CREATE FUNCTION asyncjobs.enqueue_workflow(_flow text, _documents text[], _chann
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0cd43a0a15bcc5d2
 
-CREATE FUNCTION asyncjobs.expire(_ids bigint[], OUT ended jsonb, OUT queues text[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 25e96be292f2b1c4
-
-CREATE FUNCTION asyncjobs.expire_pending(_most integer, _scan integer)
+CREATE FUNCTION asyncjobs.expire_pending(_scan integer, _queue text, _lane text, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _versions jsonb)
     RETURNS asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1111,7 +1106,7 @@ CREATE FUNCTION asyncjobs.expire_pending(_most integer, _scan integer)
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2782d503d29b0c64
+-- body: c7ba6f52512008d8
 
 CREATE FUNCTION asyncjobs.fail_each(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer, OUT failed bigint[], OUT pending bigint[])
     RETURNS record
@@ -1151,7 +1146,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8d438eb8b596eb9e
+-- body: 088bdf496d7b6f24
 
 CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -1162,7 +1157,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b97e732c098b3b0f
+-- body: 3b50c85ecd01fa07
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1172,7 +1167,7 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 89766b24ea5e46dd
+-- body: 3bd4f7beb0065393
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
@@ -1189,7 +1184,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 60ae441b0cb6db39
+-- body: 09741059c9d46cf1
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1201,7 +1196,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3bc85e1feb877b23
+-- body: 7d5f293c7e2ddbc8
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1258,6 +1253,12 @@ CREATE FUNCTION asyncjobs.forget_types(_declared bigint[] DEFAULT '{}'::bigint[]
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3aa4890fa57c2d7c
+
+CREATE FUNCTION asyncjobs.found_below(_found bigint[], _before bigint, _look integer)
+    RETURNS bigint[]
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.fresh_token()
     RETURNS bigint
@@ -1326,7 +1327,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c3dbf012d25785d5
+-- body: dc89bb5a8aeb07ec
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1553,7 +1554,7 @@ CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh inte
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 475277e21cdd68e1
+-- body: ab90cdac7d6ded59
 
 CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[], _versions jsonb, OUT resumed integer, OUT queues text[])
     RETURNS record
@@ -1790,6 +1791,12 @@ CREATE FUNCTION asyncjobs.newest_type(_name text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0f6ba49cd9fe8e17
 
+CREATE FUNCTION asyncjobs.next_page(_ids bigint[], _limit integer, _seen bigint[], _look integer)
+    RETURNS bigint
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -1801,7 +1808,7 @@ CREATE FUNCTION asyncjobs.note_pause()
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3f6fa2cfabc47a71
+-- body: 2b4d480563f33cf4
 
 CREATE FUNCTION asyncjobs.note_releasing(_gates bigint[])
     RETURNS void
@@ -1859,6 +1866,16 @@ CREATE FUNCTION asyncjobs.pack_histogram(jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: da89a30ffc71e5a4
 
+CREATE FUNCTION asyncjobs.past_expired(_queue text, _lane text, _types text[], _versions jsonb, _most integer, INOUT _priority integer, INOUT _place bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4d3e05fb7a07876d
+
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -1879,7 +1896,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f608345c0da93cfc
+-- body: b60d232a507b40ed
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT expired jsonb)
     RETURNS record
@@ -1890,7 +1907,7 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ccc76067e5319ba9
+-- body: 7d014d9ee51403f3
 
 CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     RETURNS bigint[]
@@ -1914,7 +1931,7 @@ CREATE FUNCTION asyncjobs.prune_dead_letters(_batch integer, _dead_letters inter
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fcf01f107a7ad4f0
+-- body: f13f86f17013f65b
 
 CREATE FUNCTION asyncjobs.prune_dedup_keys(_batch integer)
     RETURNS integer
@@ -2228,7 +2245,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c3345358a1580b7d
+-- body: 4ca4f20720333b69
 
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
@@ -2239,7 +2256,7 @@ CREATE FUNCTION asyncjobs.resume(_kind text, _name text)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: adedc50987576455
+-- body: 6c397ee8a1080b7f
 
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
     RETURNS record
@@ -2320,7 +2337,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b62a1559123aac5f
+-- body: 87ccbe02b542cb19
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval
@@ -2355,6 +2372,17 @@ CREATE FUNCTION asyncjobs.start_over(_id bigint, _by text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 1bf93deb13b182ea
 
+CREATE FUNCTION asyncjobs.start_schedule(_name text, _runner bigint, OUT ids bigint[], OUT created boolean[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '500ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f3397690d73b4585
+
 CREATE FUNCTION asyncjobs.status_in_line(_id bigint, OUT status text, OUT serialization_key text)
     RETURNS record
     LANGUAGE plpgsql
@@ -2381,7 +2409,7 @@ CREATE FUNCTION asyncjobs.take_back(_id bigint)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d7b5bbe334adfbf9
+-- body: 003809bd669982b9
 
 CREATE FUNCTION asyncjobs.take_dead_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb)
     RETURNS record
@@ -2464,6 +2492,12 @@ CREATE FUNCTION asyncjobs.unmark_arrived(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2abb20cbdd49f318
 
+CREATE FUNCTION asyncjobs.verb_in_transaction(_verb text, _said text)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f2c796c009dc4276
+
 CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -2501,16 +2535,6 @@ CREATE FUNCTION asyncjobs.without_paused(_ids bigint[])
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2e542ee7bc93aa76
-
-CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, _max_errors integer)
-    RETURNS void
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 140985c883c93e0a
 
 CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _now timestamp with time zone)
     RETURNS integer

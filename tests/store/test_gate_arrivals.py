@@ -81,7 +81,7 @@ async def test_member_that_expires_arrives(pair: Peers) -> None:
 async def test_member_that_completes_in_its_handlers_transaction_arrives_when_its_handler_has_ended(pair: Peers) -> None:
     flow = await flows.write(pair, 2, [([0], [1])])
     job = await pair.a.claim_one()
-    await callers.complete(await pair.b.link.connection(), pair.database, job.id, job.token, result="1", dropped=None)
+    await callers.complete(await pair.b.link.connection(), pair.database, callers.Completion(job.id, job.token, "1"))
     assert await flow.statuses() == ["completed", "blocked"]
     assert await jobs.verify_completed(pair.a.link, job.id, job.token) == ["default"]
     assert await flow.statuses() == ["completed", "pending"]
@@ -91,7 +91,7 @@ async def test_member_that_completes_in_its_handlers_transaction_arrives_when_it
 async def test_member_that_completed_in_a_transaction_of_a_process_that_died_arrives_with_the_rescue(pair: Peers) -> None:
     flow = await flows.write(pair, 2, [([0], [1])])
     job = await pair.a.claim_one()
-    await callers.complete(await pair.b.link.connection(), pair.database, job.id, job.token, result="1", dropped=None)
+    await callers.complete(await pair.b.link.connection(), pair.database, callers.Completion(job.id, job.token, "1"))
     await pair.admin.execute("DELETE FROM asyncjobs.runners WHERE id = 1")
     await runners.rescue(pair.b.link, 10, max_errors=10)
     assert await flow.statuses() == ["completed", "pending"]

@@ -309,6 +309,17 @@ async def test_retry_after_a_cancel_brings_the_workflow_back(pair: Peers) -> Non
     assert await flow.state() == "completed"
 
 
+async def test_what_is_done_after_all_of_a_cancelled_workflow_waits_for_it_again_when_both_are_retried(pair: Peers) -> None:
+    flow = await flows.write(pair, 2, [([0], {1: "ended"})])
+    assert await flows.cancel(pair, flow.id) == "requested"
+    await flows.settle(pair)
+    for job_id in flow.ids:
+        assert (await serialized.retry(pair.a.link, job_id, "ada")).outcome == "retried"
+    await flows.settle(pair)
+    assert await flow.statuses() == ["pending", "blocked"]
+    assert await flows.run(pair, flow) == [0, 1]
+
+
 async def test_empty_workflow_has_ended(pair: Peers) -> None:
     flow = await flows.write(pair, 0, [])
     assert await flow.state() == "completed"

@@ -12,8 +12,8 @@ from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime import coordinator as module
 from asyncjobs.runtime.attempts import Attempts
-from asyncjobs.runtime.call_line import Found, NoAnswer
 from asyncjobs.runtime.coordinator import Coordinator, Shared
+from asyncjobs.runtime.orders import Found, NoAnswer
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.settings import Queue
 from asyncjobs.telemetry.events import Events
@@ -46,7 +46,7 @@ class Harness:
         self.polling = Polling(lambda: 3600.0)
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers={}, surroundings=fake, polling=self.polling,
-            gate=fake, probation=fake, keys=cast("Any", SimpleNamespace(put=lambda _, ack: self.keyed.append(ack))),
+            turnstile=fake, probation=fake, keys=cast("Any", SimpleNamespace(put=lambda _, ack: self.keyed.append(ack))),
             verify=lambda _, ack: self.verified.append(ack), note=lambda *_: None, others=lambda: int(others),
         )  # fmt: skip
         self.coordinator = Starts(queue, shared)

@@ -35,6 +35,10 @@ class GateModel:
             if member.status == "blocked" and all(one == "released" for one in said):
                 member.status = "pending"
 
+    def open_of(self, member: ModelMember) -> set[int]:
+        """Of the gates that released it those that none misses now: what it waits for no more when it is retried itself."""
+        return {at for at in member.released if {self.members[one].status for one in member.waits[at][0]} <= FINAL}
+
     def _says(self, at: int, member: ModelMember) -> str:
         if at in member.released:
             return "released"

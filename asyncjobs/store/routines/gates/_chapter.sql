@@ -24,7 +24,7 @@
 --    an end, so it arrives; its arrivals are left to the folders: a cascade goes one level a transaction.
 -- 5. *Take back.* A dead or cancelled member that an operator retries un-arrives: an arrival of minus one. A gate that has some missing again takes
 --    back what it broke: those dependents wait anew, are blocked if no other gate of theirs is broken, and un-arrive themselves, level
---    by level. What an `ended` gate has released stays released, and is not released again. A member that was ended by its gate is not
+--    by level. What an `ended` gate has released stays released, and is not released again; only what is retried itself waits for it anew. A member that was ended by its gate is not
 --    retried itself (its arguments are missing): the one that is to blame is.
 -- 6. *Cancel.* `workflows.cancel_requested_at` is committed first; from then on no gate of it releases. Then members that do not run are ended,
 --    and those that run are asked to, a batch a transaction, until the workflow has ended. The sweep goes on where a canceller died.
