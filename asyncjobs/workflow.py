@@ -23,7 +23,7 @@ from asyncjobs.errors import InvalidOption, UsageError, WorkflowError
 from asyncjobs.handles import JobHandle, timeout_seconds
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.workflow import MOST_MEMBERS, When, WorkflowRow
-from asyncjobs.open.current_app import refuse_in_memory
+from asyncjobs.open.current_app import keeper_of
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.runtime import workflows
 from asyncjobs.runtime.open_app import OpenApp
@@ -243,14 +243,17 @@ class Workflow:
         news = check_jobs([_alone(job) for job in self.planner.jobs], self._app.handlers)
         if self._connection is not None:
             check_async(self._connection)
-        refuse_in_memory(self._app, f"workflow {self.name!r} was written")
-        opened = self._app.opened_for(f"workflow {self.name!r} was written")
+        keeper = keeper_of(self._app)
+        opened = None if keeper is not None else self._app.opened_for(f"workflow {self.name!r} was written")
         rows = admit_all(news, self._app.queues, self._app.settings)
         context = current.get()
         correlation_id = self._correlation_id or (context.correlation_id if context is not None else None)
         parent = None if context is None else context.claimed.id
         plan, sent = self.planner.plan(rows, correlation_id=correlation_id, parent_job_id=parent)
-        written = await workflows.write(opened, plan, sent, self._connection)
+        if keeper is not None:
+            written = keeper.keep_workflow(plan, sent)
+        else:
+            written = await workflows.write(cast("OpenApp", opened), plan, sent, self._connection)
         self._id, self._ids = written.id, written.ids
 
 
@@ -276,15 +279,26 @@ class WorkflowHandle:
 
     async def get(self) -> WorkflowRow:
         """The workflow as it is now. WorkflowNotFound."""
+        keeper = keeper_of(self._app)
+        if keeper is not None:
+            return workflows.found(self.id, keeper.workflow(self.id))
         return await workflows.get(self._opened(), self.id)
 
     async def counts(self) -> dict[str, int]:
         """How many of its jobs have which status."""
-        return await workflows.counts(self._opened(), self.id)
+        keeper = keeper_of(self._app)
+        return await workflows.counts(self._opened(), self.id) if keeper is None else keeper.member_counts(self.id)
 
     async def wait(self, *, timeout: Duration | None = None) -> WorkflowRow:
         """The workflow when all of its jobs have ended, whatever in. WorkflowNotFound, WaitTimeout (seconds)."""
-        return await workflows.wait(self._opened(), self.id, timeout_seconds(timeout))
+        keeper = keeper_of(self._app)
+        if keeper is None:
+            return await workflows.wait(self._opened(), self.id, timeout_seconds(timeout))
+        await keeper.wait_workflow(self.id, timeout_seconds(timeout))
+        row = await self.get()
+        if row.ended_at is None:
+            raise workflows.not_ended(row, "in time, or nothing is left to run")
+        return row
 
     async def cancel(self, message: str = "its workflow was cancelled") -> CancelOutcome:
         """Cancel what has not ended; what runs is asked to end. Outcome `requested`, `cancelling` (it was before) or `ended`."""
@@ -325,9 +339,12 @@ class Workflows:
             if new.connection is not None or new.row.on_duplicate != "return" or new.row.at_most_seconds is not None:
                 problem = f"{new.type} is spawned with connection=, on_duplicate= or a debounce: a member is a job of its own."
                 raise InvalidOption(problem, option="connection" if new.connection is not None else "on_duplicate")
-        opened = app.opened_for(f"job {context.claimed.id} spawned others")
+        keeper, job_id, token = keeper_of(app), context.claimed.id, context.claimed.token
         rows = admit_all(news, app.queues, app.settings)
-        ids = await workflows.spawn(opened, context.claimed.id, context.claimed.token, first, rows)
+        if keeper is not None:
+            ids = workflows.ids_of(job_id, keeper.spawn(job_id, token, first, rows))
+        else:
+            ids = await workflows.spawn(app.opened_for(f"job {job_id} spawned others"), job_id, token, first, rows)
         return [JobHandle(job_id, lambda: app, new.handler.decode_result, "made") for job_id, new in zip(ids, news, strict=True)]
 
     def workflow_of(self, workflow_id: int, /) -> WorkflowHandle:

@@ -23,7 +23,7 @@ from asyncjobs.runtime.folder import cancel_members
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.store import door, jobs, workflows
 from asyncjobs.store.database import Link
-from asyncjobs.store.workflows import CancelOutcome, Written
+from asyncjobs.store.workflows import CancelOutcome, Spawned, Written
 
 _FIRST_LOOK_SECONDS: Final = 0.02
 _LAST_LOOK_SECONDS: Final = 0.5
@@ -69,16 +69,20 @@ async def _write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow]) -> Wri
 async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> list[int]:
     """Add members to the workflow of a job that runs; their ids. A call that was not answered is made again, and finds them."""
     opened.check_usable()
-    spawned = await opened.read(partial(workflows.spawn, job_id=job_id, token=token, first=first, rows=rows))
-    if spawned.is_lost:
-        raise ClaimLost(f"job {job_id} spawned others, and its claim is another's by now: nothing was written.")
-    if spawned.is_alone:
-        raise UsageError(f"job {job_id} is of no workflow, so nobody waits for what it spawns: enqueue it instead.")
-    ids = spawned.ids or []
+    ids = ids_of(job_id, await opened.read(partial(workflows.spawn, job_id=job_id, token=token, first=first, rows=rows)))
     callers.tell(opened.events, rows, [Enqueued(one, True) for one in ids], None)
     for queue in {row.queue for row in rows}:
         opened.wakes.pending(queue)
     return ids
+
+
+def ids_of(job_id: int, spawned: Spawned) -> list[int]:
+    """Those of what a job has spawned. ClaimLost, UsageError."""
+    if spawned.is_lost:
+        raise ClaimLost(f"job {job_id} spawned others, and its claim is another's by now: nothing was written.")
+    if spawned.is_alone:
+        raise UsageError(f"job {job_id} is of no workflow, so nobody waits for what it spawns: enqueue it instead.")
+    return spawned.ids or []
 
 
 async def results(opened: OpenApp, job_id: int, ranges: Sequence[Range]) -> list[MemberResult]:
@@ -89,10 +93,20 @@ async def results(opened: OpenApp, job_id: int, ranges: Sequence[Range]) -> list
 async def get(opened: OpenApp, workflow_id: int) -> WorkflowRow:
     """The workflow. WorkflowNotFound."""
     opened.check_usable()
-    row = await opened.read(partial(workflows.get, workflow_id=workflow_id))
+    return found(workflow_id, await opened.read(partial(workflows.get, workflow_id=workflow_id)))
+
+
+def found(workflow_id: int, row: WorkflowRow | None) -> WorkflowRow:
+    """The row, or WorkflowNotFound."""
     if row is None:
         raise WorkflowNotFound(workflow_id)
     return row
+
+
+def not_ended(row: WorkflowRow, why: str) -> WaitTimeout:
+    """What a wait for it raises; `why` it ends."""
+    left = f"{row.missing} of its {row.size} jobs have not ended"
+    return WaitTimeout(f'workflow {row.id} "{row.name}" had not ended {why}: {left}.', job_id=row.id)
 
 
 async def counts(opened: OpenApp, workflow_id: int) -> dict[str, int]:
@@ -110,10 +124,7 @@ async def wait(opened: OpenApp, workflow_id: int, timeout: float | None) -> Work
         if row.ended_at is not None:
             return row
         if time.monotonic() + pause > until:
-            left = f"{row.missing} of its {row.size} jobs have not ended"
-            raise WaitTimeout(
-                f'workflow {workflow_id} "{row.name}" had not ended after {timeout:g} s: {left}.', job_id=workflow_id
-            )
+            raise not_ended(row, f"after {timeout:g} s")
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _LAST_LOOK_SECONDS)
 

@@ -1,5 +1,5 @@
 -- What no fold, sweep or verb would ever mend of workflows (P14): counts that are not those of the members, dependents that wait at a gate
--- which has none missing or run although one has, and members that wait for nothing.
+-- which has none missing or run although one has, members that wait for nothing, and those whose rows say something else than they did.
 WITH member AS MATERIALIZED (
     SELECT m.job_id, m.workflow_id, m.arrived, g.id AS gate_id, j.status, j.runner_id
     FROM asyncjobs.members AS m CROSS JOIN LATERAL pg_catalog.unnest(m.workflow_id || m.gates) AS g(id)
@@ -32,6 +32,10 @@ FROM asyncjobs.jobs AS j WHERE j.status = 'blocked' AND NOT EXISTS (SELECT FROM 
 UNION ALL
 SELECT DISTINCT 'P14', member.job_id, 'has ended as ' || coalesce(member.status, 'gone') || ' and has not arrived'
 FROM member WHERE member.arrived IS NULL AND coalesce(member.status, 'completed') IN ('completed', 'dead', 'cancelled') AND member.runner_id IS NULL
+UNION ALL
+SELECT DISTINCT 'P14', member.job_id, 'has arrived as ' || CASE member.arrived WHEN 0 THEN 'completed' ELSE 'dead' END || ' and is ' || member.status
+FROM member WHERE member.arrived IS NOT NULL AND (member.arrived = 0) IS DISTINCT FROM (member.status = 'completed') AND member.status IS NOT NULL
+   OR member.arrived IS NOT NULL AND member.status NOT IN ('completed', 'dead', 'cancelled')
 UNION ALL
 SELECT 'P14', w.id, 'is a workflow with none missing that has not ended, or with some that has'
 FROM asyncjobs.workflows AS w JOIN gate ON gate.id = w.id WHERE (gate.missing = 0) <> (w.ended_at IS NOT NULL)
