@@ -69,6 +69,8 @@ from asyncjobs.errors import (
     UnsupportedConnection,
     UsageError,
     WaitTimeout,
+    WorkflowError,
+    WorkflowNotFound,
     WouldBlock,
     WrongLoop,
 )
@@ -81,6 +83,7 @@ from asyncjobs.router import AsyncJobType, JobRouter, JobType, SyncJobType
 from asyncjobs.runner import Runner
 from asyncjobs.settings import Lane, Queue, Settings
 from asyncjobs.waiting import Ended, as_completed, gather
+from asyncjobs.workflow import Group, Nested, Node, Workflow, WorkflowHandle, chain
 
 # Handlers write it without a parameter: to type checkers it is that of an AsyncJobs, while the program runs it is the class.
 if TYPE_CHECKING:
@@ -116,6 +119,7 @@ __all__ = [
     "Ended",
     "EnqueueError",
     "FailedByHand",
+    "Group",
     "Hook",
     "HookFailed",
     "InvalidDSN",
@@ -139,7 +143,9 @@ __all__ = [
     "Lane",
     "LeaseLost",
     "MissingDSN",
+    "Nested",
     "NewJob",
+    "Node",
     "NotCommitted",
     "NotIncluded",
     "NotOpen",
@@ -172,9 +178,14 @@ __all__ = [
     "UsageError",
     "Verdict",
     "WaitTimeout",
+    "Workflow",
+    "WorkflowError",
+    "WorkflowHandle",
+    "WorkflowNotFound",
     "WouldBlock",
     "WrongLoop",
     "as_completed",
+    "chain",
     "gather",
     "resource",
 ]

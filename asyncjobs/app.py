@@ -41,12 +41,13 @@ from asyncjobs.settings import MoreSettings, Queue, check_queues, make_settings
 from asyncjobs.store import verbs
 from asyncjobs.store.migrate import Status as Migrations
 from asyncjobs.telemetry.events import Events
+from asyncjobs.workflow import Workflows
 
 N = TypeVar("N")
 T = TypeVar("T")
 
 
-class AsyncJobs(JobRouter):
+class AsyncJobs(JobRouter, Workflows):
     """The jobs of an application: where they are, what there is, and how many run at a time.
 
     Making one does no I/O, reads no environment and needs no loop. Declarations end at the first open, which is one of:
@@ -91,7 +92,7 @@ class AsyncJobs(JobRouter):
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
         self._sync_opens = SyncOpens(self.lifecycle)
-        self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground, self.lifecycle.unopened)
+        self.admin = Admin(self.opened_for, self._breaker_of, self.lifecycle.ground, self.lifecycle.unopened)
         self.memory: Memory | None = None  # what stands in for the database, in tests
         self.rests = False  # lifespans and `runner()` open the app and run nothing, in tests
         self.runners: list[Runner] = []  # that run now, in this process
@@ -255,7 +256,8 @@ class AsyncJobs(JobRouter):
             raise not_open(what, self)
         return opened
 
-    def _opened_for(self, what: str, instead: str = AWAIT_IT_THERE) -> OpenApp:
+    def opened_for(self, what: str, instead: str = AWAIT_IT_THERE) -> OpenApp:
+        """The open app, for its own loop; NotOpen, WrongLoop in words that begin with `what`, and say what to do `instead`."""
         opened = self._opened(what)
         check_loop(opened.loop, self.lifecycle.thread_name, instead=instead)
         return opened
@@ -264,9 +266,7 @@ class AsyncJobs(JobRouter):
         """The breakers of the open app, for its own loop; NotOpen, WrongLoop."""
         if self.memory is not None:
             return self.memory.breakers
-        opened = self._opened(what)
-        check_loop(opened.loop, self.lifecycle.thread_name, instead="use breaker.sync() there")
-        return opened.breakers
+        return self.opened_for(what, "use breaker.sync() there").breakers
 
     def breakers_in(self, what: str) -> Breakers:
         """The breakers of the open app, whoever asks; NotOpen."""
@@ -322,7 +322,7 @@ class AsyncJobs(JobRouter):
         return self.wait_in_loop(happened, call, what, lambda: self._enqueue(news, None, blocks=False))
 
     async def _enqueue(self, news: list[NewJob[Any]], connection: Connection | None, *, blocks: bool) -> list[JobHandle[Any]]:
-        on = partial(write, self, connection=connection, blocks=blocks, opened_for=self._opened_for, itself=self._itself)
+        on = partial(write, self, connection=connection, blocks=blocks, opened_for=self.opened_for, itself=self._itself)
         if not self.hooks.enqueue:
             return await on(news)
         return await enqueue_through(self.hooks.enqueue, news, on, events=self.events)
@@ -332,7 +332,7 @@ class AsyncJobs(JobRouter):
         row = admit(new.row, new.handler, self.queues, self.settings)
         opened = self.lifecycle.opened
         if opened is None or running_loop() is not opened.loop:  # which no fork has, nor a loop that is closed
-            opened = self._opened_for(f'"{row.type}" was enqueued', ENQUEUE_SYNC)
+            opened = self.opened_for(f'"{row.type}" was enqueued', ENQUEUE_SYNC)
         one = await opened.enqueue_one(row)
         return JobHandle(one.id, self._itself, new.handler.decode_result, one.did)
 
@@ -347,7 +347,7 @@ class AsyncJobs(JobRouter):
             return (
                 None if is_nobodys(job_id) else await on(connection, verbs.get(check_job_id(job_id)), self.lifecycle.unopened())
             )
-        looked = self._opened_for(f"job {job_id} was asked for") if keeper is None else keeper
+        looked = self.opened_for(f"job {job_id} was asked for") if keeper is None else keeper
         return None if is_nobodys(job_id) else await looked.get(check_job_id(job_id))
 
     def get_sync(self, job_id: int, /, *, connection: SyncConnection | None = None) -> Job | None:
@@ -382,7 +382,7 @@ class AsyncJobs(JobRouter):
         return Watch(await self._awaited(job_ids, f"{len(job_ids)} jobs were waited for", timeout), job_ids, told)
 
     async def _awaited(self, job_ids: Sequence[int], happened: str, timeout: float | None) -> OpenApp:
-        opened = self._opened_for(happened)
+        opened = self.opened_for(happened)
         if timeout is None:
             await check_wait(self, opened, job_ids)
         return opened

@@ -1,7 +1,7 @@
 """What a handler is told about its attempt, and how code that it calls finds out."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
@@ -98,6 +98,10 @@ class Attempting(Protocol):
         """What is used in place of what, in tests."""
         ...
 
+    def spawn_for(self, context: "JobContext[Any]", first: int, jobs: Sequence[Any], /) -> Coroutine[Any, Any, list[Any]]:
+        """Add jobs to the workflow of the context's."""
+        ...
+
 
 App_co = TypeVar("App_co", bound=Attempting, covariant=True)
 
@@ -110,7 +114,7 @@ class JobContext(Generic[App_co]):
     `asyncjobs.JobContext`, which users import, is that of an `AsyncJobs`.
     """
 
-    __slots__ = ("_attempt", "_job", "_log", "attempt", "correlation_id", "jobs", "max_attempts", "resources")
+    __slots__ = ("_attempt", "_job", "_log", "attempt", "correlation_id", "jobs", "max_attempts", "resources", "spawned")
 
     def __init__(self, *, jobs: App_co, attempt: AttemptSide) -> None:
         claimed = attempt.claimed
@@ -119,6 +123,7 @@ class JobContext(Generic[App_co]):
         self.correlation_id = claimed.correlation_id or own_trace(claimed.id)
         self.jobs = jobs
         self.resources: AsyncExitStack | None = None  # what `use` opened; the attempt closes it
+        self.spawned = 0  # jobs, by this attempt
         self._attempt = attempt
         self._job: Job | None = None  # made when it is asked for, like the logger: most handlers never do
         self._log: FilteringBoundLogger | None = None
@@ -185,6 +190,17 @@ class JobContext(Generic[App_co]):
         if self.resources is None:
             self.resources = AsyncExitStack()
         return await self.resources.enter_async_context(provider(self))
+
+    def spawn(self, *jobs: Any) -> Coroutine[Any, Any, list[Any]]:
+        """Add jobs to the workflow of this one: whoever waits for this job waits for them, too, and so does the workflow.
+
+        They are written at once; their handles in the same order. An attempt that comes after another finds what that has
+        spawned, call by call: the same jobs. UsageError where the job is of no workflow: enqueue them there. ClaimLost when the
+        attempt's claim was taken away.
+        """
+        first = self.spawned
+        self.spawned += len(jobs)
+        return self.jobs.spawn_for(self, first, jobs)
 
     def complete(self, connection: AsyncConnection, result: object = None) -> Coroutine[Any, Any, None]:
         """Complete the job in the caller's transaction: its effects and its completion commit together.

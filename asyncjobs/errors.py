@@ -7,12 +7,12 @@
     ├ UsageError(RuntimeError)          the right call at the wrong moment or in the wrong place
     │ └ NotOpen · NotIncluded · AmbiguousApp · WrongLoop · WouldBlock · AlreadyOpen
     ├ EnqueueError(ValueError)          nothing was written
-    │ ├ InvalidPayload · PayloadTooLarge · InvalidOption · DuplicateJob · UnknownType
+    │ ├ InvalidPayload · PayloadTooLarge · InvalidOption · DuplicateJob · UnknownType · WorkflowError
     │ └ UnsupportedConnection(TypeError)
     ├ SchemaError
     │ └ SchemaMissing · SchemaOutdated · SchemaTooNew
     ├ DatabaseUnavailable(ConnectionError)
-    ├ KeyNotFound · ScheduleNotFound · BreakerNotFound · DeadLetterNotFound · StateError
+    ├ KeyNotFound · ScheduleNotFound · BreakerNotFound · DeadLetterNotFound · WorkflowNotFound · StateError
     ├ JobError
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
@@ -210,6 +210,18 @@ class UnknownType(EnqueueError):
 
 class UnsupportedConnection(EnqueueError, TypeError):
     """What was given as `connection` cannot carry an enqueue in its transaction."""
+
+
+class WorkflowError(EnqueueError):
+    """A workflow that cannot be: a circle, a job of another, too many. Nothing was written."""
+
+
+class WorkflowNotFound(AsyncJobsError):
+    """There is no workflow with this id: it is not committed yet, was rolled back, or was pruned. `.workflow_id`."""
+
+    def __init__(self, workflow_id: int) -> None:
+        self.workflow_id = workflow_id
+        super().__init__(f"there is no workflow {workflow_id}: it is not committed yet, was rolled back, or was pruned.")
 
 
 class SchemaError(AsyncJobsError):

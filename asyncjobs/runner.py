@@ -123,7 +123,7 @@ class Runner:
         async with asyncio.timeout(self._opened.settings.connect_timeout):
             await parts.duties.check()
             await self._register()
-        await parts.gate.open()
+        await parts.turnstile.open()
         parts.heartbeat.start()
         self._forget = self._opened.wakes.add(self)
         self._running = [start(name, run) for name, run in parts.tasks()]
@@ -248,7 +248,7 @@ class Runner:
         parts = self.parts
         parts.line.abort()
         parts.duties.let_go()
-        parts.gate.close()
+        parts.turnstile.close()
         parts.polling.close()
         parts.threads.close()
         if self._forget is not None:

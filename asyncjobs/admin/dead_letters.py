@@ -85,7 +85,8 @@ class DeadLetters(Desk):
 
         The dead letter is acknowledged by that. Keyed work goes to the end of its key's line: behind a head that halted it, it
         waits. What is paused stays so. DeadLetterNotFound. StateError when the dead letter was requeued before, unless `force`;
-        when a live job has its dedup key, whatever you say; and when its record is not one of a job (a stranger's hand).
+        when a live job has its dedup key, or it is of a workflow's member (retry that), whatever you say; and when its record is
+        not one of a job (a stranger's hand).
         """
         if connection is not None:
             asked = verbs.requeue(dead_letter_id, by, force=force)
@@ -209,6 +210,11 @@ def _requeued(dead_letter_id: int, found: DeadLetterVerb | None) -> DeadLetterVe
     if done.outcome == "duplicate":
         raise StateError(
             f"dead letter {dead_letter_id} (job {done.job_id}) was not requeued: job {done.other_id} lives and has its dedup key."
+        )
+    if done.outcome == "member":
+        raise StateError(
+            f"dead letter {dead_letter_id} is of job {done.job_id}, a member of a workflow: retry that job, and "
+            "what waits for it comes back."
         )
     if done.outcome == "unreadable":
         raise StateError(

@@ -62,7 +62,8 @@ class Overview(Desk):
     async def explain(self, job_id: int, /) -> Explanation:
         """Why the job does not run: the first thing that has to change before it does, as data and as a sentence. JobNotFound.
 
-        Of a job that waits behind another of its key, that one's explanation is in `head`.
+        Of a job that waits behind another of its key, or for other jobs of its workflow, the explanation of that one, or of the
+        oldest of these, is in `head`.
         """
         facts = await self._do("explain", lambda link: explaining.facts(link, job_id, self._breaker_of))
         if facts is None:
@@ -71,6 +72,10 @@ class Overview(Desk):
         if facts.status == "waiting" and head_id is not None and head_id != job_id:
             behind = await self._do("explain", lambda link: explaining.facts(link, head_id, self._breaker_of))
             head = None if behind is None else explain(behind)
+        oldest = facts.missing[0].oldest_id if facts.missing else None
+        if oldest is not None:  # (of one that is blocked itself no further: the way up may be long)
+            upstream = await self._do("explain", lambda link: explaining.facts(link, oldest, self._breaker_of))
+            head = None if upstream is None else explain(upstream)
         return explain(facts, head)
 
     async def largest(self, *, limit: int = 10) -> list[Sized]:

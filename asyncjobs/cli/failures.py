@@ -17,6 +17,7 @@ from asyncjobs.errors import (
     SchemaMissing,
     SchemaOutdated,
     UsageError,
+    WorkflowNotFound,
 )
 from asyncjobs.store.failures import DATABASE_ERRORS, POOLER_OPTIONS
 
@@ -30,7 +31,7 @@ ALARMED: Final = 6
 BUG: Final = 70
 INTERRUPTED: Final = 130
 
-_NOT_FOUND: Final = (JobNotFound, KeyNotFound, ScheduleNotFound, BreakerNotFound, DeadLetterNotFound)
+_NOT_FOUND: Final = (JobNotFound, KeyNotFound, ScheduleNotFound, BreakerNotFound, DeadLetterNotFound, WorkflowNotFound)
 
 
 class BadInput(AsyncJobsError):

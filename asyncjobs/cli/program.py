@@ -18,6 +18,7 @@ from asyncjobs.cli import (
     schedules,
     stats,
     top,
+    workflows,
 )
 from asyncjobs.cli.kit import SHELLS, Asked, Choice, argument, completion, group, run_program, verb, version
 
@@ -33,7 +34,7 @@ program = group(
     headings={
         "Run": ("run", "migrate", "dashboard", "demo"),
         "Look": ("stats", "top", "queues", "runners", "leases", "doctor"),
-        "Jobs, and what makes or stops them": ("jobs", "dead", "keys", "schedules", "breakers"),
+        "Jobs, and what makes or stops them": ("jobs", "workflows", "dead", "keys", "schedules", "breakers"),
         "Hold back": ("pause", "resume", "pauses", "drain"),
         "Other": ("prune", "completion"),
     },
@@ -45,6 +46,7 @@ for part in (
     migrating,
     stats,
     jobs,
+    workflows,
     dead,
     keys,
     queues,

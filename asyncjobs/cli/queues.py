@@ -19,7 +19,7 @@ _WHAT = (
     option("--key", metavar="KEY", help="This serialization key."),
     option("--all", "everything", is_flag=True, help="Everything: all queues."),
 )
-_STATUSES = ("pending", "processing", "scheduled", "failed", "waiting", "paused")
+_STATUSES = ("pending", "processing", "scheduled", "failed", "waiting", "paused", "blocked")
 _REASON = option("--reason", metavar="TEXT", help="Why, for the record.")
 
 

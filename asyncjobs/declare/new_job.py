@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -39,7 +39,7 @@ def fill_row(
     dedup_key = row.dedup_key
     if dedup_key is None and definition.is_deduplicated:
         dedup_key = definition.dedup_key_for(encoded.arguments)
-    return row.with_payload(encoded.text, key, dedup_key)
+    return row.with_payload(encoded.text, key, dedup_key, encoded.takes)
 
 
 def empty_row(definition: JobDefinition, options: Checked) -> NewRow:
@@ -91,6 +91,8 @@ def admit(row: NewRow, definition: JobDefinition, queues: Mapping[str, Queue], s
 
     A stub's queue is another service's: it is taken as it is.
     """
+    if row.takes:
+        refuse_alone(row)
     length = len(row.payload)
     if length > settings.max_payload_bytes >> 2:  # a character has four bytes at most
         check_size(row.type, row.payload, settings)
@@ -230,7 +232,14 @@ def check_jobs(jobs: object, definitions: Mapping[str, JobDefinition]) -> list[N
             raise EnqueueError(f"{new!r} is no job: write {getattr(new, 'name', 'job_type')}.new(...).")
         if new.row.type not in definitions:
             raise UnknownType(new.row.type, definitions)
+        if new.row.takes:
+            refuse_alone(new.row)
     return news
+
+
+def refuse_alone(row: NewRow) -> NoReturn:
+    """EnqueueError: a job that takes the result of another is enqueued with its workflow."""
+    raise EnqueueError(f"{row.type} takes {row.takes[0]!r}, which is known in its workflow alone: flow.add({row.type}.new(...)).")
 
 
 def one_connection(jobs: Sequence[NewJob[Any]], connection: Any) -> Any:

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from asyncjobs.declare import pydantic_types
 from asyncjobs.declare.options import KNOWN as OPTIONS
 from asyncjobs.declare.signature import Parameter, show_hint
+from asyncjobs.declare.upstream import Upstream, check_fits, without_upstreams
 from asyncjobs.errors import InvalidHandler, InvalidPayload, UndecodablePayload, UnstorableResult, did_you_mean
 from asyncjobs.model.discreet import discreet
 from asyncjobs.model.json_value import (
@@ -37,11 +38,13 @@ class Encoded(msgspec.Struct, frozen=True):
 
     text: str
     arrived: msgspec.Struct  # with a field for each parameter, UNSET if it was left out
+    takes: tuple[Upstream, ...] = ()  # results that it names
+    opened: Mapping[str, Any] = {}  # the arguments that name some
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments by name, without those that were left out."""
-        return by_name(self.arrived)
+        return {**by_name(self.arrived), **self.opened} if self.opened else by_name(self.arrived)
 
     def __repr__(self) -> str:
         return discreet(self, "text", "arrived")
@@ -140,6 +143,8 @@ class PayloadCodec:
     def __init__(self, name: str, parameters: Sequence[Parameter]) -> None:
         self.name = name
         self.fields = tuple(parameter.name for parameter in parameters)
+        self._parameters = parameters
+        self._open_codecs: dict[frozenset[str], PayloadCodec] = {}  # for calls in which these name results
         self._known = frozenset(self.fields)
         self._all_required = all(parameter.is_required for parameter in parameters)
         self._positional = tuple(parameter.name for parameter in parameters if not parameter.keyword_only)
@@ -186,11 +191,32 @@ class PayloadCodec:
         arguments = self.arguments(args, kwargs)
         if not self._known.issuperset(arguments):
             self._refuse_unknown(arguments)
+        plain = {name: without_upstreams(value, enc_hook) for name, value in arguments.items()}
+        if any(found for _, found in plain.values()):
+            return self._encode_with_upstreams(arguments, plain, max_depth)
         try:
             text = to_json(arguments, max_depth=max_depth)
             return Encoded(text, self._arriving(arguments, text))
         except Problem as problem:
             raise InvalidPayload(self.name, problem.text, path=problem.path) from None
+
+    def _encode_with_upstreams(
+        self, arguments: Mapping[str, Any], plain: Mapping[str, tuple[Any, list[Upstream]]], max_depth: int
+    ) -> Encoded:
+        """The payload of a call some of whose arguments are, or have in them, results of others, which may be anything yet."""
+        opened = {name: found for name, (_, found) in plain.items() if found}
+        for parameter in self._parameters:
+            value = arguments.get(parameter.name)
+            if isinstance(value, Upstream):
+                check_fits(self.name, parameter.name, parameter.hint, value)
+        codec = self._open_codecs.get(frozenset(opened))
+        if codec is None:
+            codec = self._open_codecs[frozenset(opened)] = PayloadCodec(self.name, [
+                msgspec.structs.replace(one, hint=Any) if one.name in opened else one for one in self._parameters])  # fmt: skip
+        sent = {name: value for name, (value, _) in plain.items() if name in opened}
+        encoded = codec.encode((), {**arguments, **sent}, max_depth=max_depth)
+        takes = tuple(upstream for found in opened.values() for upstream in found)
+        return Encoded(encoded.text, encoded.arrived, takes, {name: found[0] for name, found in opened.items()})
 
     def _arriving(self, arguments: Mapping[str, Any], text: str) -> msgspec.Struct:
         try:

@@ -8,7 +8,15 @@ import msgspec
 from asyncjobs.model.job import Job
 
 DeadLetterOutcome = Literal[
-    "acknowledged", "acknowledged before", "requeued", "requeued before", "duplicate", "unknown", "busy", "unreadable"
+    "acknowledged",
+    "acknowledged before",
+    "requeued",
+    "requeued before",
+    "duplicate",
+    "unknown",
+    "busy",
+    "unreadable",
+    "member",
 ]
 
 

@@ -1,7 +1,8 @@
 """Why is this job not running? One answer for each state that a job can be in: the first thing that has to change before it runs.
 
 What is asked, in this order: has it ended, does it run, or wait for a slot of the runner that has claimed it ahead, does it wait
-behind its key's head (then the head is explained, too), is it not due, is it held back, is its queue paused, does anybody
+behind its key's head (then the head is explained, too), does it wait for other
+jobs of its workflow (then the oldest of those is), is it not due, is it held back, is its queue paused, does anybody
 serve it, and its payload's version, is its circuit breaker open, are all slots taken that lanes leave to it, may it have killed
 its runner; and if none of that, it waits for a slot.
 """
@@ -14,12 +15,13 @@ import msgspec
 
 from asyncjobs.model.probation import probation_seconds
 from asyncjobs.model.status import FINAL, Status
+from asyncjobs.model.workflow import Missing
 
 Reason: TypeAlias = Literal[
     "ended", "running", "claimed ahead", "runner lost", "runner stopped", "behind", "key halted", "not due", "due", "paused",
     "no runner",
     "no runner for queue", "no handler", "no runner for both", "newer version", "moving", "breaker open", "lane full",
-    "suspect", "waiting for a slot",
+    "suspect", "waiting for a slot", "blocked",
 ]  # fmt: skip
 
 
@@ -69,6 +71,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     breaker_since: datetime | None = None
     breaker_until: datetime | None = None  # when a probe is let through; None: when it is reset
     pauses: Sequence[tuple[str, str, str | None, str | None, datetime]]  # kind, name, reason, by, since
+    missing: Sequence[Missing] = ()  # what it waits for, if it is blocked
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +104,8 @@ def explain(facts: Facts, head: Explanation | None = None) -> Explanation:
 def _waiting(facts: Facts, head: Explanation | None) -> Explanation:
     if facts.status == "waiting":
         return _behind(facts, head)
+    if facts.status == "blocked":
+        return _blocked(facts, head)
     if facts.status in {"scheduled", "failed"}:
         return _later(facts)
     if facts.status == "paused" or any(kind in {"queue", "all"} for kind, *_ in facts.pauses):
@@ -174,6 +179,21 @@ def _behind(facts: Facts, head: Explanation | None) -> Explanation:
     ahead = f" That one: {head.sentence.partition(': ')[2]}" if head is not None else ""
     sentence = f'it waits behind job {facts.head_id} of its key "{facts.key}".{ahead}'
     return _explained(facts, "behind", sentence, head=head)
+
+
+def _blocked(facts: Facts, head: Explanation | None) -> Explanation:
+    if not facts.missing or not facts.missing[0].missing:
+        return _explained(
+            facts, "moving", "what it waits for has ended, and it is being released (within a sweep at the latest)."
+        )
+    first = facts.missing[0]
+    of = f"{first.missing} of {first.size:,} jobs" if first.size > 1 else "a job"
+    others = f", and for {len(facts.missing) - 1} more such" if len(facts.missing) > 1 else ""
+    sentence = f"it waits for {of} of its workflow ({first.name or 'unnamed'}){others}."
+    if first.oldest_id is not None:
+        told = f": {head.sentence.partition(': ')[2]}" if head is not None else "."
+        sentence += f" The {'oldest' if first.size > 1 else 'other'} is job {first.oldest_id}{told}"
+    return _explained(facts, "blocked", sentence, head=head)
 
 
 def _later(facts: Facts) -> Explanation:

@@ -47,6 +47,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     requeued_from: int | None = None
     trace_context: str | None = None
     tags: list[str] = []
+    workflow_id: int | None = None  # whose member it is
     start_before: datetime | None = None  # when it expires: later it is not started any more
     dedup_until: str | None = None  # "start": its dedup key is free again when it has been claimed
     created_at: datetime

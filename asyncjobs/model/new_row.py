@@ -48,8 +48,12 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     dedup_until: DedupUntil = "end"
     at_most_seconds: float | None = None  # a debounce: its delay is counted anew by each duplicate, as long as it is no older
     notify: bool = True
+    waits: bool = False  # a member of a workflow, which waits for others
+    takes: tuple[Any, ...] = ()  # results of other members that its payload names; never sent
 
-    def with_payload(self, payload: str, serialization_key: str | None, dedup_key: str | None) -> Self:
+    def with_payload(
+        self, payload: str, serialization_key: str | None, dedup_key: str | None, takes: tuple[Any, ...] = ()
+    ) -> Self:
         """Another row that is like this one but for its payload and its keys. (A copy takes half the time of a new one.)"""
         row: Self = cast("Any", self).__copy__()
         force_setattr(row, "payload", payload)
@@ -57,6 +61,14 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
             force_setattr(row, "serialization_key", serialization_key)
         if dedup_key != self.dedup_key:
             force_setattr(row, "dedup_key", dedup_key)
+        if takes:
+            force_setattr(row, "takes", takes)
+        return row
+
+    def without_takes(self) -> Self:
+        """The row as it is sent."""
+        row: Self = cast("Any", self).__copy__()
+        force_setattr(row, "takes", ())
         return row
 
     def __repr__(self) -> str:

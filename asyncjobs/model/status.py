@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-Status = Literal["waiting", "scheduled", "pending", "processing", "failed", "completed", "dead", "cancelled", "paused"]
+Status = Literal["waiting", "scheduled", "pending", "processing", "failed", "completed", "dead", "cancelled", "paused", "blocked"]
 
 FINAL: Final[frozenset[Status]] = frozenset({"completed", "dead", "cancelled"})
 
@@ -15,9 +15,10 @@ TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
     "processing": frozenset({"completed", "failed", "scheduled", "pending", "paused", "dead", "cancelled"}),
     "failed": frozenset({"pending", "paused", "dead", "cancelled"}),
     "paused": frozenset({"pending", "waiting", "cancelled", "dead", "failed"}),
+    "blocked": frozenset({"pending", "paused", "scheduled", "cancelled", "dead"}),
     "completed": frozenset(),
-    "dead": frozenset({"pending", "waiting"}),
-    "cancelled": frozenset({"pending", "waiting"}),
+    "dead": frozenset({"pending", "waiting", "blocked"}),
+    "cancelled": frozenset({"pending", "waiting", "blocked"}),
 }
 
 

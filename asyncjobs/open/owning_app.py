@@ -12,8 +12,10 @@ from asyncjobs.declare.hooks import Hooks
 from asyncjobs.handles import JobHandle, Waiter, Watching
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.model.workflow import FlowPlan, WorkflowRow
 from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.settings import Settings
+from asyncjobs.store.workflows import Spawned, Written
 
 N = TypeVar("N")
 
@@ -42,6 +44,26 @@ class Keeper(Protocol):
 
     def keep(self, rows: Sequence[NewRow]) -> list[Enqueued]:
         """Keep them; what became of each. DuplicateJob."""
+        ...
+
+    def keep_workflow(self, plan: FlowPlan, rows: Sequence[NewRow]) -> Written:
+        """Keep a workflow. DuplicateJob."""
+        ...
+
+    def spawn(self, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> Spawned:
+        """Keep what a member adds to its workflow."""
+        ...
+
+    def workflow(self, workflow_id: int) -> WorkflowRow | None:
+        """The workflow as it is now."""
+        ...
+
+    def member_counts(self, workflow_id: int) -> dict[str, int]:
+        """How many of its jobs have which status."""
+        ...
+
+    async def wait_workflow(self, workflow_id: int, timeout: float | None) -> None:
+        """Return when it has ended, or does not go on."""
         ...
 
     async def get(self, job_id: int) -> Job | None:

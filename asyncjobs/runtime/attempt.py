@@ -36,6 +36,7 @@ import msgspec
 from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.context import Resource
 from asyncjobs.declare.hooks import Hook, after_failed, enter_attempt
+from asyncjobs.declare.upstream import names_results
 from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, NotCommitted, UndecodablePayload
 from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
@@ -49,6 +50,7 @@ from asyncjobs.runtime.closing import Context, close
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.threads import Threads, to_the_end
+from asyncjobs.runtime.upstream import Read, no_results, payload_with_results
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
 
 if TYPE_CHECKING:
@@ -106,6 +108,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     was_committed: WasCommitted
     share: Callable[[Resource[Any]], Awaitable[Any]]
     may_begin: Callable[[], bool] = lambda: True  # from any thread: whether no other runner can have taken what was claimed
+    results: Read = no_results  # of other members of a workflow
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
     hooks: Sequence[Hook] = ()
     hook_seconds: float = 30.0  # for each call of a hook
@@ -338,7 +341,10 @@ class Attempt:
         from asyncjobs.telemetry.log_keys import JOB_ID, JOB_TYPE  # imported when the runner was made
 
         claimed, definition = self.claimed, self.handler
-        arguments = definition.decode_payload(claimed.payload, claimed.version)
+        payload = claimed.payload
+        if names_results(payload):
+            payload = await payload_with_results(claimed, self._surroundings.results)
+        arguments = definition.decode_payload(payload, claimed.version)
         self._context = context = self._surroundings.open_context(self)
         JOB_ID.set(claimed.id)
         JOB_TYPE.set(claimed.type)

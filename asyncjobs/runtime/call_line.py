@@ -42,7 +42,6 @@ from asyncjobs.runtime.alarm import Alarm
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.doubt import Doubt
 from asyncjobs.runtime.expiry import tell_expired, with_deadlines
-from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.ledger import Ledger
 from asyncjobs.runtime.orders import Found, Looks, NoAnswer, Order, Scans, found_by, hand_out, merged, refuse
 from asyncjobs.runtime.probation import Probation
@@ -50,6 +49,7 @@ from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.statements import Statements
 from asyncjobs.runtime.stubs import ASK_AGAIN_SECONDS, Stubs
 from asyncjobs.runtime.tokens import Tokens
+from asyncjobs.runtime.turnstile import Turnstile
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_ambiguous, is_unsendable
@@ -69,7 +69,7 @@ class CallLine:
         self,
         link: Link,
         *,
-        gate: Gate,
+        turnstile: Turnstile,
         probation: Probation,
         stubs: Stubs,
         tokens: Tokens,
@@ -85,10 +85,10 @@ class CallLine:
         has_many: bool = False,
     ) -> None:
         self._link = link
-        self._gate = gate
+        self._turnstile = turnstile
         self._stubs = stubs
-        self._statements = Statements(link, gate, probation, tokens, runner_id=runner_id, max_errors=max_errors)
-        self._ledger = Ledger(gate=gate, probation=probation, wakes=wakes, events=events, runner_id=runner_id)
+        self._statements = Statements(link, turnstile, probation, tokens, runner_id=runner_id, max_errors=max_errors)
+        self._ledger = Ledger(turnstile=turnstile, probation=probation, wakes=wakes, events=events, runner_id=runner_id)
         self._doubt = Doubt(
             link, self._ledger, tokens=tokens, wakes=wakes, events=events, runner_id=runner_id, every_seconds=reconcile_seconds
         )
@@ -301,7 +301,7 @@ class CallLine:
             return
         one = orders[0] if len(orders) == 1 else None
         scans = merged(orders) if one is None else one.scans
-        probes = self._gate.probes() if scans else ()
+        probes = self._turnstile.probes() if scans else ()
         sent_at, runner_id = time.monotonic(), self._runner_id()
         try:
             finished = await self._call(acks, self._statements.leanest(acks, scans, probes, None if one is None else one.head_of))
@@ -361,7 +361,7 @@ class CallLine:
             return
         seconds = time.monotonic() - sent_at
         if probes:
-            self._gate.claimed(probes, finished.claimed, seconds)
+            self._turnstile.claimed(probes, finished.claimed, seconds)
         doubled = self._ledger.enter(finished.claimed)
         if finished.claimed and not self._is_confirmed():
             orders = []

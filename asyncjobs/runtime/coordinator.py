@@ -11,7 +11,8 @@ and nowhere else, but for the next job of a key, for which its actor takes a per
    had been sent. A lane has seen it when a scan of a later call came back short, and had started at the front. Until then it is
    hungry: whatever happens while its scan waits, or is under way, leaves it so. A flag that is cleared when the answer arrives
    would forget exactly that.
-3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But a hungry lane asks again at
+3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But the end of a workflow's
+   member is one: it may make others pending in the call that writes it, and these start there. And a hungry lane asks again at
    once when a slot becomes free, so a slot never stays empty while work is known to wait (P4). The coordinator is woken before
    the line is, so that what is claimed for the slot goes with the outcome.
 4. Rows that are locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
@@ -49,12 +50,12 @@ from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
-from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.orders import Found, NoAnswer
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.slots import Slots, SlotsError
 from asyncjobs.runtime.stock import Stock
+from asyncjobs.runtime.turnstile import Turnstile
 from asyncjobs.settings import Queue
 
 #: How long another claim may hold rows locked that it will not keep.
@@ -88,7 +89,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     handlers: Mapping[str, JobDefinition]
     surroundings: Surroundings
     polling: Polling
-    gate: Gate
+    turnstile: Turnstile
     probation: Probation
     keys: PutsOutcomes
     verify: Callable[[Attempt, Ack], None]  # of a job that was completed inside its handler's transaction
@@ -215,7 +216,7 @@ class Coordinator:
                 continue
             self.start(job, name)
             return True
-        if job.suspicion or self._shared.gate.is_held(job):  # a suspect that waited would be on probation before it runs
+        if job.suspicion or self._shared.turnstile.is_held(job):  # a suspect that waited would be on probation before it runs
             self._line.give_back([job])
         elif len(self.stock) < self.stock.most:
             self.stock.add(job)
@@ -321,9 +322,11 @@ class Coordinator:
             self.start(waited, attempt.lane)
         else:
             self.lanes[attempt.lane].slots.give_back()
-        if self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
+        if job.is_member and ack.is_final:
+            self.wake()  # what it lets go is claimed in the call that writes its outcome
+        elif self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
             self._alarm.wake()
-        shared.gate.ended(job)
+        shared.turnstile.ended(job)
         if job.serialization_key is not None:
             shared.keys.put(attempt, ack)
         elif attempt.completed_in_transaction:

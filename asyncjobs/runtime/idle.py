@@ -1,8 +1,8 @@
 """When a runner has nothing left to do: a program that runs what is due, and what that enqueues, ends then.
 
 1. Work is what this runner could do now: what is pending in its queues, of its types and versions; what is due and not promoted
-   yet; the first of a line without a head; what has expired in its queues, whatever holds it; and what it runs, or has not
-   written yet.
+   yet; the first of a line without a head; what the folders have to do at gates; what has expired in its queues, whatever holds
+   it; and what it runs, or has not written yet.
 2. No work is what is for later (a delay, a retry after its back-off, a snooze); what is held by a pause of its queue, type or
    key, by an open breaker, or behind a halted key; what no slot here may take; and what another runner runs: what that one
    enqueues is work again, for the runners that are there.
@@ -70,7 +70,7 @@ class Idle:
         try:
             async with self._opened.pool.take() as link:
                 return await has_work(
-                    link, self._parts.registration.id, self._queues(), self._parts.gate.claimable(), self._versions
+                    link, self._parts.registration.id, self._queues(), self._parts.turnstile.claimable(), self._versions
                 )
         except Exception as error:
             if not is_passing(error):

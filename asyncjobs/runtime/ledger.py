@@ -18,8 +18,8 @@ from typing import Final
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime.clock import boottime
-from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.probation import Probation
+from asyncjobs.runtime.turnstile import Turnstile
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.telemetry.events import ClaimWasLost, Events, OutcomeWritten
 
@@ -30,8 +30,10 @@ _STILL_RUNNING_DELAY_SECONDS: Final = 5.0
 class Ledger:
     """What is claimed by one runner, and what is to be written of it."""
 
-    def __init__(self, *, gate: Gate, probation: Probation, wakes: Wakes, events: Events, runner_id: Callable[[], int]) -> None:
-        self._gate = gate
+    def __init__(
+        self, *, turnstile: Turnstile, probation: Probation, wakes: Wakes, events: Events, runner_id: Callable[[], int]
+    ) -> None:
+        self._turnstile = turnstile
         self._probation = probation
         self._wakes = wakes
         self._events = events
@@ -64,7 +66,7 @@ class Ledger:
         for job in claimed:
             outcome = Outcome(kind="interrupted", delay_seconds=delay_seconds, is_begun=False)
             self.unwritten[job.token] = Ack(job.id, job.token, outcome, start_by=job.start_by)
-            self._gate.ended(job)
+            self._turnstile.ended(job)
             if job.losses:
                 self._probation.ended(job)
 

@@ -206,18 +206,18 @@ class OpenApp:
     async def get(self, job_id: int) -> Job | None:
         """The job, or None."""
         self.check_usable()
-        return await self._read(partial(jobs.get, job_id=job_id))
+        return await self.read(partial(jobs.get, job_id=job_id))
 
     async def ended_among(self, ids: Sequence[int], *, gone: bool) -> list[Ending]:
         """Those of the jobs that have ended, and with `gone` those that are not there."""
         self.check_usable()
-        return await self._read(partial(jobs.ended_among, ids=ids, gone=gone))
+        return await self.read(partial(jobs.ended_among, ids=ids, gone=gone))
 
     async def awaited_kinds(self, ids: Sequence[int], key: str | None) -> list[AwaitedKind]:
         """Of the jobs that have not started, one of each kind."""
-        return await self._read(partial(jobs.awaited_kinds, ids=ids, key=key))
+        return await self.read(partial(jobs.awaited_kinds, ids=ids, key=key))
 
-    async def _read(self, call: Callable[[Link], Awaitable[T]]) -> T:
+    async def read(self, call: Callable[[Link], Awaitable[T]]) -> T:
         """What was read, however often a connection breaks. DatabaseUnavailable when that takes longer than connect_timeout."""
         until, failures = time.monotonic() + self.settings.reach_seconds, 0
         while True:
@@ -257,7 +257,7 @@ class OpenApp:
         pause = _FIRST_LOOK_SECONDS
         while True:
             ended.clear()
-            status = await self._read(partial(jobs.status, job_id=job_id))
+            status = await self.read(partial(jobs.status, job_id=job_id))
             if status is None:
                 raise not_found(job_id)
             if status in FINAL:

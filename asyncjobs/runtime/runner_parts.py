@@ -1,12 +1,13 @@
 """What a runner is made of: its parts, in the order in which each can be made, and the tasks among them in that of their start.
 
 A part gets what it needs by name. There are two circles, and both are closed by a part that is made empty: `queues`
-(coordinators need the call line, the line's gate and probation need to wake coordinators) and `registration` (the line and the
-heartbeat tell it that the runner's row is gone, and it is the runner who registers anew).
+(coordinators need the call line, the line's turnstile and probation need to wake coordinators) and `registration` (the line and
+the heartbeat tell it that the runner's row is gone, and it is the runner who registers anew).
 """
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from asyncjobs.declare.hooks import Hook
 from asyncjobs.model.declared_type import DeclaredType
 from asyncjobs.model.schedule import Schedule
+from asyncjobs.runtime import workflows
 from asyncjobs.runtime.attempt import OpenContext, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.budget import Budget
@@ -21,7 +23,6 @@ from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator, Shared
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
-from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.giving_back import GivingBack
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.keys import Keys
@@ -40,6 +41,7 @@ from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.runtime.stuck_check import StuckCheck
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.runtime.tokens import Tokens
+from asyncjobs.runtime.turnstile import Turnstile
 from asyncjobs.runtime.verifier import Verifier
 from asyncjobs.settings import Queue
 from asyncjobs.store.database import Database
@@ -77,7 +79,7 @@ class RunnerParts(msgspec.Struct, frozen=True, kw_only=True):
     progress: Progress
     metrics: Metrics
     heartbeat: Heartbeat
-    gate: Gate
+    turnstile: Turnstile
     probation: Probation
     line: CallLine
     verifier: Verifier
@@ -125,10 +127,13 @@ def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
         heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
         stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit,
     )  # fmt: skip
-    gate = Gate(opened.breakers, types, declared.guarded, queues, later=opened.loop.call_later, hears=listening.is_heard)
+    turnstile = Turnstile(
+        opened.breakers, types, declared.guarded, queues, later=opened.loop.call_later, hears=listening.is_heard
+    )
     probation = Probation(pool, events=events, released=queues.look_at_the_front)
     line = CallLine(
-        opened.database.link("finish"), gate=gate, probation=probation, stubs=declared.stubs, tokens=Tokens(secrets.randbits(31)),
+        opened.database.link("finish"), turnstile=turnstile, probation=probation, stubs=declared.stubs,
+        tokens=Tokens(secrets.randbits(31)),
         wakes=opened.wakes, events=events, max_errors=settings.max_errors,
         most_unwritten=sum(_MOST_UNWRITTEN * one.concurrency + one.prefetch for one in declared.queues),
         reconcile_seconds=settings.runner_timeout, runner_id=registration.runner_id, may_claim=heartbeat.may_begin,
@@ -147,8 +152,8 @@ def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
     polling = Polling(listening.poll_seconds)
     parts = RunnerParts(
         attempts=attempts, queues=queues, registration=registration, threads=threads, resources=resources, listening=listening,
-        progress=progress, metrics=metrics, heartbeat=heartbeat, gate=gate, probation=probation, line=line, verifier=verifier,
-        keys=keys, duties=duties, polling=polling,
+        progress=progress, metrics=metrics, heartbeat=heartbeat, turnstile=turnstile, probation=probation, line=line,
+        verifier=verifier, keys=keys, duties=duties, polling=polling,
         requests=Requests(opened, attempts, queues, runner_id=registration.runner_id, poll_seconds=listening.poll_seconds),
         giving_back=GivingBack(pool, queues, events=events, wait_call=line.wait_call, poll_seconds=listening.poll_seconds),
         stuck_check=StuckCheck(attempts, events=events),
@@ -164,13 +169,14 @@ def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -
         max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
         report_progress=parts.progress.report, complete=parts.verifier.complete,
         complete_sync=parts.verifier.complete_sync, was_committed=parts.verifier.was_committed,
-        share=parts.resources.use, may_begin=parts.heartbeat.may_begin, loop_ends=opened.loop_ends,
-        hooks=declared.hooks, hook_seconds=settings.hook_timeout, retrying=settings.retrying, keeps_payload=settings.keep_payload,
+        share=parts.resources.use, results=partial(workflows.results, opened), may_begin=parts.heartbeat.may_begin,
+        loop_ends=opened.loop_ends, hooks=declared.hooks, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
+        keeps_payload=settings.keep_payload,
     )  # fmt: skip
     shared = Shared(
         line=parts.line, attempts=parts.attempts, handlers=declared.handlers, surroundings=surroundings, polling=parts.polling,
-        gate=parts.gate, probation=parts.probation, keys=parts.keys, verify=parts.verifier.verify, note=parts.metrics.ended,
-        others=parts.heartbeat.others, budget=declared.budget,
+        turnstile=parts.turnstile, probation=parts.probation, keys=parts.keys, verify=parts.verifier.verify,
+        note=parts.metrics.ended, others=parts.heartbeat.others, budget=declared.budget,
     )  # fmt: skip
     for queue in declared.queues:
         parts.queues.add(Coordinator(queue, shared))

@@ -58,13 +58,14 @@ READ COMMITTED: each statement in it has a fresh snapshot, so what is looked up 
    To resume lets a paused head go on, or dispatches one.
 
 **The serializer** is the duty that looks for requests and sweeps; what it finds is put to the actors of keys (`runtime/keys.py`),
-which carry it out.
+which carry it out. What is to be done at gates (`runtime/folder.py`) it does in the same look.
 """
 
 from collections.abc import Sequence
 from typing import ClassVar, Final, Protocol
 
 from asyncjobs.runtime.duties import Duty
+from asyncjobs.runtime.folder import Folder
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import sequences, serialized
 from asyncjobs.store.database import Link
@@ -110,6 +111,7 @@ class Serializer(Duty):
         self._pool = pool
         self._wakes = wakes
         self._keys = keys
+        self._folder = Folder(wakes)
         self._page = page
         self._after = ""
         self._after_waiting: str | None = None
@@ -142,14 +144,17 @@ class Serializer(Duty):
                 self._wakes.due_in(0.0)
             for job_id in found.ended:
                 await self._release(self.turn.guard(link), job_id)
-            self.items = (self.items or 0) + len(found.ended) + len(found.stalled) + len(found.lost)
+            members = await self._folder.sweep(link, self.turn.guard(link)) if page else 0
+            self.items = (self.items or 0) + len(found.ended) + len(found.stalled) + len(found.lost) + members
+            left = await self._folder.fold(link)
         for key, requests in found.requests.items():
             self._keys.advance(key, requests)
         for key in found.stalled:
             if key not in found.requests:
                 self._keys.advance(key)
         planned_at = self._sweep_at if sweeps else float("inf")
-        return max(min(planned_at, self._look_again_at(found)) - self._monotonic(), 0.0)
+        again_at = self._look_again_at(found, has_left=left)
+        return max(min(planned_at, again_at) - self._monotonic(), 0.0)
 
     def _plan(self, last: str | None, seconds: float) -> None:
         """When the next page follows: in the same round, or in a new one."""
@@ -157,9 +162,9 @@ class Serializer(Duty):
         rest = self.interval_seconds * (0.9 + 0.2 * self._chance()) if last is None else seconds / _DUTY
         self._sweep_at = self._monotonic() + rest
 
-    def _look_again_at(self, found: serialized.Sweep) -> float:
+    def _look_again_at(self, found: serialized.Sweep, *, has_left: bool) -> float:
         """When more requests than one look takes are there, the next look follows soon: these are being carried out meanwhile."""
-        full = sum(map(len, found.requests.values())) >= serialized.MOST_REQUESTS
+        full = has_left or sum(map(len, found.requests.values())) >= serialized.MOST_REQUESTS
         return self._monotonic() + _NEXT_LOOK_SECONDS if full else float("inf")
 
     async def _move_sequences(self, link: Link) -> None:

@@ -19,9 +19,9 @@ from operator import attrgetter
 from typing import Final
 
 from asyncjobs.model.claim import FRONT, Ack, Finished, Probe, Scan
-from asyncjobs.runtime.gate import Gate
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.tokens import Tokens
+from asyncjobs.runtime.turnstile import Turnstile
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Link
 
@@ -34,10 +34,17 @@ class Statements:
     """Makes the calls of one runner, on the link of its call line."""
 
     def __init__(
-        self, link: Link, gate: Gate, probation: Probation, tokens: Tokens, *, runner_id: Callable[[], int], max_errors: int
+        self,
+        link: Link,
+        turnstile: Turnstile,
+        probation: Probation,
+        tokens: Tokens,
+        *,
+        runner_id: Callable[[], int],
+        max_errors: int,
     ) -> None:
         self._link = link
-        self._gate = gate
+        self._turnstile = turnstile
         self._probation = probation
         self._tokens = tokens
         self._runner_id = runner_id
@@ -61,7 +68,7 @@ class Statements:
     def finish(self, acks: Sequence[Ack], scans: Sequence[Scan], probes: Sequence[Probe] = ()) -> Awaitable[Finished]:
         """Any outcomes, any scans."""
         return jobs.finish(
-            self._link, self._runner_id(), acks, scans, self._gate.types(), probes=probes,
+            self._link, self._runner_id(), acks, scans, self._turnstile.types(), probes=probes,
             suspects=[self._may_take_suspect(scan) for scan in scans], token_base=self._tokens.base,
             token_seq=self._tokens.take(sum(scan.limit + 1 for scan in scans) * (len(probes) + 1)), max_errors=self._max_errors,
         )  # fmt: skip
@@ -69,7 +76,7 @@ class Statements:
     def finish_completed(self, acks: Sequence[Ack], scan: Scan | None) -> Awaitable[Finished]:
         """Completions only, and at most one plain scan."""
         return jobs.finish_completed(
-            self._link, self._runner_id(), acks, scan, self._gate.types(),
+            self._link, self._runner_id(), acks, scan, self._turnstile.types(),
             suspects=scan is not None and self._may_take_suspect(scan), token_base=self._tokens.base,
             token_seq=self._tokens.take(0 if scan is None else scan.limit),
         )  # fmt: skip
@@ -77,12 +84,12 @@ class Statements:
     def finish_one(self, ack: Ack, queue: str | None) -> Awaitable[Finished]:
         """One completion, and the next job of its key if that is of this queue."""
         token = self._tokens.next()
-        return jobs.finish_one(self._link, self._runner_id(), ack, queue, self._gate.types(), next_token=token)
+        return jobs.finish_one(self._link, self._runner_id(), ack, queue, self._turnstile.types(), next_token=token)
 
     def skipped(self, lanes: Sequence[tuple[str, str | None]]) -> Awaitable[set[tuple[str, str | None]]]:
         """Those lanes (and queues) of which something is there that a scan which came back short would have taken."""
         suspects = self._probation.is_free
-        return jobs.skipped(self._link, self._runner_id(), lanes, self._gate.types(), suspects=suspects)
+        return jobs.skipped(self._link, self._runner_id(), lanes, self._turnstile.types(), suspects=suspects)
 
     def _may_take_suspect(self, scan: Scan) -> bool:
         """None is on probation here, and there is a slot for it now. (Most scans of a busy runner start behind the last.)"""

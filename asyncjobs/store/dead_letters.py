@@ -64,9 +64,10 @@ async def acknowledge(link: Link, ids: Sequence[int], by: str) -> list[DeadLette
 
 async def requeue(link: Link, ids: Sequence[int], by: str, *, force: bool) -> tuple[list[DeadLetterVerb], list[str]]:
     """Make new jobs of dead letters; and the queues where some are pending. Those that are not there are missing from the
-    answer.
+    answer. Those of members of workflows are left alone, by the outcome "member": another job would be in nobody's way.
     """
-    rows = await link.fetch("requeue_dead_letters", ids, by, force)
+    members = {row["id"]: row["job_id"] for row in await link.fetch("dead_letters_of_members", ids)}
+    rows = await link.fetch("requeue_dead_letters", [one for one in ids if one not in members], by, force)
     done = [
         DeadLetterVerb(
             row["dead_letter_id"],
@@ -79,5 +80,6 @@ async def requeue(link: Link, ids: Sequence[int], by: str, *, force: bool) -> tu
         )
         for row in rows
     ]
+    done += [DeadLetterVerb(one, "member", job_id, None, by=by) for one, job_id in members.items()]
     queues = {row["queue"] for row in rows if row["outcome"] == "requeued" and row["status"] == "pending"}
     return done, sorted(queues)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from asyncjobs.model.explanation import Facts, Room
-from asyncjobs.store import breakers, overview, pauses, serialized
+from asyncjobs.store import breakers, overview, pauses, serialized, workflows
 from asyncjobs.store.database import Link
 
 #: Jobs ahead of it that are counted; beyond that it is "at least".
@@ -39,6 +39,7 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
         is_ahead=bool(row["is_ahead"]), ahead=row["ahead"], running=row["running"],
         head_id=None if head is None else head.head_id,
         halted_at=None if head is None else head.halted_at, halt_reason=None if head is None else head.halt_reason,
+        missing=await workflows.missing(link, job_id) if row["status"] == "blocked" else (),
         pauses=[(one.kind, one.name, one.reason, one.paused_by, one.paused_at) for one in held],
     )  # fmt: skip
 

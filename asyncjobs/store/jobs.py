@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from asyncjobs.model.chance import CHANCE
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
@@ -215,6 +216,7 @@ def _finished(rows: Sequence[Record]) -> Finished:
         return Finished(claimed, [], [], gone=False)
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
     heads = [row["queue"] for row in rows if row["kind"] == "head"]
+    claimed += [_claimed(row, is_member=True) for row in rows if row["kind"] == "member"]
     asking = [(_claimed(row), row["kind"]) for row in rows if row["kind"] in {"ask", "ask all"}]
     ends = [row for row in rows if row["kind"] == "expired"]
     expired = [msgspec.json.decode(row["rest"], type=Expired) for row in ends]
@@ -226,8 +228,11 @@ def _finished(rows: Sequence[Record]) -> Finished:
     )  # fmt: skip
 
 
-def _claimed(row: Record) -> Claimed:
-    return Claimed(*row[1:-1], *(() if row[-1] is None else msgspec.json.decode(row[-1])))
+def _claimed(row: Record, *, is_member: bool = False) -> Claimed:
+    claimed = Claimed(*row[1:-1], *(() if row[-1] is None else msgspec.json.decode(row[-1])))
+    if is_member:
+        force_setattr(claimed, "is_member", True)
+    return claimed
 
 
 async def ack_alone(link: Link, runner_id: int, ack: Ack, *, max_errors: int) -> Finished:

@@ -15,7 +15,7 @@ from asyncjobs.store.leases import Fence, fetch_held
 #: Of a status with more jobs than that, those who look often are told what the roll-up counted.
 MANY: Final = 10_000
 
-_UNFINISHED: Final = ("pending", "scheduled", "waiting", "paused", "processing", "failed")
+_UNFINISHED: Final = ("pending", "scheduled", "waiting", "paused", "processing", "failed", "blocked")
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class Count(msgspec.Struct, frozen=True):
     type: str
     status: Status
     count: int
-    oldest_at: datetime  # due since, or started at, or (waiting, paused) made at
+    oldest_at: datetime  # due since, or started at, or (waiting, blocked, paused) made at
     unserved: int  # of them, those that no live runner would take: not this queue, this type, or this version of a payload
 
     @property
@@ -63,6 +63,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     paused: int  # by an operator, by type or key; what a paused queue holds is pending
     processing: int  # running, or claimed ahead
     failed: int  # to be retried
+    blocked: int  # they wait for other jobs of their workflows
     dead_letters: int  # that are not acknowledged
     halted_keys: int
     oldest_pending_age: timedelta | None  # since it was due

@@ -29,6 +29,11 @@ VerbOutcome = Literal[
     "processing",
     "failed",
     "paused",
+    "blocked",
+    "member",
+    "broken",
+    "cancelling",
+    "pruning",
     "duplicate",
     "again",
 ]
@@ -88,13 +93,22 @@ class Place(msgspec.Struct, frozen=True):
 CHANGES: Final = frozenset({"retried", "cancelled", "dead", "requested", "changed", "deleted"})
 
 
+#: What is said of members of workflows that were left as they are.
+_REFUSED: Final = {
+    "broken": "job {}, which it waits for, has not completed; retry that one",
+    "cancelling": "its workflow is being cancelled",
+    "pruning": "its workflow is being deleted",
+    "member": "it is deleted with its workflow",
+}
+
+
 class Verb(msgspec.Struct, frozen=True):
     """What a verb found and did."""
 
     outcome: VerbOutcome
     was: Status | None  # the status in which it found the job
     queues: list[str]  # where jobs became pending
-    other_id: int | None = None  # of the live job that has the dedup key
+    other_id: int | None = None  # of the live job that has the dedup key, or of the member that is to be retried
 
     @property
     def is_change(self) -> bool:
@@ -107,6 +121,8 @@ class Verb(msgspec.Struct, frozen=True):
             return f"job {job_id} runs, and was asked to end"
         if self.outcome == "duplicate":
             return f"job {job_id} was not retried: job {self.other_id} lives and has its dedup key"
+        if self.outcome in _REFUSED:
+            return f"job {job_id} was left as it is: {_REFUSED[self.outcome].format(self.other_id)}"
         if self.is_change:
             return f"job {job_id}: {self.outcome} (was {self.was})"
         return f"job {job_id} was left as it is: {self.was or self.outcome}"

@@ -6,6 +6,7 @@
 | P2 | tables, events | a claim token twice; two valid attempts of one job at the same time; a start in a runner that is dead |
 | P3 | events, notes | two attempts of one key at the same time; a start out of the line's order |
 | P7 | tables, events | attempts that were not counted, or more than allowed |
+| P14 | tables | a gate whose count is not that of its members; who waits at one that is open, or runs although one is not |
 | P18 | tables | a start of a job that had expired; an end as expired before its time |
 | dedup | notes, tables | two jobs of one dedup key that lived at once (or waited, where a start frees it); a key not freed |
 | P13 | process, server | tasks, threads, connections, transactions and attempts left behind |
@@ -141,11 +142,12 @@ class Auditor:
 
 async def _looks(link: Link, facts: Record) -> list[str]:
     """The statements that may find something: each is planned anew in a session of the auditor's, which looks but once."""
-    (kinds,) = await link.fetch("audit_kinds") if facts["jobs"] else [{"keyed": False, "deduplicated": False}]
+    (kinds,) = await link.fetch("audit_kinds") if facts["jobs"] else [{"keyed": False, "deduplicated": False, "blocked": False}]
     looks = {
         "audit_jobs": facts["jobs"],
         "audit_keys": facts["places"] or kinds["keyed"],
         "audit_dedup": facts["dedup_keys"] or kinds["deduplicated"],
+        "audit_gates": facts["gates"] or kinds["blocked"],
     }
     return [name for name, is_due in looks.items() if is_due]
 

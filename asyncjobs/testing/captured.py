@@ -13,13 +13,17 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+import msgspec
+
 from asyncjobs.app import AsyncJobs
 from asyncjobs.connections import unused
 from asyncjobs.errors import DuplicateJob, UsageError
 from asyncjobs.handles import Watching
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.model.workflow import FlowPlan, WorkflowRow
 from asyncjobs.open.current_app import keeper
+from asyncjobs.store.workflows import Spawned, Written
 from asyncjobs.testing.rows import job_of, made_up_ids
 
 _NOWHERE: Final = ", but this test keeps jobs in memory, where nothing runs them: use in_memory(jobs), or a database, for that."
@@ -44,6 +48,38 @@ class Captured:
         except DuplicateJob:
             self.jobs = before
             raise
+
+    def keep_workflow(self, plan: FlowPlan, rows: Sequence[NewRow]) -> Written:
+        """Keep a workflow, whole or, with DuplicateJob, not at all. Members that wait are `blocked`."""
+        del plan
+        before, flow_id = list(self.jobs), next(made_up_ids)
+        try:
+            ids = [self._keep(msgspec.structs.replace(row, on_duplicate="raise")).id for row in rows]
+        except DuplicateJob:
+            self.jobs = before
+            raise
+        for at, row in enumerate(rows, len(before)):
+            status = "blocked" if row.waits else self.jobs[at].status
+            self.jobs[at] = msgspec.structs.replace(self.jobs[at], workflow_id=flow_id, status=status)
+        return Written(flow_id, ids, [])
+
+    def spawn(self, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> Spawned:
+        """Nothing runs these jobs, so none of them spawns: UsageError."""
+        del token, first, rows
+        raise UsageError(f"job {job_id} spawned others{_NOWHERE}")
+
+    def workflow(self, workflow_id: int) -> WorkflowRow | None:
+        """Nothing runs these jobs: UsageError."""
+        raise UsageError(f"workflow {workflow_id} was asked for{_NOWHERE}")
+
+    def member_counts(self, workflow_id: int) -> dict[str, int]:
+        """Nothing runs these jobs: UsageError."""
+        raise UsageError(f"workflow {workflow_id} was asked for{_NOWHERE}")
+
+    async def wait_workflow(self, workflow_id: int, timeout: float | None) -> None:
+        """Nothing runs these jobs: UsageError."""
+        del timeout
+        raise UsageError(f"workflow {workflow_id} was waited for{_NOWHERE}")
 
     async def get(self, job_id: int) -> Job | None:
         """Nothing runs these jobs: UsageError."""

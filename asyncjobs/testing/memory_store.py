@@ -19,9 +19,12 @@ from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.job import EXPIRED, Job
 from asyncjobs.model.new_row import Did, Enqueued, NewRow
 from asyncjobs.model.status import FINAL
+from asyncjobs.model.workflow import FlowPlan, MemberResult, Range
 from asyncjobs.runtime.sender import refusal
 from asyncjobs.store.jobs import Refused
+from asyncjobs.store.workflows import Spawned, Written
 from asyncjobs.testing.key_lines import KeyLines, LineJob
+from asyncjobs.testing.memory_flows import MemoryFlows
 from asyncjobs.testing.rows import claimed_of, job_of, made_up_ids
 
 _NOT_STARTED: Final = frozenset({"waiting", "scheduled", "pending", "paused"})
@@ -29,7 +32,7 @@ _NOT_STARTED: Final = frozenset({"waiting", "scheduled", "pending", "paused"})
 #: refused: nothing that a test says is passed over.
 _HEEDED: Final = (
     "timeout_seconds", "delay_seconds", "dedup_for_seconds", "on_duplicate", "on_dead", "expires_seconds", "at_most_seconds",
-    "notify",
+    "notify", "waits", "takes",
 )  # fmt: skip
 _UNHEEDED: Final = tuple(name for name in NewRow.__struct_fields__ if name not in {*_HEEDED, *Job.__struct_fields__})
 
@@ -87,6 +90,7 @@ class MemoryStore:
         self.kept: dict[int, Kept] = {}
         self._now, self._max_errors, self._ended = now, max_errors, ended
         self._lines = _Lines()
+        self.flows = MemoryFlows()
         self._dedup: dict[tuple[str, str], _Taken] = {}
         self._timed: list[tuple[datetime, int, Kept]] = []
         self._expiring: list[tuple[datetime, int, Kept]] = []
@@ -106,14 +110,17 @@ class MemoryStore:
     def clear(self) -> None:
         """Forget all jobs, and what is kept of their keys."""
         self.kept.clear()
+        self.flows.clear()
         self._lines = _Lines()
         for kept in (self._dedup, self._timed, self._expiring):
             kept.clear()
 
     # -- enqueues
 
-    def enqueue(self, rows: Sequence[NewRow]) -> list[Enqueued]:
-        """Write them all, or raise and write none."""
+    def enqueue(self, rows: Sequence[NewRow], workflow_id: int | None = None) -> list[Enqueued]:
+        """Write them all, or raise and write none. `workflow_id`: whose members they are; a member is no other job."""
+        if workflow_id is not None:
+            rows = [msgspec.structs.replace(row, on_duplicate="raise") for row in rows]
         _refuse_unheeded(rows)
         self.pass_time()
         now = self._now()
@@ -124,12 +131,41 @@ class MemoryStore:
             if row.dedup_key is not None:
                 until = None if row.dedup_for_seconds is None else now + timedelta(seconds=row.dedup_for_seconds)
                 self._dedup[row.type, row.dedup_key] = _Taken(job_id, until)
-            job = job_of(row, job_id=job_id, now=now)
+            job = msgspec.structs.replace(job_of(row, job_id=job_id, now=now), workflow_id=workflow_id)
             kept = Kept(id=job_id, key=row.serialization_key, halts=row.on_dead == "halt", row=job, payload=row.payload)
             self.kept[job_id] = kept
-            self._watch_expiry(kept)
-            self._place(kept, now)
+            if row.waits:
+                kept.status = "blocked"
+            else:
+                self._watch_expiry(kept)
+                self._place(kept, now)
         return enqueued
+
+    def enqueue_workflow(self, plan: FlowPlan, rows: Sequence[NewRow]) -> Written:
+        """Write a workflow, or raise and write none of it."""
+        flow_id, now = next(made_up_ids), self._now()
+        ids = [one.id for one in self.enqueue(rows, flow_id)]
+        self.flows.add(flow_id, plan, ids, now)
+        return Written(flow_id, ids, [at for at, one in enumerate(ids) if self.kept[one].status == "scheduled"])
+
+    def spawn(self, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> Spawned:
+        """Add members to the workflow of a job that runs, or find those that a former attempt has added."""
+        kept = self.kept.get(job_id)
+        if kept is None or kept.status != "processing" or kept.token != token:
+            return Spawned(None, is_lost=True, is_alone=False)
+        flow_id = kept.row.workflow_id
+        if flow_id is None:
+            return Spawned(None, is_lost=False, is_alone=True)
+        ids = self.flows.spawned(flow_id, job_id, first, len(rows))
+        if not ids:
+            ids = [one.id for one in self.enqueue(rows, flow_id)]
+            self.flows.spawn(flow_id, job_id, ids)
+        return Spawned(ids, is_lost=False, is_alone=False)
+
+    def results(self, job_id: int, ranges: Sequence[Range]) -> list[MemberResult]:
+        """What other members of this one's workflow have given."""
+        flow_id = self.kept[job_id].row.workflow_id
+        return [] if flow_id is None else self.flows.results(flow_id, ranges, self.get)
 
     def _meet_duplicates(
         self, rows: list[NewRow], now: datetime
@@ -276,9 +312,36 @@ class MemoryStore:
                 heapq.heappush(self._timed, (kept.row.run_at, kept.id, kept))
 
     def _end(self, kept: Kept, status: str, now: datetime) -> None:
-        self._lines.end(kept, status)
-        self._end_dedup(kept, now)
-        self._ended(kept)
+        ended = [(kept, status)]
+        while ended:  # what a member's end ends, level by level
+            kept, status = ended.pop()
+            self._lines.end(kept, status)
+            self._end_dedup(kept, now)
+            self._ended(kept)
+            if kept.row.workflow_id is not None:
+                ended += self._arrive(kept.row.workflow_id, kept, now)
+
+    def _arrive(self, flow_id: int, kept: Kept, now: datetime) -> list[tuple[Kept, str]]:
+        """A member has ended. Those that wait for it follow; returns those that end."""
+        broken: list[tuple[Kept, str]] = []
+        for job_id, dead_id in self.flows.arrive(flow_id, kept.job, now):
+            dependent = self.kept[job_id]
+            if dead_id is None:
+                self._let_go(dependent, now)
+                continue
+            dead = self.kept[dead_id].job
+            what = "died" if dead.status == "dead" else "was cancelled"
+            dependent.change(error_message=f"upstream {dead_id} ({dead.type}) {what}", completed_at=now, updated_at=now)
+            broken.append((dependent, "cancelled"))
+        return broken
+
+    def _let_go(self, kept: Kept, now: datetime) -> None:
+        """It was blocked, and is not any more; its expiry counts from here."""
+        due = max(kept.row.run_at, now)
+        start_before = None if kept.row.start_before is None else due + (kept.row.start_before - kept.row.run_at)
+        kept.change(run_at=due, scheduled_at=due, start_before=start_before, updated_at=now)
+        self._watch_expiry(kept)
+        self._place(kept, now)
 
     def _watch_expiry(self, kept: Kept) -> None:
         if kept.row.start_before is not None:

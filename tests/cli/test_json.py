@@ -35,6 +35,11 @@ async def filled(dsn: str, connection: Connection) -> None:
         definition = await connection.fetchval("SELECT definition FROM asyncjobs.schedules")
     await fill(connection)
     await insert(connection, "schedules", name="nightly", definition=definition)
+    now = await connection.fetchval("SELECT now()")
+    await insert(connection, "workflows", id=900, name="import", created_at=now)
+    for gate_id, name in ((900, None), (901, "pages")):
+        await insert(connection, "gates", id=gate_id, workflow_id=900, size=1, missing=1, name=name)
+    await insert(connection, "members", job_id=15, workflow_id=900, number=0, gates=[901])
 
 
 @pytest.mark.unaudited("rows of runners that do not exist")

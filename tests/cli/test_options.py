@@ -194,7 +194,7 @@ async def test_breaking_migrations_are_asked_about_unless_the_schema_is_new(monk
 
 
 def stats_of(lanes: list[LaneUse]) -> Stats:
-    numbers = ("pending", "scheduled", "waiting", "paused", "processing", "failed", "dead_letters", "halted_keys")
+    numbers = ("pending", "scheduled", "waiting", "paused", "processing", "failed", "blocked", "dead_letters", "halted_keys")
     nothing: dict[str, Any] = dict.fromkeys(numbers, 0)
     return Stats(**nothing, oldest_pending_age=None, lanes=lanes, counts=[])
 

@@ -169,7 +169,7 @@ async def test_a_service_that_fails_is_left_alone_by_all_runners_and_asked_by_on
         assert not await connection.fetchval(query)
 
 
-async def test_a_handler_that_never_asks_its_breaker_does_not_shut_the_gate(dsn: str) -> None:
+async def test_a_handler_that_never_asks_its_breaker_does_not_keep_its_type_shut(dsn: str) -> None:
     app = App(dsn, open_for=0.2)
 
     @app.jobs.job("letter", breaker="mail")

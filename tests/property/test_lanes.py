@@ -64,7 +64,7 @@ class Lanes(RuleBasedStateMachine):
         nobody: Any = SimpleNamespace(add=lambda _: None)
         shared = Shared(
             line=cast("Any", self.line), attempts=nobody, handlers={}, surroundings=nobody, polling=Polling(lambda: 3600.0),
-            gate=nobody, probation=nobody, keys=nobody, verify=nobody, note=nobody, others=lambda: 0,
+            turnstile=nobody, probation=nobody, keys=nobody, verify=nobody, note=nobody, others=lambda: 0,
         )  # fmt: skip
         self.coordinator = Starts(queue, shared, self)
         self.task = self.loop.create_task(self.coordinator.run())

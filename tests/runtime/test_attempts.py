@@ -41,11 +41,11 @@ class Rig:
         handlers = {
             name: JobDefinition(name, function, Declared(), declared_at="test") for name, function in self.functions.items()
         }
-        gate: Any = SimpleNamespace(ended=lambda job: self.ended.append(job.id), is_held=lambda _: False)
+        turnstile: Any = SimpleNamespace(ended=lambda job: self.ended.append(job.id), is_held=lambda _: False)
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers=handlers, surroundings=self.runs.surroundings,
-            polling=Polling(lambda: 3600.0), gate=gate, probation=self.probation, keys=cast("Any", None), verify=self.verify,
-            note=lambda *_: None, others=lambda: 0,
+            polling=Polling(lambda: 3600.0), turnstile=turnstile, probation=self.probation, keys=cast("Any", None),
+            verify=self.verify, note=lambda *_: None, others=lambda: 0,
         )  # fmt: skip
         self.coordinator = Coordinator(Queue(concurrency=3, lanes={"fast": 1}), shared)
 

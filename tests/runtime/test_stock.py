@@ -41,7 +41,7 @@ class Rig:
         nobody: Any = SimpleNamespace(ended=lambda _: None, is_held=lambda job: job.type in self.held, began=lambda _: None)
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers=handlers, surroundings=self.runs.surroundings,
-            polling=Polling(lambda: 3600.0), gate=nobody, probation=nobody, keys=nobody, verify=nobody, note=lambda *_: None,
+            polling=Polling(lambda: 3600.0), turnstile=nobody, probation=nobody, keys=nobody, verify=nobody, note=lambda *_: None,
             others=lambda: 0,
         )  # fmt: skip
         self.coordinator = Coordinator(Queue(concurrency=2, lanes={"fast": 1}, prefetch=10), shared)

@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--dsn", help="a server to use; else one is started")
     parser.add_argument("--trace", action="store_true", help="print what happened in each")
-    parser.add_argument("--kind", choices=["quarrels", "is_unruly", "is_calm", *SCENES], help="only such worlds")
+    parser.add_argument("--kind", choices=["quarrels", "is_unruly", "is_calm", "flow", *SCENES], help="only such worlds")
     parser.add_argument("--twice", action="store_true", help="simulate each twice, and compare")
     parser.add_argument("--mutants", help="break the protocol instead, in each way whose name has this in it: is it caught?")
     given = parser.parse_args()
@@ -54,6 +54,8 @@ def _on(server_dsn: str, given: argparse.Namespace) -> int:
 
 def _is_of(seed: int, kind: str) -> bool:
     course = draw(seed)
+    if kind == "flow":
+        return kind in course.ways
     return course.scene == kind if kind in SCENES else bool(getattr(course, kind))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from asyncjobs import AsyncJobs, Backoff, Dead, DutyContext, Hook, JobContext, Outcome, Queue, Snooze
+from asyncjobs.declare.new_job import named
 from tests.simulation.connection import Connection
 from tests.simulation.course import Course
 from tests.simulation.process import Process
@@ -95,6 +96,9 @@ async def _act(process: Process, ctx: JobContext, what: str, seconds: float, num
     await (_stubbornly(seconds) if what == "stubborn" else asyncio.sleep(seconds))
     if what in {"complete", "forget"}:
         await _complete_here(process, ctx, commits=what == "complete")
+    if what == "spawn" and ctx.job.workflow_id is not None:
+        payloads = ({"plan": ["ok"], "seconds": 0.0, "number": (number * 10 + at) * 1000} for at in range(2))
+        await ctx.spawn(*(named("act", payload, {}, ctx.jobs.handlers, ctx.jobs.settings) for payload in payloads))
     if what in _RAISES:
         raise _RAISES[what](LEAKED)
     if what == "die":

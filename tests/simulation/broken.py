@@ -18,6 +18,7 @@ from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.doubt import Doubt
+from asyncjobs.runtime.folder import Folder
 from asyncjobs.runtime.keys import Keys
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.ledger import Ledger
@@ -29,7 +30,7 @@ from asyncjobs.runtime.registration import Registration
 from asyncjobs.runtime.rescuer import Rescuer
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.service import Service
-from asyncjobs.store import jobs
+from asyncjobs.store import jobs, workflows
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.telemetry.events import Event, Events, JobsPromoted
 
@@ -312,6 +313,27 @@ def two_at_a_time() -> list[Any]:
         await asyncio.gather(turn(self), turn(self))
 
     return [patch.object(CallLine, "_turn", mutant)]
+
+
+def folds_once() -> list[Any]:
+    """A look at gates that others have locked is the last."""
+
+    async def mutant(self: Any, link: Any) -> bool:
+        await workflows.fold(link)
+        return False
+
+    return [patch.object(Folder, "fold", mutant)]
+
+
+def cancels_not_on() -> list[Any]:
+    """The sweep does not go on where a canceller died."""
+
+    look = workflows.look
+
+    async def mutant(link: Any, after: Any, limit: int) -> Any:
+        return msgspec.structs.replace(await look(link, after, limit), cancelling=[])
+
+    return [patch.object(workflows, "look", mutant)]
 
 
 def trusted_in_silence() -> list[Any]:

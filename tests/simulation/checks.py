@@ -1,7 +1,7 @@
 """What must be so when a simulated world has come to its end."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple
 
 from asyncjobs.model.status import FINAL
 from asyncjobs.store.database import Database
@@ -17,6 +17,8 @@ from tests.simulation.server import Server
 
 #: Within which time a job starts that can.
 _PROMPT_SECONDS: Final = 1.5
+#: What an upstream has to have ended in, by the rule by which it is waited for.
+_ENDS_BY: Final = {"completed": frozenset({"completed"}), "ended": FINAL}
 #: The server's clock counts microseconds.
 _SAME_SECONDS: Final = 1e-5
 _STALLED: Final = """
@@ -32,13 +34,13 @@ def violations(server: Server, recorder: Recorder, told: Told, passes: list[Pass
     return [
         *_tables(server), *_events(server, recorder, told), *_lost(server, told), *_twice(server), *_passes(passes),
         *_beside(recorder, home), *_fenced(recorder, told), *moves(server, told),
-        *_halted(server, told), *_whole(server), *_pauses(recorder, told), *_places(server, told),
+        *_gates(server, told), *_halted(server, told), *_whole(server), *_pauses(recorder, told), *_places(server, told),
     ]  # fmt: skip
 
 
 def _tables(server: Server) -> list[str]:
     sql = Database(server.dsn).sql
-    rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in server.fetch(sql(name))]
+    rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup", "audit_gates") for row in server.fetch(sql(name))]
     notes = (Noted(*row) for row in server.fetch(sql("audit_lives")))
     return [*(f"{row['promise']}: job {row['job_id']} {row['problem']}" for row in rows), *map(str, together(lives(notes)))]
 
@@ -214,6 +216,75 @@ def moves(server: Server, told: Told) -> list[str]:
     return found
 
 
+class _Wait(NamedTuple):
+    """For which members a job waits, and by which rule."""
+
+    members: tuple[int, ...]
+    rule: str
+
+
+def _waits(server: Server, steered: Collection[int]) -> dict[int, list[_Wait]]:
+    """By job; without those of workflows that an operator has steered: what was released once stays so."""
+    found: dict[int, list[_Wait]] = {}
+    for row in server.fetch(
+        "SELECT d.job_id, d.rule, array_agg(m.job_id ORDER BY m.number) AS members FROM asyncjobs.dependents AS d"
+        " JOIN asyncjobs.gates AS g ON g.id = d.gate_id JOIN asyncjobs.members AS m"
+        " ON m.workflow_id = g.workflow_id AND d.gate_id = ANY (m.gates)"
+        " WHERE g.workflow_id <> ALL ($1::bigint[]) GROUP BY d.gate_id, d.job_id, d.rule ORDER BY d.job_id, d.gate_id",
+        list(steered),
+    ):
+        found.setdefault(row["job_id"], []).append(_Wait(tuple(row["members"]), row["rule"]))
+    return found
+
+
+def _gates(server: Server, told: Told) -> list[str]:
+    """Jobs that were let go before what they wait for had ended, or although their workflow is cancelled, and what is left."""
+    waits, found, status = _waits(server, told.steered), list[str](), dict[int, str]()
+    cancelled = {
+        row["job_id"]: row["at"]
+        for row in server.fetch(
+            "SELECT m.job_id, w.cancel_requested_at AS at FROM asyncjobs.workflows AS w JOIN asyncjobs.members AS m"
+            " ON m.workflow_id = w.id WHERE w.cancel_requested_at IS NOT NULL AND w.id <> ALL ($1::bigint[])",
+            list(told.steered),
+        )
+    }
+    for row in server.fetch("SELECT at, job_id, was, is_now FROM asyncjobs.simulated_moves ORDER BY number"):
+        job_id = row["job_id"]
+        if row["was"] == "blocked" and row["is_now"] not in FINAL:
+            for wait in waits.get(job_id, ()):
+                early = [one for one in wait.members if status.get(one) not in _ENDS_BY[wait.rule]]
+                found += [f"P14: job {job_id} did not wait for job {one}, which was {status.get(one)}" for one in early]
+            if (at := cancelled.get(job_id)) is not None and row["at"] > at:
+                found.append(f"P14: job {job_id} was released after its workflow was to be cancelled")
+        status[job_id] = row["is_now"]
+    left = server.fetch(
+        "SELECT gate_id FROM asyncjobs.arrivals UNION SELECT id FROM asyncjobs.gates WHERE releasing"
+        " UNION SELECT id FROM asyncjobs.workflows WHERE ended_at IS NULL ORDER BY 1"
+    )
+    return found + [f"P14: gate {row[0]} is not done with in peace" for row in left]
+
+
+def _released(server: Server) -> dict[int, float]:
+    """When dependents could start, by their ids: when the last of what they wait for had ended, by the world's clock."""
+    ended = {
+        row["job_id"]: row["at"]
+        for row in server.fetch(
+            "SELECT job_id, max(extract(epoch FROM at - $1)::float8) AS at FROM asyncjobs.simulated_moves"
+            " WHERE is_now IN ('completed', 'dead', 'cancelled') GROUP BY job_id", server.instant(0.0),
+        )
+    }  # fmt: skip
+    started = {
+        row[0]
+        for row in server.fetch(
+            "SELECT DISTINCT job_id FROM asyncjobs.simulated_moves WHERE was = 'blocked' AND is_now <> 'cancelled'"
+        )
+    }
+    return {
+        job_id: max(ended[one] for wait in waits for one in wait.members)
+        for job_id, waits in _waits(server, ()).items() if job_id in started
+    }  # fmt: skip
+
+
 def _claim(what: str, row: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
     if row["was"] not in {"pending", "waiting"} or row["token"] in {None, row["token_was"]}:
@@ -248,6 +319,7 @@ def untimely(server: Server, recorder: Recorder, told: Told, slots: int) -> list
         for at, event in recorder.recorded if isinstance(event, RunnerRegistered)
         for queue, of_queue in (("default", slots), ("side", 2))
     ]  # fmt: skip
-    ready = [Ready(job_id, at, queues[job_id]) for job_id, at in told.due.items() if job_id in queues]  # else it still waits
+    due = told.due | _released(server)
+    ready = [Ready(job_id, at, queues[job_id]) for job_id, at in due.items() if job_id in queues]  # else it still waits
     history = History(attempts=recorder.attempts(), joins=joins, ready=ready, serving=serving, prompt_seconds=_PROMPT_SECONDS)
     return [str(one) for one in history.violations() if one.promise == "P4"]

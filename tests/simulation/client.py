@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from asyncjobs import AsyncJobs
+from asyncjobs.declare.new_job import named
 from asyncjobs.errors import AsyncJobsError, KeyNotFound, StateError
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.testing import Held
@@ -32,6 +33,7 @@ class Told:
         self.number = 0  # the latest that was given to a job
         self.accepted: dict[int, list[int]] = {}  # number -> ids that the enqueue said
         self.due: dict[int, float] = {}  # id -> when it was accepted and due
+        self.steered: set[int] = set()  # workflows of which an operator has retried some
         self.retried: set[int] = set()  # ids that an operator started over, perhaps
         self.released: set[int] = set()  # heads that halted their keys, before these were let go
         self.deleted: set[int] = set()  # ids that somebody's hand has deleted
@@ -262,6 +264,43 @@ class Client:
                 self._accepted(number, handle.id)
         finally:
             connection.terminate()
+
+    async def _flow(self) -> None:
+        await self._build()
+
+    async def _build(self) -> tuple[int, list[int]]:
+        """A workflow of a few jobs that wait for some of those before them; its id, and theirs."""
+        random, numbers = self.random, list[int]()
+        async with self.jobs.workflow("flow") as flow:
+            nodes: list[Any] = []
+            for _ in range(random.choice([3, 5, 8])):
+                number, type, payload, options = self._new()
+                if random.random() < 0.2 and not self._course.is_calm:
+                    options |= random.choice([{"serialization_key": self._key()}, {"delay": 0.5}, {"expires": 1.0}])
+                after = random.sample(nodes, min(len(nodes), random.choice([0, 1, 1, 2, 3])))
+                job = named(type, payload, options, self.jobs.handlers, self.jobs.settings)
+                nodes.append(flow.add(job, after=after, when=random.choice(["completed", "ended"]) if after else None))
+                numbers.append(number)
+        for number, node in zip(numbers, nodes, strict=True):
+            self.told.accepted.setdefault(number, []).append(node.id)
+        return flow.id, flow.ids
+
+    async def _steered(self) -> None:
+        """A workflow, and an operator who cancels it, or ends some of it, and then retries it."""
+        random = self.random
+        flow_id, ids = await self._build()
+        await asyncio.sleep(random.choice([0.0, 0.05, 0.5]))
+        if random.random() < 0.4:
+            await self.jobs.admin.cancel_workflow(flow_id, "not wanted")
+        else:
+            await asyncio.gather(*(
+                random.choice([self.jobs.admin.cancel, self.jobs.admin.kill])(job_id) for job_id in random.sample(ids, 2)
+            ), return_exceptions=True)  # fmt: skip
+        if random.random() < 0.6:
+            await asyncio.sleep(random.choice([0.0, 0.05, 2.0]))
+            self.told.steered.add(flow_id)
+            self.told.retried.update(ids)
+            await self.jobs.admin.retry_workflow(flow_id)
 
     async def _joined(self) -> None:
         """Several in one transaction, which takes its time between them: they join the lines of their keys at its commit."""

@@ -84,7 +84,8 @@ def draw(seed: int) -> Course:
     course = _calm_in_its_way(random, course) if course.is_calm else _stormier(random, course)
     course = _of_late(Random(f"late {seed}"), course)
     course = _latest(Random(f"expiry {seed}"), course)
-    return _set(Random(f"scene {seed}"), course)
+    course = _set(Random(f"scene {seed}"), course)
+    return _flowing(Random(f"flows {seed}"), course)
 
 
 def _of_late(random: Random, course: Course) -> Course:
@@ -109,6 +110,18 @@ def _latest(random: Random, course: Course) -> Course:
         course, ways=(*course.ways, *_some(random, _LATEST_WAYS)), prefetch=random.choice([course.prefetch, 3]),
         durations=(*course.durations, 1.0),
     )  # fmt: skip
+
+
+def _flowing(random: Random, course: Course) -> Course:
+    """Workflows: as above, most courses stay as they were."""
+    if course.scene or random.random() > 0.3:
+        return course
+    scene = _FLOWS_OF[course.is_calm, course.quarrels]
+    if not course.is_unruly and random.random() < 0.3:
+        return msgspec.structs.replace(course, scene=scene, **SCENES[scene])
+    verbs = () if course.is_calm else ("steered", "steered")
+    plans = course.plans if course.is_calm else (*course.plans, ("die",), ("spawn",), ("fail", "spawn"))
+    return msgspec.structs.replace(course, ways=(*course.ways, "flow", "flow", *verbs), plans=plans, jobs=course.jobs + 16)
 
 
 def _quarrelsome(random: Random, course: Course) -> Course:
@@ -233,6 +246,23 @@ SCENES: Final[dict[str, dict[str, Any]]] = {
         "ways": ("cross",), "keys": "ab", "clients": 1, "gate_odds": 0.9, "gates_in": ("look_again",), "prefetch": 0,
         "plans": (("ok",),), "runners": 1, "jobs": 60, "seconds": 40.0,
     },
+    # Members of the same gates end at once, in transactions that wait for each other in their middle.
+    "folds": {
+        "ways": ("flow", "steered"), "clients": 2, "seconds": 16.0, "jobs": 80, "gate_odds": 0.9,
+        "gates_in": ("count_arrivals", "release_dependents", "start_dependents", "take_dependents_back"), "prefetch": 0,
+        "plans": (("ok",), ("ok",), ("die",), ("spawn",)), "durations": (0.0, 0.0, 0.01), "concurrency": 4, "runners": 3,
+    },
+    # Where nothing fails: they leave it to the folders, which find the gate locked still.
+    "met": {
+        "ways": ("flow",), "clients": 2, "seconds": 24.0, "jobs": 60, "gate_odds": 0.9, "gates_in": ("count_arrivals",),
+        "prefetch": 0, "plans": (("ok",),), "durations": (0.0,), "runners": 3, "late_answers": (), "fragile": (),
+    },
+    # Outcomes of members arrive when others have the jobs, and run them: their process was frozen for long.
+    "late members": {
+        **_UNDISTURBED, "runners": 3, "seconds": 60.0, "jobs": 24, "strikes": ("freeze meanwhile",), "strike_odds": 0.1,
+        "struck": ("finish_one", "finish_completed"), "freezes": (20.0,), "durations": (4.0, 8.0), "concurrency": 3,
+        "ways": ("flow",), "plans": (("ok",), ("ok",), ("die",)),
+    },
     # A job is made to wait in its key's line while whoever replaces it waits for its row, and then the head of its key ends.
     "moved": {
         "ways": ("move",), "keys": "ab", "clients": 2, "seconds": 24.0, "jobs": 40, "gate_odds": 0.9,
@@ -242,6 +272,8 @@ SCENES: Final[dict[str, dict[str, Any]]] = {
 _OF_STORMS: Final = (
     "late outcomes", "late claims", "late give-backs", "naps", "frozen stock", "lost rescues", "stops", "hands",
 )  # fmt: skip
+#: The same of those that are about workflows.
+_FLOWS_OF: Final = {(False, False): "late members", (True, False): "met", (False, True): "folds"}
 #: By whether a world is calm, and whether it quarrels: how often it has a scene, and which.
 _SCENES_OF: Final = {
     (False, False): (0.45, _OF_STORMS), (True, False): (0.3, ("touched", "chased")),

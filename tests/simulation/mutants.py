@@ -108,6 +108,15 @@ def _scene(*names: str) -> Callable[[Course], bool]:
     return lambda course: course.scene in names
 
 
+def _flows(course: Course) -> bool:
+    """Workflows, and operators that steer them."""
+    return {"flow", "steered"} <= set(course.ways)
+
+
+def _calm_flows(course: Course) -> bool:
+    return course.is_calm and "flow" in course.ways
+
+
 class Simulated(Mutant, frozen=True):
     """One that a seed is to notice."""
 
@@ -271,4 +280,59 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("a permit is given back twice", patches=broken.gives_back_twice),
     Simulated("the outcome of a key goes around its actor", patches=broken.goes_around, needs=_has("keyed", "many")),
     Simulated("two calls of a line are under way", patches=broken.two_at_a_time),
+    # Two members of two gates end at once, and each transaction has the one gate and waits for the other.
+    Simulated("gates are waited for, in any order", (
+        Change("try_lock_gates", "pg_try_advisory_xact_lock(hashtext('asyncjobs.gate'), (g.id & 2147483647)::integer)",
+            "pg_advisory_xact_lock(hashtext('asyncjobs.gate'), (g.id & 2147483647)::integer) IS NOT NULL"),
+        Change("try_lock_gates", "FROM unnest(_gates) AS g(id)",
+            "FROM (SELECT u.id FROM unnest(_gates) AS u(id)"
+            " ORDER BY u.id * (1 - 2 * ((SELECT nextval('asyncjobs.place_seq')) % 2))) AS g"),
+    ), needs=_scene("folds")),
+    Simulated("arrivals at a gate that is locked are forgotten", (
+        Change("fold_gates", "PERFORM asyncjobs.leave_arrivals(", "PERFORM array_length("),
+        Change("fold_gates", "a.gate_id <> ALL (_ours)))", "a.gate_id <> ALL (_ours)), 1)"),
+    ), needs=_scene("folds")),
+    Simulated("arrivals that are left are not told of", (
+        Change("leave_arrivals", "PERFORM asyncjobs.tell('k');", ""),
+    ), needs=_calm_flows),
+    Simulated("a folder that finds a gate locked looks no more", patches=broken.folds_once, needs=_scene("met")),
+    Simulated("who is passed over by a release is forgotten", (
+        Change("lock_dependents", "AND coalesce(cardinality(_found) = cardinality(ids), _found IS NULL)", ""),
+    ), needs=_scene("folds")),
+    Simulated("a release ends with its batch", (
+        Change("lock_dependents", "coalesce(cardinality(_found), 0) < 500 AND", ""),
+    ), needs=_flows),
+    # Two gates of one job open at once: each transaction sees that the other has not, and nobody lets it go.
+    Simulated("other gates are looked at before the dependent is locked", (
+        Change("lock_dependents", " FOR UPDATE SKIP LOCKED", ""),
+    ), needs=_scene("folds")),
+    # Who was frozen ends a job that another runs, and its gate counts it.
+    Simulated("an outcome arrives without its token", (
+        Change("finish_one", "        _row.kind := 'lost';",
+            "        PERFORM asyncjobs.arrive(ARRAY[_id]);\n        _row.kind := 'lost';"),
+        Change("finish_completed", "CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END",
+            "asyncjobs.arrive(_ids)"),
+        Change("mark_arrived", " AND s.status = ANY ('{completed,dead,cancelled,gone}'::text[])", ""),
+    ), needs=_scene("late members")),
+    Simulated("what a cascade ends does not arrive", (
+        Change("break_dependents", "asyncjobs.leave_arrivals(asyncjobs.mark_arrived(_ids))", "asyncjobs.mark_arrived(_ids)"),
+    ), needs=_flows),
+    # What is cancelled last is not locked in its turn: the levels of a cascade, and retries of them, meet from both ends.
+    Simulated("a cascade goes all its levels in one transaction", (
+        Change("break_dependents", "asyncjobs.leave_arrivals(asyncjobs.mark_arrived(_ids))",
+            "asyncjobs.fold_gates(asyncjobs.mark_arrived(_ids))"),
+    ), needs=_flows),
+    Simulated("a retry does not un-arrive", (
+        Change("take_back", "PERFORM asyncjobs.fold_gates(asyncjobs.unmark_arrived(ARRAY[_id]));", ""),
+    ), needs=_flows),
+    Simulated("a retry brings nobody back", (
+        Change("count_arrivals", "PERFORM asyncjobs.take_dependents_back(_closed);", ""),
+    ), needs=_flows),
+    Simulated("a gate releases although its workflow is cancelled", (
+        Change("start_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING", "AND false)\n        RETURNING"),
+    ), needs=_flows),
+    Simulated("a canceller that dies leaves the rest", patches=broken.cancels_not_on, needs=_flows),
+    Simulated("a second attempt spawns anew", (
+        Change("spawn_members", "WHERE m.spawned_by = _job", "WHERE m.spawned_by = -_job"),
+    ), needs=_flows),
 )  # fmt: skip

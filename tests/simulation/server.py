@@ -33,7 +33,7 @@ _SETTINGS: Final = {
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _TABLES: Final = """
 SELECT format('DELETE FROM %I.%I', t.schemaname, t.tablename) FROM pg_tables AS t
-WHERE t.schemaname = 'asyncjobs' AND t.tablename NOT IN ('migrations', 'routines') ORDER BY t.tablename
+WHERE t.schemaname = 'asyncjobs' AND t.tablename NOT IN ('migrations', 'routines', 'ids_secret') ORDER BY t.tablename
 """
 _SEQUENCES: Final = """
 SELECT format('SELECT setval(%L, %s, false)', format('%I.%I', s.schemaname, s.sequencename), s.start_value)

@@ -295,6 +295,7 @@ class _Simulation:
         [[left]] = self.world.server.fetch(
             "SELECT (SELECT count(*) FROM asyncjobs.jobs WHERE completed_at IS NULL AND type <> 'tick')"
             " + (SELECT count(*) FROM asyncjobs.serialized_jobs)"
+            " + (SELECT count(*) FROM asyncjobs.workflows WHERE ended_at IS NULL)"
         )
         return bool(left == 0)
 

@@ -24,6 +24,13 @@ CREATE TYPE asyncjobs.answer AS (
     rest jsonb
 );
 
+CREATE TYPE asyncjobs.arrival AS (
+    gate_id bigint,
+    n integer,
+    dead integer,
+    dead_id bigint
+);
+
 CREATE TYPE asyncjobs.new_job AS (
     type text,
     queue text,
@@ -49,7 +56,9 @@ CREATE TYPE asyncjobs.new_job AS (
     tags text[],
     expires_seconds double precision,
     dedup_until text,
-    at_most_seconds double precision
+    at_most_seconds double precision,
+    workflow_id bigint,
+    waits boolean
 );
 
 CREATE TYPE asyncjobs.outcome AS (
@@ -63,6 +72,15 @@ CREATE TYPE asyncjobs.outcome AS (
     unbegun boolean,
     progress jsonb,
     empties boolean
+);
+
+CREATE TABLE asyncjobs.arrivals (
+    gate_id bigint NOT NULL,
+    number uuid DEFAULT gen_random_uuid() NOT NULL,
+    dead_id bigint,
+    n integer NOT NULL,
+    dead integer NOT NULL,
+    CONSTRAINT arrivals_pkey PRIMARY KEY (gate_id, number)
 );
 
 CREATE TABLE asyncjobs.background_job_leases (
@@ -127,6 +145,18 @@ CREATE TABLE asyncjobs.dedup_keys (
 );
 CREATE INDEX dedup_keys_expired ON asyncjobs.dedup_keys USING btree (expires_at) WHERE (NOT live);
 
+CREATE TABLE asyncjobs.dependents (
+    gate_id bigint NOT NULL,
+    job_id bigint NOT NULL,
+    rule text NOT NULL,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    CONSTRAINT dependents_rule_check CHECK ((rule = ANY (ARRAY['completed'::text, 'ended'::text]))),
+    CONSTRAINT dependents_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'released'::text, 'broken'::text]))),
+    CONSTRAINT dependents_pkey PRIMARY KEY (gate_id, job_id)
+);
+CREATE INDEX dependents_job ON asyncjobs.dependents USING btree (job_id);
+CREATE INDEX dependents_left ON asyncjobs.dependents USING btree (gate_id, state, job_id) WHERE (state <> 'released'::text);
+
 CREATE TABLE asyncjobs.dispatch_requests (
     id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
     serialization_key text NOT NULL,
@@ -157,6 +187,22 @@ CREATE TABLE asyncjobs.former_runners (
     CONSTRAINT former_runners_pkey PRIMARY KEY (id)
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
+
+CREATE TABLE asyncjobs.gates (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    workflow_id bigint NOT NULL,
+    size integer NOT NULL,
+    missing integer NOT NULL,
+    dead integer DEFAULT 0 NOT NULL,
+    releasing boolean DEFAULT false NOT NULL,
+    opened_at timestamp with time zone,
+    dead_id bigint,
+    name text,
+    CONSTRAINT gates_count_check CHECK (((missing >= 0) AND (dead >= 0))),
+    CONSTRAINT gates_pkey PRIMARY KEY (id)
+) WITH (fillfactor=50);
+CREATE INDEX gates_releasing ON asyncjobs.gates USING btree (id) WHERE releasing;
+CREATE INDEX gates_workflow ON asyncjobs.gates USING btree (workflow_id);
 
 CREATE TABLE asyncjobs.holds (
     kind text NOT NULL,
@@ -251,6 +297,7 @@ CREATE TABLE asyncjobs.jobs (
     tags text[],
     start_before timestamp with time zone,
     dedup_until text,
+    workflow_id bigint,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE (status = 'pending'::text);
@@ -261,19 +308,33 @@ CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
 CASE
-    WHEN ((priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL) AND (status = ANY ('{waiting,paused}'::text[]))) THEN NULL::boolean
+    WHEN ((priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL) AND (status = ANY ('{waiting,paused,blocked}'::text[]))) THEN NULL::boolean
     ELSE asyncjobs.refuse_unless(false,
     CASE
         WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
         ELSE 'jobs_check'::text
     END, id)
-END)) WHERE ((status = ANY ('{waiting,paused}'::text[])) OR (NOT (
+END)) WHERE ((status = ANY ('{waiting,paused,blocked}'::text[])) OR (NOT (
 CASE
     WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
     WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
     ELSE (status = ANY ('{pending,scheduled,failed}'::text[]))
 END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL))));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
+
+CREATE TABLE asyncjobs.members (
+    job_id bigint NOT NULL,
+    workflow_id bigint NOT NULL,
+    number bigint NOT NULL,
+    arrived smallint,
+    broken_by bigint,
+    gates bigint[] NOT NULL,
+    spawned_by bigint,
+    spawn_number integer,
+    CONSTRAINT members_pkey PRIMARY KEY (job_id)
+) WITH (fillfactor=50);
+CREATE UNIQUE INDEX members_number ON asyncjobs.members USING btree (workflow_id, number);
+CREATE UNIQUE INDEX members_spawned ON asyncjobs.members USING btree (spawned_by, spawn_number) WHERE (spawned_by IS NOT NULL);
 
 CREATE TABLE asyncjobs.migrations (
     number integer NOT NULL,
@@ -413,6 +474,22 @@ CREATE TABLE asyncjobs.types (
 );
 CREATE INDEX types_newest ON asyncjobs.types USING btree (name, version, id);
 
+CREATE TABLE asyncjobs.workflows (
+    id bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    cancel_requested_at timestamp with time zone,
+    parent_job_id bigint,
+    is_pruned boolean DEFAULT false NOT NULL,
+    name text NOT NULL,
+    correlation_id text,
+    created_by text,
+    cancel_message text,
+    CONSTRAINT workflows_pkey PRIMARY KEY (id)
+) WITH (fillfactor=80);
+CREATE INDEX workflows_ended ON asyncjobs.workflows USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+CREATE INDEX workflows_open ON asyncjobs.workflows USING btree (id) WHERE (ended_at IS NULL);
+
 CREATE VIEW asyncjobs.due_jobs AS
  SELECT id,
     status,
@@ -510,7 +587,16 @@ UNION ALL
     j.status,
     j.created_at AS since
    FROM asyncjobs.jobs j
-  WHERE (j.status = 'waiting'::text);
+  WHERE (j.status = 'waiting'::text)
+UNION ALL
+ SELECT 'blocked'::text AS kind,
+    j.queue,
+    j.type,
+    j.version,
+    j.status,
+    j.created_at AS since
+   FROM asyncjobs.jobs j
+  WHERE (j.status = 'blocked'::text);
 
 CREATE VIEW asyncjobs.readable_jobs AS
  SELECT id,
@@ -547,6 +633,7 @@ CREATE VIEW asyncjobs.readable_jobs AS
     COALESCE(tags, '{}'::text[]) AS tags,
     asyncjobs.instant(start_before) AS start_before,
     dedup_until,
+    workflow_id,
     asyncjobs.instant(created_at) AS created_at,
     asyncjobs.instant(updated_at) AS updated_at
    FROM asyncjobs.jobs j;
@@ -559,7 +646,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 23d89cdf36a0c009
+-- body: 6aaa03baa086392c
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -597,9 +684,9 @@ CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5d1dbdada0bf8f46
+-- body: 8817d0be7cdb39f5
 
-CREATE FUNCTION asyncjobs.answer_kind(_on_dead text)
+CREATE FUNCTION asyncjobs.answer_kind(_on_dead text, _workflow_id bigint)
     RETURNS text
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
@@ -612,6 +699,12 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2d4385293968b180
+
+CREATE FUNCTION asyncjobs.arrive(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 63343c5c59356bf7
 
 CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _options jsonb)
     RETURNS asyncjobs.new_job
@@ -638,6 +731,12 @@ CREATE FUNCTION asyncjobs.blame(_runners bigint[])
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: ac42d773c69928d4
+
+CREATE FUNCTION asyncjobs.break_dependents(_ids bigint[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d76583b04d1e145a
 
 CREATE FUNCTION asyncjobs.breaker_after(_b asyncjobs.circuit_breakers, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS asyncjobs.circuit_breakers
@@ -675,7 +774,7 @@ CREATE FUNCTION asyncjobs.change_job(_id bigint, _changes jsonb, OUT outcome tex
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cc9e7dde3e9ba6c0
+-- body: 33c6797e51c278d3
 
 CREATE FUNCTION asyncjobs.channel()
     RETURNS text
@@ -720,7 +819,7 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3ee493471027149b
+-- body: 57e86081e23db0b2
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
@@ -774,13 +873,19 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8b1e9bcd38675acd
 
+CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _came asyncjobs.arrival[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 82918ea9b9b78f73
+
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ecd0a962b92e68e1
+-- body: 7b07564db0b9df8e
 
 CREATE FUNCTION asyncjobs.declare_schedule(_name text, _definition jsonb)
     RETURNS text
@@ -823,7 +928,7 @@ CREATE FUNCTION asyncjobs.delete_job(_id bigint, OUT outcome text, OUT was text)
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cf07c01fcd384adc
+-- body: e4e98ded2d4b17ba
 
 CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[])
     RETURNS integer
@@ -906,7 +1011,7 @@ CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ab287f6b3a8e6c7c
+-- body: 372b1b3b353908fd
 
 CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
     RETURNS record
@@ -928,7 +1033,7 @@ CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c6890b802089576b
+-- body: 484269d931e28d81
 
 CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
     RETURNS jsonb
@@ -938,7 +1043,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c8901bac7ccf9dc0
+-- body: 304eacc45b05fcfc
 
 CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint
@@ -952,7 +1057,7 @@ CREATE FUNCTION asyncjobs.enqueue_in_transaction(_rows text, _channel text, _ids
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2ebe6750f575ed16
+-- body: 9e73a272fccfe83e
 
 CREATE FUNCTION asyncjobs.enqueue_many(type text, payloads jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint[]
@@ -984,6 +1089,13 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: bafaea5344e52e30
 
+CREATE FUNCTION asyncjobs.enqueue_workflow(_flow text, _documents text[], _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _tokens bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT id bigint, OUT ids bigint[], OUT refused integer[], OUT statuses text[], OUT later integer[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0cd43a0a15bcc5d2
+
 CREATE FUNCTION asyncjobs.expire_pending(_scan integer, _queue text, _lane text, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _versions jsonb)
     RETURNS asyncjobs.answer
     LANGUAGE plpgsql
@@ -1014,7 +1126,7 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 788a40898734d9b1
+-- body: 363865226d9b77cf
 
 CREATE FUNCTION asyncjobs.fill_in(_ids bigint[], _tokens bigint[], _max_attempts integer[], _timeouts double precision[], _priorities integer[], _on_deads text[])
     RETURNS void
@@ -1045,7 +1157,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0aa6c03d62df7801
+-- body: 3b50c85ecd01fa07
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1072,7 +1184,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d57567db055d983a
+-- body: 09741059c9d46cf1
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1084,15 +1196,17 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f1e927391370203e
+-- body: 7d5f293c7e2ddbc8
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f7b8dee938eadc25
+-- body: db20b4bdc1466b23
 
 CREATE FUNCTION asyncjobs.finish_orphans(_ids bigint[])
     RETURNS bigint[]
@@ -1103,6 +1217,22 @@ CREATE FUNCTION asyncjobs.finish_orphans(_ids bigint[])
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e1214b6c93659c6f
+
+CREATE FUNCTION asyncjobs.fold_gates(_came asyncjobs.arrival[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 66050be1b4dc76e4
+
+CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, OUT gates integer, OUT queues text[], OUT more boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e3cd99effa3cc8c2
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -1172,6 +1302,12 @@ CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 47f9f6d604f776e0
 
+CREATE FUNCTION asyncjobs.go_on_releasing(_gates bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 818d810365a91cb0
+
 CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS TABLE(formerly text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
     LANGUAGE plpgsql
@@ -1191,7 +1327,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 948aecfac37a1d20
+-- body: dc89bb5a8aeb07ec
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1404,6 +1540,12 @@ CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time z
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5069c68c041484c8
 
+CREATE FUNCTION asyncjobs.leave_arrivals(_came asyncjobs.arrival[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5c69bbfffe52533d
+
 CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh interval, OUT successor bigint)
     RETURNS bigint
     LANGUAGE plpgsql
@@ -1438,6 +1580,12 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3a69039c509e2db0
+
+CREATE FUNCTION asyncjobs.lock_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 89ebc993ec4560bb
 
 CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys text[])
     RETURNS void
@@ -1498,6 +1646,17 @@ CREATE FUNCTION asyncjobs.look_at_keys(_after text, _after_waiting jsonb, _limit
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 52a1c38a5d95e70b
 
+CREATE FUNCTION asyncjobs.look_at_members(_workflow bigint, _number bigint, _limit integer, OUT ended bigint[], OUT last_workflow bigint, OUT last_number bigint, OUT cancelling bigint[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c481261a13af4fa4
+
 CREATE FUNCTION asyncjobs.look_at_owner(_type text, _key text, _id bigint, _until text, _now timestamp with time zone, OUT status text, OUT serialization_key text, OUT is_new boolean)
     RETURNS record
     LANGUAGE plpgsql
@@ -1542,6 +1701,12 @@ CREATE FUNCTION asyncjobs.make_pending(_ids bigint[], OUT promoted integer, OUT 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: bb22c34b63985de0
 
+CREATE FUNCTION asyncjobs.mark_arrived(_ids bigint[])
+    RETURNS asyncjobs.arrival[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 40c7eb981af8b4fb
+
 CREATE FUNCTION asyncjobs.may_notify()
     RETURNS boolean
     LANGUAGE sql
@@ -1554,11 +1719,41 @@ CREATE FUNCTION asyncjobs.may_start(_start_before timestamp with time zone)
     PARALLEL SAFE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.may_start_over(_id bigint, _was text, _type text, _dedup text, OUT outcome text, OUT other_id bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4f2991f61f474cf8
+
 CREATE FUNCTION asyncjobs.meet_duplicates(_ids bigint[], _new bigint[], _rows asyncjobs.new_job[], _own boolean, _keys text[], _now timestamp with time zone, OUT ids bigint[], OUT new bigint[], OUT rows asyncjobs.new_job[], OUT existing integer[], OUT did text[], OUT refused integer[], OUT statuses text[])
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 08e45ea76bda8d84
+
+CREATE FUNCTION asyncjobs.member_results(_id bigint, _ranges jsonb)
+    RETURNS TABLE(number bigint, job_id bigint, type text, status text, result jsonb, result_dropped text)
+    LANGUAGE plpgsql
+    STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5e76a90cdf65452d
+
+CREATE FUNCTION asyncjobs.members_to_cancel(_workflow bigint, _limit integer)
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e31f5493d9b855c1
 
 CREATE FUNCTION asyncjobs.moment()
     RETURNS timestamp with time zone
@@ -1578,6 +1773,14 @@ CREATE FUNCTION asyncjobs.names_in(_object jsonb)
     LANGUAGE sql
     IMMUTABLE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.new_workflow_id()
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b4f9096b82d0c25a
 
 CREATE FUNCTION asyncjobs.newest_type(_name text)
     RETURNS asyncjobs.types
@@ -1606,6 +1809,12 @@ CREATE FUNCTION asyncjobs.note_pause()
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2b4d480563f33cf4
+
+CREATE FUNCTION asyncjobs.note_releasing(_gates bigint[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 54b0a0b96a922abd
 
 CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
@@ -1711,7 +1920,7 @@ CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch 
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f880fc620bb25708
+-- body: 1717e532524b7607
 
 CREATE FUNCTION asyncjobs.prune_dead_letters(_batch integer, _dead_letters interval, OUT jobs integer, OUT dead_letters integer)
     RETURNS record
@@ -1722,7 +1931,7 @@ CREATE FUNCTION asyncjobs.prune_dead_letters(_batch integer, _dead_letters inter
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 464d071d4d97bf20
+-- body: f13f86f17013f65b
 
 CREATE FUNCTION asyncjobs.prune_dedup_keys(_batch integer)
     RETURNS integer
@@ -1742,7 +1951,7 @@ CREATE FUNCTION asyncjobs.prune_jobs(_batch integer, _completed interval, _cance
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b075f223d8364859
+-- body: 02cb4e524ea15c14
 
 CREATE FUNCTION asyncjobs.prune_runners(_batch integer, _runners interval)
     RETURNS integer
@@ -1752,6 +1961,17 @@ CREATE FUNCTION asyncjobs.prune_runners(_batch integer, _runners interval)
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 42c804bcee4525b6
+
+CREATE FUNCTION asyncjobs.prune_workflows(_batch integer, _keep interval, OUT jobs integer, OUT more boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '50ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ce673d222f572e5a
 
 CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OUT cancelled bigint[], OUT head_id bigint)
     RETURNS record
@@ -1890,6 +2110,12 @@ CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: fb2e563d737adf6d
 
+CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[], OUT pending bigint[], OUT are_all boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ecb6919cdcf443e6
+
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
     LANGUAGE plpgsql
@@ -1897,7 +2123,7 @@ CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '200ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 51f52137e85cc822
+-- body: 15793f0a49d82b6b
 
 CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queues text[])
     RETURNS record
@@ -1967,6 +2193,15 @@ CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[],
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c3c19e5b34eca131
 
+CREATE FUNCTION asyncjobs.request_cancel(_workflow bigint, _message text)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '1s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 89ec1b6f1da97055
+
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -1991,7 +2226,7 @@ CREATE FUNCTION asyncjobs.requeue_dead_letters(_ids bigint[], _by text, _force b
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 59e505775cd21850
+-- body: 493cc0c2c06a5913
 
 CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
     RETURNS bigint[]
@@ -2043,7 +2278,15 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fe9fc00847d44588
+-- body: 6fb05cb67c3b776c
+
+CREATE FUNCTION asyncjobs.retry_refusal(_id bigint, OUT outcome text, OUT other_id bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 79bb88ce511ca1d2
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -2102,6 +2345,23 @@ CREATE FUNCTION asyncjobs.span(_duration interval)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from integer, _documents text[], OUT ids bigint[], OUT is_lost boolean, OUT is_alone boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '2s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2e0ef6c4c27d1162
+
+CREATE FUNCTION asyncjobs.start_dependents(_ids bigint[], OUT count integer, OUT pending bigint[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 1381723e91b1882d
+
 CREATE FUNCTION asyncjobs.start_over(_id bigint, _by text)
     RETURNS void
     LANGUAGE plpgsql
@@ -2141,6 +2401,16 @@ CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.take_back(_id bigint)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 003809bd669982b9
+
 CREATE FUNCTION asyncjobs.take_dead_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb)
     RETURNS record
     LANGUAGE plpgsql
@@ -2164,6 +2434,12 @@ CREATE FUNCTION asyncjobs.take_dedup_keys(INOUT ids bigint[], INOUT new bigint[]
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: d4e03176d615185e
+
+CREATE FUNCTION asyncjobs.take_dependents_back(_gates bigint[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5d3a9e735266da7c
 
 CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[], _new_tokens bigint[], _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval)
     RETURNS text[]
@@ -2198,11 +2474,23 @@ CREATE FUNCTION asyncjobs.traced_job(_correlation_id text)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.try_lock_gates(_gates bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: eae58564158b4016
+
 CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     RETURNS text[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
+
+CREATE FUNCTION asyncjobs.unmark_arrived(_ids bigint[])
+    RETURNS asyncjobs.arrival[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2abb20cbdd49f318
 
 CREATE FUNCTION asyncjobs.verb_in_transaction(_verb text, _said text)
     RETURNS text
@@ -2213,10 +2501,13 @@ CREATE FUNCTION asyncjobs.verb_in_transaction(_verb text, _said text)
 CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
     RETURNS record
     LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 99f89696a4b02f7c
+-- body: 2463ecf6b127b444
 
 CREATE FUNCTION asyncjobs.wait_for_claims()
     RETURNS void
@@ -2251,7 +2542,7 @@ CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyn
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f9d1443dee0543a7
+-- body: 0e7457fcf0a799a1
 
 CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[], _own boolean, _draws boolean, _now timestamp with time zone)
     RETURNS record
@@ -2262,6 +2553,12 @@ CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _to
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0d5237cf68b97b56
+
+CREATE FUNCTION asyncjobs.write_workflow(_id bigint, _flow jsonb, _ids bigint[], _now timestamp with time zone)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 27d69680bb7539f4
 
 CREATE FUNCTION asyncjobs.written_before(_ids bigint[], _tokens bigint[], OUT new bigint[], OUT taken integer[])
     RETURNS record

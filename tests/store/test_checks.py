@@ -49,10 +49,11 @@ async def test_place_in_a_line_that_cannot_be_is_refused(connection: Connection,
         await insert_place(connection, "k", 7, **columns)
 
 
-#: What is bounded by something else: an option, a person's patience, the number of migrations, a breaker's thresholds.
+#: What is bounded by something else: an option, a person's patience, the number of migrations, a breaker's thresholds, the size
+#: of a workflow.
 SMALL = {
     "attempts", "max_attempts", "priority", "version", "pid", "requeue_count", "rescues", "losses", "suspicion", "outlived",
-    "number", "failure_count", "success_count", "max_depth",
+    "number", "failure_count", "success_count", "max_depth", "size", "missing", "dead", "n", "arrived", "spawn_number",
 }  # fmt: skip
 
 

@@ -22,8 +22,8 @@ OTHERS: dict[str, Any] = {
     "tags": ("a", "b"),
     "expires_seconds": 30.0,
 }  # fmt: skip
-#: What is not written, and what only matters for a row with a dedup key.
-NO_COLUMNS = {"payload", "notify", "dedup_for_seconds", "on_duplicate", "dedup_until", "at_most_seconds"}
+#: What is not written, and what only matters for a row with a dedup key, or of a workflow.
+NO_COLUMNS = {"payload", "notify", "dedup_for_seconds", "on_duplicate", "dedup_until", "at_most_seconds", "waits", "takes"}
 KEYS = {"dedup_key", "serialization_key"}
 
 

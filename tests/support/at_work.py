@@ -67,7 +67,7 @@ class ByHand(Coordinator):
         return not self.is_stopped and any(lane.seen <= self._reason for lane in self.lanes.values())
 
 
-class Gate:
+class Turnstile:
     """Which types they may claim."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class AtWork:
         self.woken = Woken()
         self.wakes.add(self.woken)
         self.verified: list[Ack] = []
-        self.host, self.gate, self.queues = Host(), Gate(), Queues()
+        self.host, self.turnstile, self.queues = Host(), Turnstile(), Queues()
         self.link = database.link("finish")
         self.pool = Pool(database, 1)
         probation = Probation(self.pool, events=self.events, released=self.queues.look_at_the_front)
@@ -115,8 +115,8 @@ class AtWork:
             "most_unwritten": sum(3 * queue.concurrency + queue.prefetch for queue in queues),
         }  # fmt: skip
         self.line = CallLine(
-            self.link, gate=cast("Any", self.gate), probation=probation, stubs=Stubs({}, queues, Settings()), tokens=Tokens(5),
-            wakes=self.wakes, events=self.events, runner_id=lambda: self.host.runner_id,
+            self.link, turnstile=cast("Any", self.turnstile), probation=probation, stubs=Stubs({}, queues, Settings()),
+            tokens=Tokens(5), wakes=self.wakes, events=self.events, runner_id=lambda: self.host.runner_id,
             may_claim=lambda: self.host.is_confirmed, declared_dead=self.host.declared_dead, is_ample=self.queues.is_ample,
             **(defaults | options),
         )  # fmt: skip
@@ -126,7 +126,7 @@ class AtWork:
         nobody: Any = SimpleNamespace(add=lambda _: None, remove=lambda _: None)
         shared = Shared(
             line=self.line, attempts=nobody, handlers={}, surroundings=cast("Any", None), polling=self.polling,
-            gate=cast("Any", self.gate), probation=probation, keys=self.keys, verify=self._verify, note=lambda *_: None,
+            turnstile=cast("Any", self.turnstile), probation=probation, keys=self.keys, verify=self._verify, note=lambda *_: None,
             others=lambda: self.host.other_runners,
         )  # fmt: skip
         self.running: list[asyncio.Task[None]] = []

@@ -46,7 +46,7 @@ class Harness:
         self.polling = Polling(lambda: 3600.0)
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers={}, surroundings=fake, polling=self.polling,
-            gate=fake, probation=fake, keys=cast("Any", SimpleNamespace(put=lambda _, ack: self.keyed.append(ack))),
+            turnstile=fake, probation=fake, keys=cast("Any", SimpleNamespace(put=lambda _, ack: self.keyed.append(ack))),
             verify=lambda _, ack: self.verified.append(ack), note=lambda *_: None, others=lambda: int(others),
         )  # fmt: skip
         self.coordinator = Starts(queue, shared)

@@ -151,7 +151,7 @@ class Peers:
 
     async def promises_hold(self) -> None:
         """No key is stalled, no two heads, no limbo."""
-        texts = map(self.database.sql, ("audit_jobs", "audit_keys", "audit_dedup"))
+        texts = map(self.database.sql, ("audit_jobs", "audit_keys", "audit_dedup", "audit_gates"))
         assert [tuple(row) for text in texts for row in await self.admin.fetch(text)] == []
 
     async def promote(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, NamedTuple, TypedDict, assert_type
+from typing import Any, Literal, NamedTuple, TypedDict, assert_type
 from uuid import UUID
 
 import asyncpg
@@ -33,6 +33,7 @@ from asyncjobs import (
     Dead,
     DutyContext,
     Ended,
+    Group,
     Hook,
     Job,
     JobContext,
@@ -42,6 +43,7 @@ from asyncjobs import (
     JobType,
     Lane,
     NewJob,
+    Node,
     Outcome,
     Queue,
     Retry,
@@ -50,6 +52,7 @@ from asyncjobs import (
     SyncJobType,
     Verdict,
     as_completed,
+    chain,
     gather,
     resource,
 )
@@ -120,8 +123,6 @@ class Stamp(Hook):
 @asynccontextmanager
 async def shared() -> AsyncGenerator[list[int]]:
     yield [1]
-
-
 
 
 def patience(attempt: int, error: BaseException) -> float | Snooze | Dead:
@@ -514,3 +515,36 @@ async def testing() -> None:
         recorder = Recorder()
         recorder.watch(jobs.events)
         await Auditor(jobs, recorder).check()
+
+
+# -- workflows
+
+
+@jobs.job("a number")
+async def a_number(n: int) -> int:
+    return n
+
+
+@jobs.job("add up")
+async def add_up(numbers: list[int], title: str = "") -> str:
+    return title
+
+
+async def workflows(session: AsyncSession) -> None:
+    async with jobs.workflow("sums", connection=session, correlation_id="c", max_members=5) as flow:
+        node = flow.add(a_number.new(1))
+        assert_type(node, Node[int])
+        assert_type(node.result, int)
+        group = flow.add_many(a_number.new(node.result) for _ in range(3))
+        assert_type(group, Group[int])
+        said = flow.add(add_up.new(group.results, title="x"), after=[node, group], when="ended")
+        part = flow.nested("part")
+        assert_type(part.add(add_up.new([node.result]), after=said), Node[str])
+        flow.add(a_number.new(2), after=part)
+        chain(flow, a_number.new(1), add_up.new([]))
+    assert_type(await said.handle.result(), str)
+    assert_type(group.ids, list[int])
+    handle = jobs.workflow_of(flow.id)
+    assert_type((await handle.wait(timeout=timedelta(seconds=1))).state, Literal["running", "cancelling", "completed", "broken"])
+    assert_type(await handle.counts(), dict[str, int])
+    await handle.cancel("not wanted")

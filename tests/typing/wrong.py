@@ -323,3 +323,28 @@ send.new("a", "b").using(prio=1)  # E
 @resource  # E
 async def unmanaged() -> int:
     return 1
+
+
+# -- workflows
+
+
+@jobs.job("a number")
+async def a_number(n: int) -> int:
+    return n
+
+
+@jobs.job("add up")
+async def add_up(numbers: list[int]) -> str:
+    return ""
+
+
+async def workflows() -> None:
+    async with jobs.workflow("sums") as flow:
+        node = flow.add(a_number.new(1))
+        said = flow.add(add_up.new([node.result]))
+        flow.add(a_number.new(said.result))  # E
+        flow.add(add_up.new(node.result))  # E
+        flow.add(a_number.new(flow.add_many([a_number.new(1)]).results))  # E
+        flow.add(a_number.new(1), after=said, when="died")  # E
+        flow.add(a_number.new(1), after=17)  # E
+        flow.add(a_number)  # E

@@ -9,10 +9,11 @@ from unittest.mock import AsyncMock
 import pytest
 from fastapi import FastAPI
 
-from asyncjobs import AsyncJobs, JobContext, NotOpen, UsageError, WaitTimeout, WouldBlock, as_completed, gather
+from asyncjobs import AsyncJobs, Dead, JobContext, NotOpen, UsageError, WaitTimeout, WouldBlock, as_completed, gather
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.testing import (
+    assert_enqueued,
     assert_enqueued_sync,
     captured,
     in_memory,
@@ -236,3 +237,49 @@ def test_captured_refuses_to_wait_for_many() -> None:
 
 async def gathered(handle: Any) -> None:
     await gather([handle])
+
+
+async def test_captured_keeps_the_members_of_a_workflow() -> None:
+    jobs, add = make()
+    with captured(jobs) as enqueued:
+        async with jobs.workflow("sum") as flow:
+            one = flow.add(add.new(1))
+            flow.add(add.new(one.result, 2))
+    assert [(job.status, job.workflow_id, job.payload["left"]) for job in enqueued.jobs] == [
+        ("pending", flow.id, 1),
+        ("blocked", flow.id, {"$result": 0}),
+    ]
+    assert flow.ids == [job.id for job in enqueued.jobs]
+    await assert_enqueued(enqueued, add, {"right": 2})
+
+
+async def test_a_workflow_that_does_not_go_on_is_not_waited_for() -> None:
+    jobs, add = make()
+    async with in_memory(jobs):
+        async with jobs.workflow("sum") as flow:
+            flow.add(add.using(delay=600).new(1))
+        with pytest.raises(WaitTimeout, match=r"1 of its 1 jobs have not ended"):
+            await jobs.workflow_of(flow.id).wait()
+        with pytest.raises(UsageError, match="in memory"):
+            await jobs.workflow_of(flow.id).cancel()
+
+
+async def test_a_fan_in_of_thousands_and_a_long_chain_of_deaths_are_no_matter() -> None:
+    jobs, add = make()
+
+    @jobs.job("dies")
+    async def dies() -> Any:
+        return Dead("no")
+
+    async with in_memory(jobs):
+        async with jobs.workflow("wide") as flow:
+            many = flow.add_many(add.new(number) for number in range(2_000))
+            add_up = flow.add(add.new(1), after=many)
+        await run_until_idle(jobs, timeout=60)
+        assert await add_up.handle.result(timeout=0) == 2
+        async with jobs.workflow("long") as flow:
+            node = flow.add(dies.new())
+            for _ in range(2_000):
+                node = flow.add(add.new(1), after=node)
+        await run_until_idle(jobs)
+        assert (await jobs.workflow_of(flow.id).get()).state == "broken"

@@ -15,7 +15,7 @@ from asyncjobs.model.status import Status
 from asyncjobs.store.overview import Count, LaneUse
 from asyncjobs.store.pauses import Pause
 
-LIVE: Final[tuple[Status, ...]] = ("pending", "processing", "scheduled", "failed", "waiting", "paused")
+LIVE: Final[tuple[Status, ...]] = ("pending", "processing", "scheduled", "failed", "waiting", "paused", "blocked")
 
 
 class Lane(msgspec.Struct):

@@ -1,5 +1,5 @@
 -- What runners of these queues, types and versions have to do now, for tests, what has expired among it: neither what is not due or
--- paused, nor what waits for such.
+-- paused, nor what waits for such. What the folders have to do is work, too.
 SELECT j.id, j.type, j.status
 FROM asyncjobs.jobs AS j LEFT JOIN asyncjobs.serialized_jobs AS s ON s.id = j.id
 WHERE j.queue = ANY ($1::text[]) AND j.type = ANY ($2::text[]) AND asyncjobs.can_run($3::jsonb, j.type, j.version)
@@ -9,4 +9,8 @@ WHERE j.queue = ANY ($1::text[]) AND j.type = ANY ($2::text[]) AND asyncjobs.can
                 AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS h WHERE h.serialization_key = s.serialization_key
                                 AND (h.dispatched_at IS NOT NULL OR h.place < s.place))))
            AND NOT asyncjobs.is_paused(j.type, j.serialization_key)))
-ORDER BY j.id;
+UNION ALL
+SELECT g.id, w.name, 'a workflow, of which a gate is to be folded'
+FROM asyncjobs.gates AS g JOIN asyncjobs.workflows AS w ON w.id = g.workflow_id
+WHERE g.releasing OR EXISTS (SELECT FROM asyncjobs.arrivals AS a WHERE a.gate_id = g.id)
+ORDER BY id;

@@ -40,7 +40,7 @@ BEGIN
 
     PERFORM asyncjobs.check_places(_keys);
     PERFORM asyncjobs.write_jobs(_new, array_fill(asyncjobs.fresh_token(), ARRAY[cardinality(_new)]), ARRAY(
-        SELECT jsonb_populate_record(NULL::asyncjobs.new_job, (d.original_job - 'run_at') || jsonb_build_object('payload', (d.original_job -> 'payload')::text,
+        SELECT jsonb_populate_record(NULL::asyncjobs.new_job, (d.original_job - '{run_at,workflow_id}'::text[]) || jsonb_build_object('payload', (d.original_job -> 'payload')::text,
             'timeout_seconds', extract(epoch FROM (d.original_job ->> 'timeout')::interval), 'created_by', _by, 'requeued_from', d.job_id,
             'correlation_id', coalesce(d.original_job ->> 'correlation_id', asyncjobs.own_trace(d.job_id))))
         FROM unnest(_dead_letters) WITH ORDINALITY AS u(dead_letter, number)

@@ -12,5 +12,6 @@ BEGIN
         CROSS JOIN LATERAL (VALUES
             (CASE WHEN d.due_at > _now OR m.met OR r.expires_seconds < 10 THEN 'd' END),
             (CASE WHEN d.due_at <= _now THEN CASE WHEN r.priority < 100 THEN 'f:' ELSE 'q:' END || r.queue END)) AS p(payload)
-        WHERE p.payload IS NOT NULL AND coalesce(r.notify, true) AND d.due_at < _now + interval '10 seconds' AND (r.on_duplicate = 'replace' OR NOT m.met)) AS n;
+        WHERE p.payload IS NOT NULL AND coalesce(r.notify, true) AND d.due_at < _now + interval '10 seconds' AND r.waits IS NOT TRUE
+          AND (r.on_duplicate = 'replace' OR NOT m.met)) AS n;
 END $$;

@@ -19,6 +19,9 @@ BEGIN
     IF _ids IS NOT NULL AND asyncjobs.proofs(_ids) IS DISTINCT FROM _proofs THEN
         RAISE EXCEPTION 'these ids were not given by give_ids' USING ERRCODE = 'insufficient_privilege';
     END IF;
+    IF EXISTS (SELECT FROM unnest(_made) AS r WHERE r.workflow_id IS NOT NULL OR r.waits) THEN
+        RAISE EXCEPTION 'a member of a workflow is enqueued with its workflow' USING ERRCODE = 'insufficient_privilege';
+    END IF;
     SELECT e.ids, e.existing, e.did, e.refused, e.statuses, e.taken, e.later INTO ids, existing, did, refused, statuses, taken, later
     FROM asyncjobs.enqueue_rows(_ids, ARRAY(
             SELECT (x.item ->> 'enqueue_token')::bigint FROM jsonb_array_elements(_rows::jsonb) WITH ORDINALITY AS x(item, o) ORDER BY x.o),

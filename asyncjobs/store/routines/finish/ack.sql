@@ -15,6 +15,7 @@ DECLARE
     _dead bigint[];
     _keyed bigint[];
     _dedup bigint[];
+    _members bigint[];
 BEGIN
     WITH acked AS (
         UPDATE asyncjobs.jobs AS j
@@ -36,21 +37,20 @@ BEGIN
         CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.outcome, o.outcome::jsonb) AS s
         CROSS JOIN LATERAL (SELECT coalesce(s.status, 'completed') AS status, s.error || jsonb_build_object('at', _now) AS entry) AS e
         WHERE j.id = ANY (ARRAY[o.id]) AND j.claim_token = o.token AND j.status = 'processing'
-        RETURNING j.id, j.claim_token, j.status, j.serialization_key AS key, j.dedup_key, j.requested_outcome AS request,
+        RETURNING j.id, j.claim_token, j.status, j.serialization_key AS key, j.dedup_key, j.workflow_id, j.requested_outcome AS request,
             s.refund AND s.unbegun IS NOT TRUE AS is_uncounted, j.status IN ('completed', 'dead', 'cancelled') AS is_final)
     SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (
             WHERE a.status = 'pending' AND (a.request IS NULL OR (a.request = 'fail' AND NOT a.is_uncounted))),
         array_agg(a.id) FILTER (WHERE a.request IS NOT NULL AND NOT a.is_final),
         array_agg(a.id) FILTER (WHERE a.request IS NOT NULL AND a.is_uncounted), array_agg(a.id) FILTER (WHERE a.status = 'dead'),
-        array_agg(a.id) FILTER (WHERE a.key IS NOT NULL AND a.is_final), array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL AND a.is_final)
-    INTO written, pending, _asked, _uncounted, _dead, _keyed, _dedup FROM acked AS a;
+        array_agg(a.id) FILTER (WHERE a.key IS NOT NULL AND a.is_final), array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL AND a.is_final),
+        array_agg(a.id) FILTER (WHERE a.workflow_id IS NOT NULL AND (a.is_final OR a.request IS NOT NULL))
+    INTO written, pending, _asked, _uncounted, _dead, _keyed, _dedup, _members FROM acked AS a;
     IF _asked IS NOT NULL THEN
         SELECT _dead || o.dead, _keyed || o.ended_keyed, _dedup || o.ended_dedup INTO _dead, _keyed, _dedup
         FROM asyncjobs.obey_requests(_asked, _uncounted, _max_errors) AS o;
     END IF;
-    IF pending IS NOT NULL THEN
-        pending := asyncjobs.without_paused(pending);
-    END IF;
+    pending := CASE WHEN pending IS NOT NULL THEN asyncjobs.without_paused(pending) END;
     IF _dead IS NOT NULL THEN
         PERFORM asyncjobs.bury(_dead);
     END IF;
@@ -60,4 +60,5 @@ BEGIN
     IF _keyed IS NOT NULL THEN
         pending := pending || asyncjobs.release_keys(_keyed, coalesce(_dead, '{}'));
     END IF;
+    pending := pending || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
 END $$;

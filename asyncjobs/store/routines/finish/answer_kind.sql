@@ -1,3 +1,3 @@
 -- Inlined, so it carries no SET.
-CREATE FUNCTION asyncjobs.answer_kind(_on_dead text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN CASE _on_dead WHEN 'advance' THEN 'job' WHEN 'halt' THEN 'job' ELSE _on_dead END;
+CREATE FUNCTION asyncjobs.answer_kind(_on_dead text, _workflow_id bigint) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN _on_dead IN ('advance', 'halt') THEN CASE WHEN _workflow_id IS NULL THEN 'job' ELSE 'member' END ELSE _on_dead END;

@@ -42,7 +42,7 @@ BEGIN
         claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = asyncjobs.clock()
     FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
     WHERE j.ctid = p.ctid AND asyncjobs.may_start(j.start_before)
-    RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead), _scan, j)).*;
+    RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id), _scan, j)).*;
     GET DIAGNOSTICS _count = ROW_COUNT;
     IF _count < cardinality(_picked) THEN
         _row := asyncjobs.expire_pending(_scan, _queue, _lane, _from_priority, _from_place, _types, _suspects, _versions);

@@ -14,6 +14,7 @@ DECLARE
     _written bigint[];
     _dedup bigint[];
     _keyed bigint[];
+    _members bigint[];  -- of workflows
     _heads bigint[];
     _is_special boolean;
     _versions jsonb;
@@ -29,10 +30,10 @@ BEGIN
                 result_dropped = _dropped[array_position(_tokens, j.claim_token)], error_message = NULL, runner_id = NULL,
                 updated_at = _now
             WHERE j.id = ANY (_ids) AND j.claim_token = ANY (_tokens) AND j.status = 'processing'
-            RETURNING j.id, j.claim_token, j.dedup_key, j.serialization_key)
+            RETURNING j.id, j.claim_token, j.dedup_key, j.serialization_key, j.workflow_id)
         SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL),
-            array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL)
-        INTO _written, _dedup, _keyed FROM acked AS a;
+            array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL), array_agg(a.id) FILTER (WHERE a.workflow_id IS NOT NULL)
+        INTO _written, _dedup, _keyed, _members FROM acked AS a;
         IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
             RETURN QUERY SELECT l.* FROM asyncjobs.lost(_ids, _tokens, _written) AS l;
         END IF;
@@ -42,6 +43,7 @@ BEGIN
         IF _keyed IS NOT NULL THEN
             _heads := asyncjobs.release_keys(_keyed, '{}');
         END IF;
+        _heads := _heads || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
     END IF;
 
     IF _limit > 0 THEN
@@ -67,7 +69,7 @@ BEGIN
                     claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
                 FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
                 WHERE j.ctid = p.ctid AND asyncjobs.may_start(j.start_before)
-                RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead), 1, j)).*;
+                RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id), 1, j)).*;
                 GET DIAGNOSTICS _limit = ROW_COUNT;
                 IF _limit < cardinality(_picked) THEN
                     _row := asyncjobs.expire_pending(1, _queue, NULL, _from_priority, _from_place, _types, false, _versions); RETURN NEXT _row;

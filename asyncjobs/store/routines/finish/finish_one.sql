@@ -18,7 +18,9 @@ DECLARE
     _key text;
     _dedup_key text;
     _is_there boolean;  -- the runner
+    _workflow bigint;
     _heads bigint[];
+    _free bigint[];
     _row asyncjobs.answer;
 BEGIN
     -- The runner's row is held until the commit: a runner that declares it dead waits, and then sees the next claim. Nothing else is looked
@@ -27,9 +29,9 @@ BEGIN
     SET status = 'completed', completed_at = _now, result = _result::jsonb, result_dropped = _dropped, error_message = NULL,
         runner_id = NULL, updated_at = _now
     WHERE j.id = _id AND j.claim_token = _token AND j.status = 'processing'
-    RETURNING j.serialization_key, j.dedup_key, CASE WHEN _queue IS NOT NULL THEN
+    RETURNING j.serialization_key, j.dedup_key, j.workflow_id, CASE WHEN _queue IS NOT NULL THEN
         (SELECT true FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE) END
-    INTO _key, _dedup_key, _is_there;
+    INTO _key, _dedup_key, _workflow, _is_there;
     IF NOT FOUND THEN
         _row.kind := 'lost'; _row.id := _id; _row.token := _token;
         RETURN NEXT _row;
@@ -38,7 +40,9 @@ BEGIN
     IF _dedup_key IS NOT NULL THEN
         PERFORM asyncjobs.end_dedup(ARRAY[_id]);
     END IF;
+    _free := CASE WHEN _workflow IS NOT NULL THEN asyncjobs.arrive(ARRAY[_id]) END;
     IF _key IS NULL THEN
+        RETURN QUERY SELECT h.* FROM asyncjobs.heads(_free) AS h WHERE _free IS NOT NULL;
         RETURN;
     END IF;
     IF _queue IS NOT NULL AND _is_there IS NULL THEN
@@ -72,12 +76,12 @@ BEGIN
                     AND (j.version = 1 OR asyncjobs.can_run((SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner), j.type, j.version)) AS starts) AS x),
             place = nextval('asyncjobs.place_seq'), run_at = _now, updated_at = _now
         FROM dispatched AS d WHERE j.id = ANY (ARRAY[d.id]) AND j.status || '' = 'waiting'
-        RETURNING (asyncjobs.claimed(CASE j.status WHEN 'processing' THEN asyncjobs.answer_kind(j.on_dead) ELSE 'head' END, 1, j)).*;
+        RETURNING (asyncjobs.claimed(CASE j.status WHEN 'processing' THEN asyncjobs.answer_kind(j.on_dead, j.workflow_id) ELSE 'head' END, 1, j)).*;
         IF NOT FOUND THEN
             _heads := asyncjobs.look_again(ARRAY[_key]);
         END IF;
     END IF;
-    IF _heads IS NOT NULL THEN
-        RETURN QUERY SELECT h.* FROM asyncjobs.heads(_heads) AS h;
+    IF _heads IS NOT NULL OR _free IS NOT NULL THEN
+        RETURN QUERY SELECT h.* FROM asyncjobs.heads(_heads || _free) AS h;
     END IF;
 END $$;

@@ -30,8 +30,8 @@ BEGIN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status IN ('scheduled', 'failed') LIMIT _look + 1);
     ELSIF _statuses <@ '{paused}' THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'paused' LIMIT _look + 1);
-    ELSIF _statuses <@ '{waiting}' THEN
-        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'waiting' LIMIT _look + 1);
+    ELSIF _statuses <@ '{waiting,blocked}' THEN
+        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status IN ('waiting', 'blocked') LIMIT _look + 1);
     ELSIF _type IS NOT NULL AND _statuses <@ '{completed,cancelled}' THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status IN ('completed', 'cancelled') AND j.type = _type LIMIT _look + 1);
     ELSIF _statuses <@ '{dead}' THEN

@@ -1,7 +1,7 @@
 -- Whether a runner has something to do now: what it runs; what it may claim (`_queues`: those it serves, with the only lanes of each whose
--- general slots are none, else null; `_types` as a claim names them); what is due; the next of a line without a head; what has expired
--- and is to be ended, also where it is held back. Neither what is for later or held back, nor what another runner runs, nor what waits
--- behind such. The rules: runtime/idle.py.
+-- general slots are none, else null; `_types` as a claim names them); what is due; the next of a line without a head; what is left to
+-- the folders; what has expired and is to be ended, also where it is held back. Neither what is for later or held back, nor what another
+-- runner runs, nor what waits behind such. The rules: runtime/idle.py.
 CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[], _versions jsonb) RETURNS boolean LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
@@ -11,6 +11,7 @@ DECLARE
         WHERE NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'all' OR (p.kind = 'queue' AND p.name = q.key)));
 BEGIN
     RETURN EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.runner_id = _runner AND j.status = 'processing')
+        OR EXISTS (SELECT FROM asyncjobs.arrivals) OR EXISTS (SELECT FROM asyncjobs.gates AS g WHERE g.releasing)
         OR EXISTS (
             SELECT FROM asyncjobs.jobs AS j
             WHERE j.status = 'pending' AND j.queue = ANY (_open) AND j.type = ANY (_types)

@@ -13,7 +13,7 @@ BEGIN
         RETURN true;
     END IF;
     _many := ARRAY(
-        SELECT k.kind FROM unnest(ARRAY['pending', 'due', 'paused', 'waiting']) AS k(kind)
+        SELECT k.kind FROM unnest(ARRAY['pending', 'due', 'paused', 'waiting', 'blocked']) AS k(kind)
         WHERE EXISTS (SELECT FROM asyncjobs.live_jobs AS l WHERE l.kind = k.kind OFFSET _most));
     DELETE FROM asyncjobs.job_depths AS d WHERE d.kind <> ALL (_many);
     IF _many = '{}' THEN

@@ -1,5 +1,5 @@
 -- What is not finished, by what is read of it: the partial indexes, and never the finished rows. `since` is when it was due, started
--- or, waiting or paused, made.
+-- or, waiting, blocked or paused, made.
 CREATE VIEW asyncjobs.live_jobs AS
 SELECT 'pending' AS kind, j.queue, j.type, j.version, j.status, j.run_at AS since FROM asyncjobs.jobs AS j WHERE j.status = 'pending'
 UNION ALL
@@ -10,4 +10,6 @@ UNION ALL
 SELECT 'processing', j.queue, j.type, j.version, j.status, j.started_at FROM asyncjobs.jobs AS j
 WHERE j.runner_id IS NOT NULL AND j.status = 'processing'
 UNION ALL
-SELECT 'waiting', j.queue, j.type, j.version, j.status, j.created_at FROM asyncjobs.jobs AS j WHERE j.status = 'waiting';
+SELECT 'waiting', j.queue, j.type, j.version, j.status, j.created_at FROM asyncjobs.jobs AS j WHERE j.status = 'waiting'
+UNION ALL
+SELECT 'blocked', j.queue, j.type, j.version, j.status, j.created_at FROM asyncjobs.jobs AS j WHERE j.status = 'blocked';

@@ -9,6 +9,8 @@ CREATE FUNCTION asyncjobs.prune(
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _with_dead_letters integer;
+    _of_workflows integer;
+    _more boolean;
 BEGIN
     held := _token IS NULL OR asyncjobs.hold_lease(_duty, _holder, _token, '4 seconds');
     jobs := 0; dead_letters := 0; runners := 0; dedup_keys := 0; more := false; failures := '{}';
@@ -25,6 +27,13 @@ BEGIN
         jobs := jobs + _with_dead_letters;
     EXCEPTION WHEN OTHERS THEN
         failures := failures || ('dead letters: ' || SQLERRM);
+    END;
+    BEGIN
+        SELECT p.jobs, p.more INTO _of_workflows, _more FROM asyncjobs.prune_workflows(_batch, _completed) AS p;
+        jobs := jobs + _of_workflows;
+        more := more OR _more;
+    EXCEPTION WHEN OTHERS THEN
+        failures := failures || ('workflows: ' || SQLERRM);
     END;
     BEGIN
         runners := asyncjobs.prune_runners(_batch, _runners);

@@ -18,7 +18,7 @@ BEGIN
     END IF;
     -- A job that was started over lives on without this dead letter; one that has another dead letter waits for that one's time.
     _ids := ARRAY(
-        SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' AND NOT EXISTS (
+        SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' AND j.workflow_id IS NULL AND NOT EXISTS (
             SELECT FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = j.id AND d.id <> ALL (_dead_letter_ids)) ORDER BY j.id);
     jobs := asyncjobs.delete_jobs(_ids);
     WITH ours AS MATERIALIZED (  -- in the order of all who take several; those that are locked are left to the next pass

@@ -22,7 +22,7 @@ BEGIN
                 WHERE j.type = _type AND j.status IN ('completed', 'cancelled')
                   AND j.completed_at < _now - least(coalesce(_keep, _completed), coalesce(_keep, _cancelled))
                   AND j.completed_at < _now - CASE WHEN _keep IS NOT NULL THEN _keep WHEN j.status = 'completed' THEN _completed ELSE _cancelled END
-                  AND j.runner_id IS NULL AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id)
+                  AND j.runner_id IS NULL AND j.workflow_id IS NULL AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = j.id)
                 ORDER BY j.completed_at LIMIT _batch) AS o ORDER BY o.id));
         jobs := jobs + _count;
         more := more OR _count >= _batch;

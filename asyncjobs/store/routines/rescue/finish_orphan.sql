@@ -1,7 +1,8 @@
 -- A row that is not processing but names a runner that is gone. It ended inside its handler's transaction, and the runner died
 -- before it settled the job: that is done here. Or an operator's SQL took it back and left the name, which is taken off.
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint) RETURNS bigint[] LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _status text;
 BEGIN
@@ -15,7 +16,7 @@ BEGIN
     UPDATE asyncjobs.jobs AS j SET runner_id = NULL WHERE j.id = _id;
     IF _status IN ('completed', 'dead', 'cancelled') THEN
         PERFORM asyncjobs.end_dedup(ARRAY[_id]);
-        RETURN asyncjobs.release_keys(ARRAY[_id]);
+        RETURN asyncjobs.release_keys(ARRAY[_id]) || asyncjobs.arrive(ARRAY[_id]);
     END IF;
     RETURN NULL;
 END $$;

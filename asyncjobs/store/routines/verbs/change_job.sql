@@ -44,7 +44,8 @@ BEGIN
         timeout = CASE WHEN _changes ? 'timeout' THEN make_interval(secs => (_changes ->> 'timeout')::float8) ELSE j.timeout END,
         start_before = CASE WHEN _due IS NULL THEN j.start_before WHEN was <> 'failed' THEN _due + (j.start_before - j.scheduled_at) END,
         run_at = coalesce(_due, j.run_at), scheduled_at = CASE WHEN was = 'failed' THEN j.scheduled_at ELSE coalesce(_due, j.scheduled_at) END,
-        status = CASE WHEN _is_later AND was <> 'failed' THEN 'scheduled'
+        status = CASE WHEN was = 'blocked' THEN was
+                      WHEN _is_later AND was <> 'failed' THEN 'scheduled'
                       WHEN _due IS NULL OR _is_later OR _key IS NOT NULL OR was NOT IN ('scheduled', 'failed') THEN j.status
                       WHEN asyncjobs.is_paused(j.type, NULL) THEN 'paused' ELSE 'pending' END,
         place = CASE WHEN _due <= _now AND _key IS NULL AND was IN ('scheduled', 'failed') THEN nextval('asyncjobs.place_seq') ELSE j.place END,

@@ -11,6 +11,7 @@ BEGIN
     END IF;
     outcome := CASE WHEN was IS NULL THEN 'unknown' WHEN was NOT IN ('completed', 'dead', 'cancelled') THEN was
                     WHEN _runner IS NOT NULL OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id) THEN 'busy'
+                    WHEN EXISTS (SELECT FROM asyncjobs.members AS m WHERE m.job_id = _id) THEN 'member'
                     ELSE 'deleted' END;
     IF outcome = 'deleted' THEN
         DELETE FROM asyncjobs.jobs AS j WHERE j.id = _id;

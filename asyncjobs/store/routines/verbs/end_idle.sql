@@ -1,7 +1,7 @@
 -- End jobs that do not run: an operator's verb ends them, or their time is over (routines/expiry). Their rows are locked. The one place
--- where what no attempt ended gets its end: the row, a dead letter where it is `dead`, the dedup key, and the key of its line, which goes
--- on. `ended`: their ids and types. `queues`: where next heads of keys became pending. A job that waits in its line leaves it first
--- (`end_waiting`): its key has a head, and there is nothing to let go.
+-- where what no attempt ended gets its end: the row, a dead letter where it is `dead`, the dedup key, the key of its line, which goes on,
+-- and its arrival at gates. `ended`: their ids and types. `queues`: where next heads of keys, or dependents, became pending. A job that
+-- waits in its line leaves it first (`end_waiting`): its key has a head, and there is nothing to let go.
 --
 -- What attempts came to is written elsewhere, with what goes on, in one statement: `ack`, and `fail_lost` for runners that are gone. To end
 -- their jobs here would write the row twice, and would be a statement and a function more: of the 1,049 thousand instructions of a call
@@ -16,6 +16,7 @@ DECLARE
     _killed jsonb := jsonb_build_object('at', _now, 'type', 'Killed', 'message', _message);
     _dedup bigint[];
     _keyed bigint[];
+    _members bigint[];
     _heads bigint[];
 BEGIN
     WITH written AS (
@@ -23,10 +24,10 @@ BEGIN
         SET status = _status, completed_at = _now, error_message = _message, updated_at = _now, runner_id = NULL,
             errors = CASE WHEN _status <> 'dead' THEN j.errors
                           ELSE asyncjobs.with_error(j.errors, _killed || jsonb_build_object('attempt', j.attempts), _max_errors) END
-        WHERE j.id = ANY (_ids) RETURNING j.id, j.type, j.dedup_key, j.serialization_key)
+        WHERE j.id = ANY (_ids) RETURNING j.id, j.type, j.dedup_key, j.serialization_key, j.workflow_id)
     SELECT jsonb_agg(jsonb_build_array(w.id, w.type)), array_agg(w.id) FILTER (WHERE w.dedup_key IS NOT NULL),
-        array_agg(w.id) FILTER (WHERE w.serialization_key IS NOT NULL)
-    INTO ended, _dedup, _keyed FROM written AS w;
+        array_agg(w.id) FILTER (WHERE w.serialization_key IS NOT NULL), array_agg(w.id) FILTER (WHERE w.workflow_id IS NOT NULL)
+    INTO ended, _dedup, _keyed, _members FROM written AS w;
     IF _status = 'dead' THEN
         PERFORM asyncjobs.bury(_ids);
     END IF;
@@ -35,6 +36,11 @@ BEGIN
     END IF;
     IF _keyed IS NOT NULL THEN
         _heads := asyncjobs.release_keys(_keyed, CASE WHEN _status = 'dead' THEN _keyed ELSE '{}' END);
+    END IF;
+    IF _members IS NOT NULL THEN
+        _heads := _heads || asyncjobs.arrive(_members);
+    END IF;
+    IF _heads IS NOT NULL THEN
         queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
     END IF;
 END $$;

@@ -6,7 +6,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM asyncjobs.lock_in_order(_ids, '{scheduled,pending,processing,failed,completed,dead,cancelled,paused}', ARRAY(
+    PERFORM asyncjobs.lock_in_order(_ids, '{blocked,scheduled,pending,processing,failed,completed,dead,cancelled,paused}', ARRAY(
         SELECT DISTINCT j.serialization_key FROM asyncjobs.jobs AS j
         WHERE j.id = ANY (_ids) AND j.serialization_key IS NOT NULL AND j.status NOT IN ('completed', 'dead', 'cancelled')));
     FOR id IN

@@ -16,13 +16,9 @@ BEGIN
         outcome := 'unknown';
         RETURN;
     END IF;
-    IF was IN ('dead', 'cancelled') AND _dedup IS NOT NULL THEN
-        other_id := asyncjobs.take_dedup_key(_type, _dedup, _id, NULL, NULL, true);
-        IF other_id <> _id THEN
-            IF asyncjobs.having_status(ARRAY[_id], ARRAY[was]) = '{}' THEN  -- it was pruned while its dedup key was waited for
-                RAISE EXCEPTION 'job % moved on', _id USING ERRCODE = 'serialization_failure';
-            END IF;
-            outcome := 'duplicate';
+    IF was IN ('dead', 'cancelled') THEN
+        SELECT m.outcome, m.other_id INTO outcome, other_id FROM asyncjobs.may_start_over(_id, was, _type, _dedup) AS m;
+        IF outcome IS NOT NULL THEN
             RETURN;
         END IF;
     END IF;
@@ -39,6 +35,10 @@ BEGIN
     UPDATE asyncjobs.jobs AS j SET start_before = NULL WHERE j.id = _id AND j.start_before IS NOT NULL;
     IF was IN ('dead', 'cancelled') THEN
         PERFORM asyncjobs.start_over(_id, _by);
+        IF asyncjobs.take_back(_id) THEN
+            outcome := 'retried';
+            RETURN;
+        END IF;
     END IF;
     IF _job.serialization_key IS NOT NULL THEN
         UPDATE asyncjobs.serialized_jobs AS s SET halted_at = NULL, halt_reason = NULL WHERE s.id = _id AND s.dispatched_at IS NOT NULL;

@@ -4,7 +4,7 @@
    copy of the breaker's state: a job that slips through meets CircuitOpen, and is snoozed.
 2. When the breaker lets probes through, this runner claims at most as many jobs of all its types together, from the front of the
    queue, so that one job finds out whether the service is back, and the others keep their places. Each is counted until its
-   attempt ends, or for as long as a probe may take; so a handler that hangs before it calls the service does not shut the gate.
+   attempt ends, or for as long as a probe may take; so a handler that hangs before it calls the service does not keep others out.
    Several runners may each claim one; those that are not let through are snoozed.
 3. Looking for a probe costs a scan over all that is pending before it. One that found too few is not repeated before twenty
    times its cost, and 0.1 s, have passed; a scan that wanted one meanwhile looks then.
@@ -45,7 +45,7 @@ class _Queues(Protocol):
         """Give back the jobs that wait for a slot of which this is true."""
 
 
-class Gate:
+class Turnstile:
     """One runner's. `types` are all it has handlers for, `guarded` those with a breaker, and its service."""
 
     def __init__(

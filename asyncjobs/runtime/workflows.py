@@ -1,0 +1,141 @@
+"""What an open app does with workflows: write them, read what has become of them, wait for them, and cancel them.
+
+1. A workflow is written as a whole by one statement: on a connection of ours, or on the caller's in its transaction.
+2. On a connection of ours its ids are given first. So a call that was not answered is made again under the same ids, and finds
+   what the first has written.
+3. A cancel is two transactions at least: the request for it is committed first, so that no gate releases any more; then members
+   are ended, or asked to end, a batch each. Who dies in between leaves it to the sweep (`runtime/folder.py`).
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from asyncjobs.connections import Connection
+from asyncjobs.errors import ClaimLost, UsageError, WaitTimeout, WorkflowNotFound
+from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
+from asyncjobs.runtime import callers
+from asyncjobs.runtime.folder import cancel_members
+from asyncjobs.runtime.open_app import OpenApp
+from asyncjobs.store import door, jobs, workflows
+from asyncjobs.store.database import Link
+from asyncjobs.store.workflows import CancelOutcome, Spawned, Written
+
+_FIRST_LOOK_SECONDS: Final = 0.02
+_LAST_LOOK_SECONDS: Final = 0.5
+#: What the statement may take beyond the link's own time-out, as of an enqueue (`runtime/sender.py`).
+_ROWS_PER_SECOND: Final = 2_000
+_BYTES_PER_SECOND: Final = 2_000_000
+
+
+async def write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow], connection: Connection | None) -> Written:
+    """Write a workflow, or nothing; durable when this returns, or with the commit of `connection`. DuplicateJob."""
+    opened.check_usable()
+    if connection is not None:
+        written = await workflows.enqueue_in_transaction(connection, opened.database, plan, rows)
+    else:
+        written = await _write(opened, plan, rows)
+        later = set(written.later)
+        for queue in {row.queue for at, row in enumerate(rows) if not row.waits and at not in later}:
+            opened.wakes.pending(queue)
+        if later:
+            opened.wakes.due_in(0.0)
+    callers.tell(opened.events, rows, [Enqueued(job_id, True) for job_id in written.ids], connection)
+    return written
+
+
+async def _write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow]) -> Written:
+    token = jobs.fresh_token()
+    ids: list[int] = []
+    while len(ids) < len(rows):
+        ids += await opened.read(partial(door.give_ids, count=len(rows) - len(ids)))
+    was_sent = False
+
+    async def once(link: Link) -> Written:
+        nonlocal was_sent
+        again, was_sent = was_sent, True
+        timeout = (
+            link.timeout_seconds + len(rows) / _ROWS_PER_SECOND + sum([len(row.payload) for row in rows]) / _BYTES_PER_SECOND
+        )
+        return await workflows.enqueue(link, plan, rows, ids, token, again=again, timeout=timeout)
+
+    return await opened.read(once)
+
+
+async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> list[int]:
+    """Add members to the workflow of a job that runs; their ids. A call that was not answered is made again, and finds them."""
+    opened.check_usable()
+    ids = ids_of(job_id, await opened.read(partial(workflows.spawn, job_id=job_id, token=token, first=first, rows=rows)))
+    callers.tell(opened.events, rows, [Enqueued(one, True) for one in ids], None)
+    for queue in {row.queue for row in rows}:
+        opened.wakes.pending(queue)
+    return ids
+
+
+def ids_of(job_id: int, spawned: Spawned) -> list[int]:
+    """Those of what a job has spawned. ClaimLost, UsageError."""
+    if spawned.is_lost:
+        raise ClaimLost(f"job {job_id} spawned others, and its claim is another's by now: nothing was written.")
+    if spawned.is_alone:
+        raise UsageError(f"job {job_id} is of no workflow, so nobody waits for what it spawns: enqueue it instead.")
+    return spawned.ids or []
+
+
+async def results(opened: OpenApp, job_id: int, ranges: Sequence[Range]) -> list[MemberResult]:
+    """What other members of this one's workflow have given, by their numbers."""
+    return await opened.read(partial(workflows.results, job_id=job_id, ranges=ranges))
+
+
+async def get(opened: OpenApp, workflow_id: int) -> WorkflowRow:
+    """The workflow. WorkflowNotFound."""
+    opened.check_usable()
+    return found(workflow_id, await opened.read(partial(workflows.get, workflow_id=workflow_id)))
+
+
+def found(workflow_id: int, row: WorkflowRow | None) -> WorkflowRow:
+    """The row, or WorkflowNotFound."""
+    if row is None:
+        raise WorkflowNotFound(workflow_id)
+    return row
+
+
+def not_ended(row: WorkflowRow, why: str) -> WaitTimeout:
+    """What a wait for it raises; `why` it ends."""
+    left = f"{row.missing} of its {row.size} jobs have not ended"
+    return WaitTimeout(f'workflow {row.id} "{row.name}" had not ended {why}: {left}.', job_id=row.id)
+
+
+async def counts(opened: OpenApp, workflow_id: int) -> dict[str, int]:
+    """How many of its members have which status."""
+    opened.check_usable()
+    return await opened.read(partial(workflows.counts, workflow_id=workflow_id))
+
+
+async def wait(opened: OpenApp, workflow_id: int, timeout: float | None) -> WorkflowRow:
+    """The workflow when it has ended; found by looking now and then. WorkflowNotFound, WaitTimeout."""
+    until = math.inf if timeout is None else time.monotonic() + timeout
+    pause = _FIRST_LOOK_SECONDS
+    while True:
+        row = await get(opened, workflow_id)
+        if row.ended_at is not None:
+            return row
+        if time.monotonic() + pause > until:
+            raise not_ended(row, f"after {timeout:g} s")
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, _LAST_LOOK_SECONDS)
+
+
+async def cancel(opened: OpenApp, workflow_id: int, message: str) -> CancelOutcome:
+    """Cancel what has not ended of a workflow; what runs is asked to end. WorkflowNotFound."""
+    opened.check_usable()
+    outcome = await opened.read(partial(workflows.request_cancel, workflow_id=workflow_id, message=message))
+    if outcome == "unknown":
+        raise WorkflowNotFound(workflow_id)
+    if outcome != "ended":
+        async with opened.pool.take() as link:
+            await cancel_members(link, workflow_id, message, opened.wakes, max_errors=opened.settings.max_errors)
+    return outcome

@@ -1,0 +1,41 @@
+-- Gates: jobs that wait for other jobs (P14). A workflow is written as a whole: its jobs are its *members*, those that wait are
+-- *dependents*, and what they wait for is a *gate*: a count of members that have not ended yet.
+--
+-- `members` has a row for each member, which says at which gates it arrives (always at its workflow's own, which has the workflow's id) and
+-- whether it has. `gates` has how many are missing, and how many of those that came were dead or cancelled. `dependents` has who waits
+-- where, by which rule, and what the gate said: `waiting`, `released` or `broken`. A dependent is a row in `jobs`, `blocked` until it is
+-- released. All of it stays until its workflow is pruned.
+--
+-- 1. *Arrive.* A member arrives in the transaction that writes its end, whatever ends it: so nothing is counted that did not end, and
+--    what ended is counted. It arrives once: `members.arrived` is set under the lock of its job's row. (A job completed in its handler's
+--    own transaction arrives when its handler has ended, or with its rescue, as its key is let go.) An end that a stranger's SQL has
+--    written, or a row that it has deleted, is found by the sweep (`look_at_members`), and arrives then.
+-- 2. *Fold.* Arrivals are added up by whoever gets the gate's lock, which is only tried. Whoever does not get it leaves them in `arrivals`
+--    and tells the folders (`runtime/folder.py`) with its commit. Under the lock, in a new statement, the gate takes what lies there. So
+--    what a fold misses was not committed then, and whoever wrote it tells of it afterwards. Nobody waits for a gate, and acks of members
+--    in any order cannot deadlock. A row of `gates` is written under the gate's lock alone.
+-- 3. *Open.* At none missing the gate looks at its dependents. By the rule `ended`, or if none was dead, it releases them; else, by the rule
+--    `completed`, it breaks. A dependent with none of its gates `waiting` or `broken` becomes pending in the same transaction (a chain goes
+--    on in the ack of its link); one with a key, or whose time has not come, becomes scheduled, and goes the way of those. It keeps
+--    the place that it got with its workflow, so it comes before what was enqueued later, and its expiry counts from here. At most 500
+--    a transaction; then, or when a row is locked by another (such rows are passed over, never waited for), the gate is marked `releasing`
+--    and the folders go on.
+-- 4. *Break.* The dependent is cancelled with a sentence that names the member which died or was cancelled first (`members.broken_by`). This is
+--    an end, so it arrives; its arrivals are left to the folders: a cascade goes one level a transaction.
+-- 5. *Take back.* A dead or cancelled member that an operator retries un-arrives: an arrival of minus one. A gate that has some missing again takes
+--    back what it broke: those dependents wait anew, are blocked if no other gate of theirs is broken, and un-arrive themselves, level
+--    by level. What an `ended` gate has released stays released, and is not released again; only what is retried itself waits for it anew. A member that was ended by its gate is not
+--    retried itself (its arguments are missing): the one that is to blame is.
+-- 6. *Cancel.* `workflows.cancel_requested_at` is committed first; from then on no gate of it releases. Then members that do not run are ended,
+--    and those that run are asked to, a batch a transaction, until the workflow has ended. The sweep goes on where a canceller died.
+-- 7. *End.* A workflow has ended when its own gate has none missing; `ended_at` is taken back by rule 5. It is pruned as a whole, never a member
+--    by itself: what another member may still want to read is there.
+--
+-- 8. *Spawn.* A member that runs may add members, at its own gates (`spawn_members`). It has not arrived, so these cannot have opened, and an arrival
+--    of minus so many is there before its own. They are known by their number among what their job has spawned: a second attempt finds
+--    them, and adds none.
+--
+-- What a crash leaves behind: before the commit nothing; after it `arrivals`, gates that are `releasing`, or a workflow that is being
+-- cancelled. The folders look for these with each sweep, so that a lost notification costs an interval. Memory decides nothing.
+--
+-- The order of locks: gates come after rows of jobs and keys, and wait for nobody. Rows of dependents are locked by `SKIP LOCKED`.
