@@ -637,7 +637,7 @@ def _last(claimed: Sequence[Claimed], apart: Container[str]) -> tuple[int, int] 
 
 def _joined(one: Scan, other: Scan) -> Scan:
     limit, start = one.limit + other.limit, min(one.start, other.start)
-    return Scan(one.queue, one.lane, limit, start, has_slot=one.has_slot or other.has_slot)
+    return Scan(one.queue, one.lane, limit, start, slots=one.most_limited + other.most_limited)
 
 
 def _merged(orders: Sequence[Order]) -> list[Scan]:

@@ -190,7 +190,7 @@ class Coordinator:
     def _scans(self, lanes: Sequence[Lane], taken: Mapping[str | None, int]) -> list[Scan]:
         now, limit = time.monotonic(), _as_many if self._budget is None else self._budget.take
         return [
-            Scan(self.queue, lane.name, count, lane.start.next(now), has_slot=taken[lane.name] > 0)
+            Scan(self.queue, lane.name, count, lane.start.next(now), slots=taken[lane.name])
             for lane in lanes
             if (count := limit(taken[lane.name] + self._room(lane)))
         ]

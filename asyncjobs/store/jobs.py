@@ -114,7 +114,7 @@ async def _documents(rows: Sequence[NewRow]) -> list[str]:
 
 
 def _is_plain(row: NewRow) -> bool:
-    return row.dedup_key is None and row.serialization_key is None
+    return row.dedup_key is None and row.serialization_key is None and row.limit_key is None
 
 
 def _enqueued(ids: Sequence[int], existing: Mapping[int, Did], later: Sequence[int] | None) -> list[Enqueued]:
@@ -158,7 +158,7 @@ async def finish(
     rows = await link.fetch_often(
         "finish", runner_id, *_ack_columns(acks), max_errors,
         [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
-        [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, suspects, token_base, token_seq,
+        [scan.most_limited for scan in scans], [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, suspects, token_base, token_seq,
         msgspec.json.encode(probes).decode() if probes else None,
     )  # fmt: skip
     return _finished(rows)
@@ -189,7 +189,8 @@ async def finish_completed(
     rows = await link.fetch_often(
         "finish_completed", runner_id, _numbers(map(_by_id, acks)), _numbers(map(_token, acks)),
         _some(outcomes, _result) if has_results else None, _some(outcomes, _result_dropped) if has_results else None,
-        None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, suspects,
+        None if scan is None else scan.queue, 0 if scan is None else scan.limit,
+        0 if scan is None else scan.most_limited, priority, place, types, suspects,
         token_base, token_seq,
     )  # fmt: skip
     return _finished(rows)

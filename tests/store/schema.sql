@@ -49,7 +49,8 @@ CREATE TYPE asyncjobs.new_job AS (
     tags text[],
     expires_seconds double precision,
     dedup_until text,
-    at_most_seconds double precision
+    at_most_seconds double precision,
+    limit_key text
 );
 
 CREATE TYPE asyncjobs.outcome AS (
@@ -249,13 +250,15 @@ CREATE TABLE asyncjobs.jobs (
     tags text[],
     start_before timestamp with time zone,
     dedup_until text,
+    limit_key text,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE (status = 'pending'::text);
-CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL));
+CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
+CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL) AND (limit_key IS NULL));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, run_at, start_before)) WHERE ((status = ANY ('{scheduled,failed}'::text[])) OR ((start_before IS NOT NULL) AND (status = ANY ('{waiting,pending,paused}'::text[]))));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
+CREATE INDEX jobs_limited ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE ((limit_key IS NOT NULL) AND ((status = 'pending'::text) OR (runner_id IS NOT NULL)));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
 CASE
@@ -272,6 +275,60 @@ CASE
     ELSE (status = ANY ('{pending,scheduled,failed}'::text[]))
 END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL))));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
+
+CREATE TABLE asyncjobs.limit_keys (
+    key text NOT NULL,
+    tat timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    closed_until timestamp with time zone,
+    closed_seconds double precision,
+    closed_by bigint,
+    CONSTRAINT limit_keys_pkey PRIMARY KEY (key)
+) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
+
+CREATE TABLE asyncjobs.limit_requests (
+    key text NOT NULL,
+    queue text NOT NULL,
+    lane text NOT NULL,
+    is_freed boolean NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    CONSTRAINT limit_requests_pkey PRIMARY KEY (id)
+) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
+
+CREATE TABLE asyncjobs.limit_turns (
+    key text NOT NULL,
+    queue text NOT NULL,
+    lane text DEFAULT ''::text NOT NULL,
+    name text NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL,
+    served double precision DEFAULT 0 NOT NULL,
+    rested boolean DEFAULT true NOT NULL,
+    opens_at timestamp with time zone,
+    has_suspects boolean DEFAULT false NOT NULL,
+    CONSTRAINT limit_turns_state_check CHECK ((state = ANY (ARRAY['open'::text, 'full'::text, 'closed'::text, 'idle'::text]))),
+    CONSTRAINT limit_turns_pkey PRIMARY KEY (key, queue, lane)
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX limit_turns_closed ON asyncjobs.limit_turns USING btree (opens_at) WHERE (state = 'closed'::text);
+CREATE INDEX limit_turns_open ON asyncjobs.limit_turns USING btree (queue, name, lane, served) WHERE (state = 'open'::text);
+CREATE INDEX limit_turns_suspects ON asyncjobs.limit_turns USING btree (queue, name, lane) WHERE has_suspects;
+
+CREATE TABLE asyncjobs.limits (
+    kind text NOT NULL,
+    name text NOT NULL,
+    declared jsonb NOT NULL,
+    by_hand jsonb DEFAULT '{}'::jsonb NOT NULL,
+    total integer DEFAULT (((declared || by_hand) ->> 'total'::text))::integer,
+    each integer DEFAULT (((declared || by_hand) ->> 'each'::text))::integer,
+    every double precision DEFAULT (((declared || by_hand) ->> 'every'::text))::double precision,
+    burst integer DEFAULT (((declared || by_hand) ->> 'burst'::text))::integer,
+    weight double precision DEFAULT COALESCE((((declared || by_hand) ->> 'weight'::text))::double precision, (1)::double precision),
+    is_full boolean DEFAULT false NOT NULL,
+    declared_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    set_by text,
+    set_at timestamp with time zone,
+    CONSTRAINT limits_kind_check CHECK ((kind = ANY (ARRAY['limit'::text, 'queue'::text]))),
+    CONSTRAINT limits_values_check CHECK (((total > 0) AND (each > 0) AND (every > (0)::double precision) AND (burst > 0) AND (weight > (0)::double precision))),
+    CONSTRAINT limits_pkey PRIMARY KEY (kind, name)
+) WITH (fillfactor=50);
 
 CREATE TABLE asyncjobs.migrations (
     number integer NOT NULL,
@@ -430,7 +487,14 @@ CREATE VIEW asyncjobs.job_queue_health AS
             j.run_at AS since,
             (asyncjobs.clock() - j.run_at) AS waited
            FROM asyncjobs.jobs j
-          WHERE (j.status = 'pending'::text)
+          WHERE ((j.status = 'pending'::text) AND (j.limit_key IS NULL))
+        UNION ALL
+         SELECT j.type,
+            j.status,
+            j.run_at,
+            (asyncjobs.clock() - j.run_at)
+           FROM asyncjobs.jobs j
+          WHERE ((j.status = 'pending'::text) AND (j.limit_key IS NOT NULL))
         UNION ALL
          SELECT j.type,
             j.status,
@@ -471,7 +535,16 @@ CREATE VIEW asyncjobs.live_jobs AS
     j.status,
     j.run_at AS since
    FROM asyncjobs.jobs j
-  WHERE (j.status = 'pending'::text)
+  WHERE ((j.status = 'pending'::text) AND (j.limit_key IS NULL))
+UNION ALL
+ SELECT 'pending'::text AS kind,
+    j.queue,
+    j.type,
+    j.version,
+    j.status,
+    j.run_at AS since
+   FROM asyncjobs.jobs j
+  WHERE ((j.status = 'pending'::text) AND (j.limit_key IS NOT NULL))
 UNION ALL
  SELECT 'due'::text AS kind,
     j.queue,
@@ -556,7 +629,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a1240004a8aba507
+-- body: 93902f001095d41a
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -580,6 +653,12 @@ CREATE FUNCTION asyncjobs.add_metrics(_rows asyncjobs.job_metrics[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 54905e3e9df46d25
 
+CREATE FUNCTION asyncjobs.add_to_limits(_ids bigint[], _own boolean)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 584c4230b1f4e2c6
+
 CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[], OUT blocked text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -601,6 +680,12 @@ CREATE FUNCTION asyncjobs.answer_kind(_on_dead text)
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.apply_limit(_kind text, _name text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0404031699243f25
 
 CREATE FUNCTION asyncjobs.apply_replacements()
     RETURNS trigger
@@ -672,7 +757,7 @@ CREATE FUNCTION asyncjobs.change_job(_id bigint, _changes jsonb, OUT outcome tex
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cc9e7dde3e9ba6c0
+-- body: c4d5bf8add87dccb
 
 CREATE FUNCTION asyncjobs.channel()
     RETURNS text
@@ -717,13 +802,33 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d6ed1d325acd8778
+-- body: 6b1aff27fd23aa81
 
-CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
+CREATE FUNCTION asyncjobs.claim_either(_runner bigint, _queue text, _lane text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb, _scan integer)
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4e18ee8da1ec64e7
+
+CREATE FUNCTION asyncjobs.claim_limited(_runner bigint, _queue text, _lane text, _limit integer, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb, _scan integer)
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5c0fd1806a005de7
+
+CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c9f57df0f07759b9
+-- body: 09499294a6f56b00
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -744,7 +849,7 @@ CREATE FUNCTION asyncjobs.clear_suspects(_blamed bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 48fde4adf1818071
+-- body: 89a6d228ee9439f2
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -778,6 +883,12 @@ CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, 
     SET jit TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: ecd0a962b92e68e1
+
+CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb)
+    RETURNS text[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: cfdf8068432da18d
 
 CREATE FUNCTION asyncjobs.declare_schedule(_name text, _definition jsonb)
     RETURNS text
@@ -850,7 +961,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e2417e998e392647
+-- body: bb4524cc42e6ea0f
 
 CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[])
     RETURNS record
@@ -962,7 +1073,7 @@ CREATE FUNCTION asyncjobs.enqueue_rows(_ids bigint[], _tokens bigint[], _rows as
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a8b84ef8cfa2dc7d
+-- body: cd853507da847437
 
 CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
     RETURNS record
@@ -1011,7 +1122,7 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 788a40898734d9b1
+-- body: 30ed1b3caf5d0b72
 
 CREATE FUNCTION asyncjobs.fill_in(_ids bigint[], _tokens bigint[], _max_attempts integer[], _timeouts double precision[], _priorities integer[], _on_deads text[])
     RETURNS void
@@ -1042,9 +1153,9 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9775c9fd094a1f36
+-- body: 9d182d3a72e521b4
 
-CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
+CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1052,15 +1163,15 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 89766b24ea5e46dd
+-- body: 03cb1a179ab34401
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3d456373614f99fd
+-- body: d1b120966d0cecec
 
-CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
+CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1069,7 +1180,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d80ee9848d76cb8a
+-- body: b9fda5017cb798e1
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1081,7 +1192,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8e93891ba9d5b2e1
+-- body: f9f6c9a6469d39be
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1089,7 +1200,7 @@ CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f7b8dee938eadc25
+-- body: 66eba5d65bec93aa
 
 CREATE FUNCTION asyncjobs.finish_orphans(_ids bigint[])
     RETURNS bigint[]
@@ -1100,6 +1211,15 @@ CREATE FUNCTION asyncjobs.finish_orphans(_ids bigint[])
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e1214b6c93659c6f
+
+CREATE FUNCTION asyncjobs.fold_limits(_batch integer, OUT queues text[], OUT next_seconds double precision)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c5d50563229e5d45
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -1134,7 +1254,7 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 97c41254aa956284
+-- body: e3ab3db8a212cd5b
 
 CREATE FUNCTION asyncjobs.give_back_of_stopped(_ids bigint[], _max_errors integer, OUT others bigint[], OUT given_back bigint[], OUT pending bigint[])
     RETURNS record
@@ -1182,7 +1302,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d58c68054243741d
+-- body: 2ed9b047328b5502
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1208,7 +1328,7 @@ CREATE FUNCTION asyncjobs.hold_back(_batch integer, _window integer, _grace inte
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d431d33b02d9e8a4
+-- body: 330b0fc79ea6b6f4
 
 CREATE FUNCTION asyncjobs.hold_back_key(_key text)
     RETURNS void
@@ -1270,6 +1390,18 @@ CREATE FUNCTION asyncjobs.is_for(_queues jsonb, _queue text, _lane text)
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[])
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b8311e0fbb957ed6
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -1344,6 +1476,12 @@ CREATE FUNCTION asyncjobs.key_of(_name text, _option text, _template jsonb, _pay
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 82bf21e03b705f95
 
+CREATE FUNCTION asyncjobs.key_opens_at(_k asyncjobs.limit_keys, _every double precision, _burst integer, _now timestamp with time zone)
+    RETURNS timestamp with time zone
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.key_part(_name text, _what text, _part jsonb, _value jsonb)
     RETURNS text
     LANGUAGE plpgsql
@@ -1381,7 +1519,7 @@ CREATE FUNCTION asyncjobs.last_place()
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 60da9061837ef302
+-- body: 2ec4dae825d9a6a8
 
 CREATE FUNCTION asyncjobs.later_rows(_rows asyncjobs.new_job[], _now timestamp with time zone)
     RETURNS integer[]
@@ -1394,6 +1532,16 @@ CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time z
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5069c68c041484c8
+
+CREATE FUNCTION asyncjobs.least_served(_queue text, _name text, _lane text, _without text[])
+    RETURNS double precision
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 129dfc95c34de32c
 
 CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh interval, OUT successor bigint)
     RETURNS bigint
@@ -1415,7 +1563,54 @@ CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e6c6840d62fff687
+-- body: 236ff416798d0712
+
+CREATE FUNCTION asyncjobs.limit_groups(_queue text, _lane text, _names text[], _seen text[], _suspects boolean DEFAULT false)
+    RETURNS TABLE(name text, lane text, served double precision)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6d4cea720a04eb4d
+
+CREATE FUNCTION asyncjobs.limit_heads()
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6c470b23058cc3bf
+
+CREATE FUNCTION asyncjobs.limit_name(_key text)
+    RETURNS text
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.limit_room(_kind text, _name text, _most integer)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4175c4f04f7cce11
+
+CREATE FUNCTION asyncjobs.limit_side(_status text)
+    RETURNS integer
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.limit_slots(_keys text[])
+    RETURNS integer[]
+    LANGUAGE sql
+    IMMUTABLE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
@@ -1531,7 +1726,17 @@ CREATE FUNCTION asyncjobs.make_pending(_ids bigint[], OUT promoted integer, OUT 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bb22c34b63985de0
+-- body: b92b822eeb5263f2
+
+CREATE FUNCTION asyncjobs.make_turns(_keys text[], _queues text[], _lanes text[])
+    RETURNS text[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d444e0c8d1264a3d
 
 CREATE FUNCTION asyncjobs.may_notify()
     RETURNS boolean
@@ -1592,6 +1797,23 @@ CREATE FUNCTION asyncjobs.note_pause()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3f6fa2cfabc47a71
 
+CREATE FUNCTION asyncjobs.note_suspects(_keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 117f5a33fcd013d2
+
+CREATE FUNCTION asyncjobs.note_touched(_keys text[], _queue text, _lane text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4535c17701f3a5d3
+
 CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
     LANGUAGE plpgsql
@@ -1601,6 +1823,33 @@ CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6e7289f399f1b929
+
+CREATE FUNCTION asyncjobs.open_key(_key text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout TO '2s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 296d656b37699ad8
+
+CREATE FUNCTION asyncjobs.open_limits(_ids bigint[], _freed boolean)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 901dcfd47e048f11
+
+CREATE FUNCTION asyncjobs.open_turns(_freed text[], _keys text[], _queues text[], _lanes text[], _states text[])
+    RETURNS text[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 77ef729ba0a87d79
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
@@ -1654,6 +1903,12 @@ CREATE FUNCTION asyncjobs.payload_problem(_schema jsonb, _payload jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f6e4f00b9a8295c8
 
+CREATE FUNCTION asyncjobs.permits(_k asyncjobs.limit_keys, _l asyncjobs.limits, _now timestamp with time zone)
+    RETURNS integer
+    LANGUAGE sql
+    STABLE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
     RETURNS record
     LANGUAGE plpgsql
@@ -1662,7 +1917,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f608345c0da93cfc
+-- body: 145646d7d206f82d
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT expired jsonb)
     RETURNS record
@@ -1740,6 +1995,18 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 688c3db1870a2cb9
+
+CREATE FUNCTION asyncjobs.rate_base(_tat timestamp with time zone, _every double precision, _burst integer, _now timestamp with time zone)
+    RETURNS timestamp with time zone
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.rate_permits(_k asyncjobs.limit_keys, _every double precision, _burst integer, _now timestamp with time zone)
+    RETURNS integer
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.read_choice(_option text, _value jsonb, _choices text[])
     RETURNS text
@@ -1932,7 +2199,7 @@ CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _ver
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 94e74fd88dfc2e0e
+-- body: 273221108df77e56
 
 CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[], _which integer[], _own boolean, _keys text[], _now timestamp with time zone)
     RETURNS void
@@ -1947,6 +2214,14 @@ CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 696931e3eef4be40
+
+CREATE FUNCTION asyncjobs.request_opening(_ids bigint[], _freed boolean)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 58c004d6f4124be7
 
 CREATE FUNCTION asyncjobs.requests(_runner bigint)
     RETURNS TABLE(id bigint, token bigint, wanted text, message text)
@@ -2007,7 +2282,7 @@ CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b9bbdb9eba331e31
+-- body: 2d4910a75bc0e57d
 
 CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT was text, OUT other_id bigint, OUT queues text[])
     RETURNS record
@@ -2018,7 +2293,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fe9fc00847d44588
+-- body: 8fbbbb5763c38d5b
 
 CREATE FUNCTION asyncjobs.run_schedule(_name text)
     RETURNS TABLE(id bigint, created boolean, queue text)
@@ -2028,6 +2303,15 @@ CREATE FUNCTION asyncjobs.run_schedule(_name text)
     SET lock_timeout TO '5s'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c3a73062638f710d
+
+CREATE FUNCTION asyncjobs.running_of(_name text, _most integer)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 400a227476209511
 
 CREATE FUNCTION asyncjobs.sequences_behind()
     RETURNS TABLE(name text, sequence regclass, last_value bigint, reached bigint)
@@ -2044,6 +2328,12 @@ CREATE FUNCTION asyncjobs.served(_grace interval, OUT types text[], OUT versions
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f8594f0e7c7b88cb
 
+CREATE FUNCTION asyncjobs.set_limit(_kind text, _name text, _values jsonb, _by text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f8212e95fc72cbb1
+
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -2052,6 +2342,17 @@ CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progres
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3cd4a0d5a5a469a6
+
+CREATE FUNCTION asyncjobs.settle_limits()
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 594fda45320c9229
 
 CREATE FUNCTION asyncjobs.shown(_value jsonb)
     RETURNS text
@@ -2069,7 +2370,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b62a1559123aac5f
+-- body: 02dde9398affb54f
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval
@@ -2105,6 +2406,17 @@ CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.sweep_limits(_after text, _most integer, OUT reached text, OUT requested integer)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9686014c2c31cd9c
+
 CREATE FUNCTION asyncjobs.take_dead_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb)
     RETURNS record
     LANGUAGE plpgsql
@@ -2139,11 +2451,31 @@ CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[]
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0feb1b0f9018c970
 
+CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _most integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, INOUT _seen text[], OUT picked tid[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 1a1ec5cc695e1a29
+
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b1546fdc5d4f90ef
+
+CREATE FUNCTION asyncjobs.throttle_key(_id bigint, _token bigint, _seconds double precision)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '2s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 3ba46ce7e4a41bc4
 
 CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous timestamp with time zone, _reached timestamp with time zone, _ticks timestamp with time zone[], _skips boolean, OUT outcome text, OUT ids bigint[], OUT created boolean[])
     RETURNS record
@@ -2174,7 +2506,7 @@ CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT comple
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 99f89696a4b02f7c
+-- body: a5a272629cb7a315
 
 CREATE FUNCTION asyncjobs.wait_for_claims()
     RETURNS void
@@ -2219,7 +2551,7 @@ CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyn
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f9d1443dee0543a7
+-- body: 2ff79daba2f93352
 
 CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[], _own boolean, _draws boolean, _now timestamp with time zone)
     RETURNS record

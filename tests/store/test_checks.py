@@ -52,7 +52,7 @@ async def test_place_in_a_line_that_cannot_be_is_refused(connection: Connection,
 #: What is bounded by something else: an option, a person's patience, the number of migrations, a breaker's thresholds.
 SMALL = {
     "attempts", "max_attempts", "priority", "version", "pid", "requeue_count", "rescues", "losses", "suspicion", "outlived",
-    "number", "failure_count", "success_count", "max_depth",
+    "number", "failure_count", "success_count", "max_depth", "total", "each", "burst",
 }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ BEGIN
     WHERE j.id = _id AND j.serialization_key IS NOT DISTINCT FROM _key AND j.status IN ('waiting', 'scheduled', 'pending', 'paused')
       AND j.attempts = 0 AND j.started_at IS NULL;
     IF _key IS NULL THEN
+        PERFORM asyncjobs.request_opening(ARRAY[_id], false);
         RETURN;
     END IF;
     IF NOT FOUND THEN

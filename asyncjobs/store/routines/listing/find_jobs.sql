@@ -10,8 +10,7 @@ LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _seen bigint[];
-    _floor bigint;
+    _seen bigint[]; _floor bigint;
 BEGIN
     _before := coalesce(_before, 9223372036854775807);
     IF _ids IS NOT NULL THEN
@@ -28,7 +27,8 @@ BEGIN
     ELSIF _statuses <@ '{processing}' THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.runner_id IS NOT NULL AND j.status = 'processing' LIMIT _look + 1);
     ELSIF _statuses <@ '{pending}' THEN
-        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'pending' LIMIT _look + 1);
+        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'pending' AND j.limit_key IS NULL LIMIT _look + 1) || ARRAY(
+            SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'pending' AND j.limit_key IS NOT NULL LIMIT _look + 1);
     ELSIF _statuses <@ '{scheduled,failed}' THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status IN ('scheduled', 'failed') LIMIT _look + 1);
     ELSIF _statuses <@ '{paused}' THEN

@@ -8,6 +8,7 @@ DECLARE
     _pending bigint[];
     _dead bigint[];
     _ended bigint[];
+    _limited bigint[];
 BEGIN
     WITH lost AS (
         SELECT j.id, v.attempts, v.losses, v.suspicion, v.lost_with, e.message,
@@ -33,16 +34,20 @@ BEGIN
             errors = asyncjobs.with_error(j.errors, l.error, _max_errors),
             requested_outcome = NULL, request_message = NULL, cancel_requested_at = NULL, updated_at = _now
         FROM lost AS l WHERE j.id = ANY (ARRAY[l.id])
-        RETURNING j.id, j.status)
+        RETURNING j.id, j.status, j.limit_key)
     SELECT array_agg(w.id) FILTER (WHERE w.status = 'pending'), array_agg(w.id) FILTER (WHERE w.status = 'dead'),
-           array_agg(w.id) FILTER (WHERE w.status IN ('dead', 'cancelled'))
-    INTO _pending, _dead, _ended FROM written AS w;
+           array_agg(w.id) FILTER (WHERE w.status IN ('dead', 'cancelled')),
+           array_agg(w.id) FILTER (WHERE w.limit_key IS NOT NULL)
+    INTO _pending, _dead, _ended, _limited FROM written AS w;
     IF _dead IS NOT NULL THEN
         PERFORM asyncjobs.bury(_dead);
     END IF;
     IF _ended IS NOT NULL THEN
         PERFORM asyncjobs.end_dedup(_ended);
         _pending := _pending || asyncjobs.release_keys(_ended, coalesce(_dead, '{}'));
+    END IF;
+    IF _limited IS NOT NULL THEN
+        PERFORM asyncjobs.request_opening(_limited, true);
     END IF;
     RETURN _pending;
 END $$;
