@@ -16,6 +16,7 @@ from asyncjobs.connections import Connection
 from asyncjobs.context import DutyContext, Resource, resource
 from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.hooks import Hook
+from asyncjobs.declare.limit import Limit, Rate
 from asyncjobs.declare.options import Debounce, Options
 from asyncjobs.errors import (
     AlreadyOpen,
@@ -75,7 +76,7 @@ from asyncjobs.errors import (
 from asyncjobs.handles import JobHandle
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, Retry, Snooze, Verdict
+from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, Retry, Snooze, Throttled, Verdict
 from asyncjobs.model.status import Status
 from asyncjobs.router import AsyncJobType, JobRouter, JobType, SyncJobType
 from asyncjobs.runner import Runner
@@ -138,6 +139,7 @@ __all__ = [
     "KeyNotFound",
     "Lane",
     "LeaseLost",
+    "Limit",
     "MissingDSN",
     "NewJob",
     "NotCommitted",
@@ -147,6 +149,7 @@ __all__ = [
     "Outcome",
     "PayloadTooLarge",
     "Queue",
+    "Rate",
     "Resource",
     "ResourceFailed",
     "ResultUnavailable",
@@ -163,6 +166,7 @@ __all__ = [
     "StateError",
     "Status",
     "SyncJobType",
+    "Throttled",
     "UndecodablePayload",
     "UnknownLane",
     "UnknownQueue",

@@ -37,7 +37,10 @@ def fill_row(row: NewRow, handler: JobDefinition, args: tuple[Any, ...], kwargs:
     dedup_key = row.dedup_key
     if dedup_key is None and handler.is_deduplicated:
         dedup_key = handler.dedup_key_for(encoded.arguments)
-    return row.with_payload(encoded.text, key, dedup_key)
+    row = row.with_payload(encoded.text, key, dedup_key)
+    if handler.limit is not None:
+        row = msgspec.structs.replace(row, limit_key=handler.limit_key_for(encoded.arguments, row.limit_key))
+    return row
 
 
 def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
@@ -67,6 +70,7 @@ def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
         dedup_until=options.dedup_until or "end",
         expires_seconds=options.expires or handler.expires_seconds,
         serialization_key=options.serialization_key,
+        limit_key=_limit_key(handler, options.limit_key),
         on_dead="ask" if handler.on_dead == "ask all" and options.max_attempts else handler.on_dead,
         notify=options.notify is not False,
         tags=handler.tags if options.tags is None else check_tags("tags", (*handler.tags, *options.tags)),
@@ -75,6 +79,13 @@ def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
         return row
     of_debounce = columns_of(options.debounce) | ({} if options.dedup_until is None else {"dedup_until": options.dedup_until})
     return msgspec.structs.replace(row, **of_debounce)
+
+
+def _limit_key(handler: JobDefinition, given: str | None) -> str | None:
+    if given is not None and (handler.limit is None or handler.limit.by is None):
+        has = "it has no limit" if handler.limit is None else f'its limit "{handler.limit.name}" has no by='
+        raise InvalidOption(f'limit_key="{given}" was given for {handler.name}, but {has}.', option="limit_key")
+    return given
 
 
 def check_size(name: str, text: str, settings: Settings) -> None:

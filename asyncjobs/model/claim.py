@@ -166,6 +166,7 @@ class Finished(msgspec.Struct, frozen=True):
     gone: bool  # the runner's own row is missing: it was declared dead
     asking: list[tuple[Claimed, str]] = []  # claimed jobs of stubs, with their `on_dead`: their handlers are to be asked
     expired: list[tuple[int, str]] = []  # ids and types of jobs that this call has ended instead of claiming them
+    due_seconds: float | None = None  # until a key opens that this call has closed by its limit's rate
 
     def by_scan(self, scans: int) -> list[list[Claimed]]:
         """What each of the call's scans claimed, in their order."""

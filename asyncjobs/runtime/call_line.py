@@ -539,6 +539,8 @@ class CallLine:
             self._wakes.pending(queue)
         if finished.expired:
             tell_expired(finished.expired, self._wakes, self._events)
+        if finished.due_seconds is not None:
+            self._wakes.due_in(max(finished.due_seconds, 0.0), in_process_only=True)
         if not (finished.lost or self._twice or self._events.wants(OutcomeWritten)):
             has_waiters = self._wakes.has_waiters
             for ack in acks:

@@ -24,7 +24,8 @@ and nowhere else, but for the next job of a key, for which its actor takes a per
 7. A permit is with the coordinator from when it is taken until an attempt has it or it is given back, whatever ends the task in
    between. An attempt that ends passes it on to the next that waits here, or gives it back: that needs no task.
 
-8. Where a budget was given (`runtime/budget.py`), a scan asks for no more than is left of it.
+8. The end of a job that has a limit, or whose queue has a total, is a reason to look: a permit is free with it.
+9. Where a budget was given (`runtime/budget.py`), a scan asks for no more than is left of it.
 
 The queue is *quiet* while nothing that is known of waits for its general slots: the last scan came back short, it is no older
 than 0.1 s, and nothing has woken the coordinator since. That is for the actors of keys to know (`runtime/keys.py`).
@@ -121,6 +122,7 @@ class Coordinator:
         self.stock = Stock(queue.prefetch if self.general.slots.size and self._budget is None else 0, tuple(queue.lanes))
         self.lanes[None] = self.general
         self.is_stopped = False
+        self._has_total = queue.total is not None
         self._shared = shared
         self._line = shared.line
         self._alarm = Alarm()
@@ -320,7 +322,9 @@ class Coordinator:
             self.start(waited, attempt.lane)
         else:
             self.lanes[attempt.lane].slots.give_back()
-        if self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
+        if job.limit_key is not None or self._has_total:  # a permit is free with it, which no scan has seen
+            self.wake()
+        elif self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
             self._alarm.wake()
         shared.gate.ended(job)
         if job.serialization_key is not None:

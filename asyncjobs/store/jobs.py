@@ -216,10 +216,11 @@ def _finished(rows: Sequence[Record]) -> Finished:
     heads = [row["queue"] for row in rows if row["kind"] == "head"]
     asking = [(_claimed(row), row["kind"]) for row in rows if row["kind"] in {"ask", "ask all"}]
     expired = [msgspec.json.decode(row["rest"], type=Expired) for row in rows if row["kind"] == "expired"]
-    gone = len(claimed) + len(lost) + len(heads) + len(asking) + len(expired) < len(rows)
+    due = [float(row["rest"]) for row in rows if row["kind"] == "due"]
+    gone = len(claimed) + len(lost) + len(heads) + len(asking) + len(expired) + len(due) < len(rows)
     return Finished(
         claimed, lost, [*heads, *(queue for one in expired for queue in one.queues)], gone=gone, asking=asking,
-        expired=[job for one in expired for job in one.ended],
+        expired=[job for one in expired for job in one.ended], due_seconds=min(due, default=None),
     )  # fmt: skip
 
 

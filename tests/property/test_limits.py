@@ -23,7 +23,16 @@ KEYS: Final = ("api:a", "api:b", "one", "wide:a")
 #: each, total: of a limit without `by` the key is the limit's name.
 LIMITS: Final = {"api": (2, 3), "one": (1, None), "wide": (None, 2)}
 SESSIONS: Final = st.sampled_from([0, 1, 2])
-_TABLES: Final = ("jobs", "limits", "limit_keys", "limit_turns", "limit_requests", "runners", "former_runners", "dead_letter_jobs")
+_TABLES: Final = (
+    "jobs",
+    "limits",
+    "limit_keys",
+    "limit_turns",
+    "limit_requests",
+    "runners",
+    "former_runners",
+    "dead_letter_jobs",
+)
 
 
 class LimitsMachine(RuleBasedStateMachine):
@@ -84,7 +93,9 @@ class LimitsMachine(RuleBasedStateMachine):
 
     @rule(by=SESSIONS, key=st.sampled_from(KEYS), count=st.integers(1, 3), own=st.booleans(), stays_open=st.booleans())
     def enqueue(self, by: int, key: str, count: int, own: bool, stays_open: bool) -> None:  # noqa: FBT001
-        rows = [{"type": "email", "queue": "default", "payload": "{}", "limit_key": key, "enqueue_token": 1} for _ in range(count)]
+        rows = [
+            {"type": "email", "queue": "default", "payload": "{}", "limit_key": key, "enqueue_token": 1} for _ in range(count)
+        ]
         query = "SELECT e.ids FROM asyncjobs.enqueue_in_transaction($1, NULL) AS e"
         if own:
             query = (
@@ -95,7 +106,13 @@ class LimitsMachine(RuleBasedStateMachine):
 
     # What takes, and frees.
 
-    @rule(by=st.sampled_from([0, 1]), limit=st.sampled_from([1, 4]), ends=st.integers(0, 3), data=st.data(), stays_open=st.booleans())
+    @rule(
+        by=st.sampled_from([0, 1]),
+        limit=st.sampled_from([1, 4]),
+        ends=st.integers(0, 3),
+        data=st.data(),
+        stays_open=st.booleans(),
+    )
     def call(self, by: int, limit: int, ends: int, data: st.DataObject, stays_open: bool) -> None:  # noqa: FBT001
         """A runner's call: outcomes, and a scan."""
         self.do(self._call(by, limit, ends, data, stays_open=stays_open))
@@ -161,7 +178,9 @@ class LimitsMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_over_its_limit(self) -> None:
         """A value that was lowered is over for as long as what ran before runs on: never more than was allowed at its claim."""
-        found = self.do(self.admin.fetch("SELECT limit_key, count(*) AS n FROM asyncjobs.jobs WHERE runner_id IS NOT NULL GROUP BY 1"))
+        found = self.do(
+            self.admin.fetch("SELECT limit_key, count(*) AS n FROM asyncjobs.jobs WHERE runner_id IS NOT NULL GROUP BY 1")
+        )
         running = {row["limit_key"]: row["n"] for row in found}
         now: dict[str, int] = dict(running)
         for key, count in running.items():

@@ -34,7 +34,9 @@ BEGIN
         RETURN QUERY SELECT h.* FROM asyncjobs.heads(_pending) AS h;
     END IF;
     IF current_setting('asyncjobs_limits.touched', true) <> '' THEN
-        PERFORM asyncjobs.settle_limits();  -- it comes last: see routines/limits
+        _row := NULL; _row.kind := 'due';
+        _row.rest := to_jsonb(asyncjobs.settle_limits());  -- it comes last: see routines/limits
+        RETURN QUERY SELECT _row.* WHERE _row.rest IS NOT NULL;
     END IF;
     IF current_setting('asyncjobs_limits.opened', true) <> '' THEN
         RETURN QUERY SELECT h.* FROM asyncjobs.limit_heads() AS h;

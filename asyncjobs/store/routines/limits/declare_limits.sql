@@ -7,7 +7,12 @@ DECLARE
     _was jsonb;
     _changed text[] := '{}';
 BEGIN
-    FOR _item IN SELECT u.item FROM jsonb_array_elements(_limits) AS u(item) ORDER BY u.item ->> 'kind', u.item ->> 'name' LOOP
+    FOR _item IN
+        SELECT u.item FROM jsonb_array_elements(_limits) AS u(item)
+        WHERE u.item -> 'values' <> '{}'  -- a queue without a total
+           OR EXISTS (SELECT FROM asyncjobs.limits AS l WHERE l.kind = u.item ->> 'kind' AND l.name = u.item ->> 'name')
+        ORDER BY u.item ->> 'kind', u.item ->> 'name'
+    LOOP
         INSERT INTO asyncjobs.limits (kind, name, declared) VALUES (_item ->> 'kind', _item ->> 'name', _item -> 'values')
         ON CONFLICT (kind, name) DO NOTHING;
         SELECT l.declared INTO _was FROM asyncjobs.limits AS l WHERE l.kind = _item ->> 'kind' AND l.name = _item ->> 'name' FOR UPDATE;
