@@ -888,7 +888,7 @@ CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb)
     RETURNS text[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cfdf8068432da18d
+-- body: c39b8abd852a5628
 
 CREATE FUNCTION asyncjobs.declare_schedule(_name text, _definition jsonb)
     RETURNS text
@@ -1163,7 +1163,7 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 03cb1a179ab34401
+-- body: 3fdef378adb43774
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
@@ -1180,7 +1180,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b9fda5017cb798e1
+-- body: 57140442a12e489c
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1479,7 +1479,7 @@ CREATE FUNCTION asyncjobs.key_of(_name text, _option text, _template jsonb, _pay
 CREATE FUNCTION asyncjobs.key_opens_at(_k asyncjobs.limit_keys, _every double precision, _burst integer, _now timestamp with time zone)
     RETURNS timestamp with time zone
     LANGUAGE sql
-    IMMUTABLE PARALLEL SAFE
+    STABLE PARALLEL SAFE
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.key_part(_name text, _what text, _part jsonb, _value jsonb)
@@ -1658,6 +1658,18 @@ CREATE FUNCTION asyncjobs.lock_replaced(_ids bigint[], _keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 888f4c12cd7b6c1d
+
+CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most integer, _has_total boolean, _ahead double precision, _suspects boolean, _seen text[], OUT keys text[], OUT most integer, OUT ahead double precision)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0ebcb52cdef626a4
 
 CREATE FUNCTION asyncjobs.look_again(_keys text[])
     RETURNS bigint[]
@@ -1849,7 +1861,7 @@ CREATE FUNCTION asyncjobs.open_turns(_freed text[], _keys text[], _queues text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 77ef729ba0a87d79
+-- body: 754e831bdc34e755
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
@@ -1902,12 +1914,6 @@ CREATE FUNCTION asyncjobs.payload_problem(_schema jsonb, _payload jsonb)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f6e4f00b9a8295c8
-
-CREATE FUNCTION asyncjobs.permits(_k asyncjobs.limit_keys, _l asyncjobs.limits, _now timestamp with time zone)
-    RETURNS integer
-    LANGUAGE sql
-    STABLE
--- body: SQL
 
 CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
     RETURNS record
@@ -1999,13 +2005,13 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
 CREATE FUNCTION asyncjobs.rate_base(_tat timestamp with time zone, _every double precision, _burst integer, _now timestamp with time zone)
     RETURNS timestamp with time zone
     LANGUAGE sql
-    IMMUTABLE PARALLEL SAFE
+    STABLE PARALLEL SAFE
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.rate_permits(_k asyncjobs.limit_keys, _every double precision, _burst integer, _now timestamp with time zone)
     RETURNS integer
     LANGUAGE sql
-    IMMUTABLE PARALLEL SAFE
+    STABLE PARALLEL SAFE
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.read_choice(_option text, _value jsonb, _choices text[])
@@ -2344,7 +2350,7 @@ CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progres
 -- body: 3cd4a0d5a5a469a6
 
 CREATE FUNCTION asyncjobs.settle_limits()
-    RETURNS void
+    RETURNS double precision
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -2352,7 +2358,7 @@ CREATE FUNCTION asyncjobs.settle_limits()
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 594fda45320c9229
+-- body: 073df2eeedf99793
 
 CREATE FUNCTION asyncjobs.shown(_value jsonb)
     RETURNS text
@@ -2415,7 +2421,7 @@ CREATE FUNCTION asyncjobs.sweep_limits(_after text, _most integer, OUT reached t
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9686014c2c31cd9c
+-- body: e2a24267128ab52b
 
 CREATE FUNCTION asyncjobs.take_dead_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb)
     RETURNS record
@@ -2461,7 +2467,7 @@ CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _most 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1a1ec5cc695e1a29
+-- body: 0535adbffc9f9750
 
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void

@@ -84,7 +84,7 @@ BEGIN
     IF _heads IS NOT NULL THEN
         RETURN QUERY SELECT h.* FROM asyncjobs.heads(_heads) AS h;
     END IF;
-    IF _limited IS NOT NULL THEN
+    IF _limited IS NOT NULL AND current_setting('asyncjobs_limits.opened', true) <> '' THEN
         RETURN QUERY SELECT h.* FROM asyncjobs.limit_heads() AS h;
     END IF;
 END $$;

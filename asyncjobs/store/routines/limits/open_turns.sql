@@ -4,30 +4,34 @@ CREATE FUNCTION asyncjobs.open_turns(_freed text[], _keys text[], _queues text[]
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    _names text[];
     _opened text[];
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(hashtext('asyncjobs.limit'), s.slot) FROM unnest(asyncjobs.limit_slots(_freed || _keys)) AS s(slot);
-    IF cardinality(_freed) > 0 THEN
-        WITH emptied AS (
-            UPDATE asyncjobs.limits AS l SET is_full = false
-            WHERE l.kind = 'limit' AND l.is_full AND l.name = ANY (ARRAY(
-                SELECT f.name FROM asyncjobs.limits AS f
-                WHERE f.kind = 'limit' AND f.is_full AND f.name = ANY (ARRAY(SELECT asyncjobs.limit_name(u.key) FROM unnest(_freed) AS u(key)))
-                FOR UPDATE SKIP LOCKED))
-            RETURNING l.name)
-        SELECT array_agg(DISTINCT q.queue) INTO _opened FROM emptied AS e
-        CROSS JOIN (SELECT DISTINCT u.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS u(queue)) AS q
-        WHERE EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.queue = q.queue AND t.name = e.name AND t.state = 'open');
+    _names := ARRAY(SELECT l.name FROM asyncjobs.limits AS l
+        WHERE l.kind = 'limit' AND l.name = ANY (ARRAY(SELECT asyncjobs.limit_name(u.key) FROM unnest(_freed) AS u(key))) AND l.is_full
+        FOR UPDATE SKIP LOCKED);
+    IF cardinality(_names) > 0 THEN
+        UPDATE asyncjobs.limits AS l SET is_full = false WHERE l.kind = 'limit' AND l.name = ANY (_names);
+        SELECT array_agg(DISTINCT q.queue) INTO _opened
+        FROM (SELECT DISTINCT u.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS u(queue)) AS q
+        WHERE EXISTS (SELECT FROM unnest(_names) AS n(name) JOIN asyncjobs.limit_turns AS t ON t.name = n.name
+            WHERE t.queue = q.queue AND t.state = 'open');
     END IF;
-    WITH opened AS (
-        UPDATE asyncjobs.limit_turns AS t SET state = 'open', opens_at = NULL, rested = t.rested OR t.state = 'idle'
-        FROM (SELECT c.key, c.queue, c.lane FROM asyncjobs.limit_turns AS c
-              WHERE (c.key = ANY (_freed) AND c.state = ANY (_states))
-                 OR (c.key = ANY (_keys) AND c.state = 'idle' AND EXISTS (
-                     SELECT FROM unnest(_keys, _queues, _lanes) AS a(key, queue, lane)
-                     WHERE a.key = c.key AND a.queue = c.queue AND a.lane = c.lane))
-              ORDER BY c.key, c.queue, c.lane FOR UPDATE SKIP LOCKED) AS c
-        WHERE t.key = c.key AND t.queue = c.queue AND t.lane = c.lane RETURNING t.queue)
-    SELECT _opened || array_agg(DISTINCT o.queue) INTO _opened FROM opened AS o;
-    RETURN _opened || asyncjobs.make_turns(_keys, _queues, _lanes);
+    IF EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.key = ANY (_freed || _keys) AND t.state <> 'open') THEN
+        WITH opened AS (
+            UPDATE asyncjobs.limit_turns AS t SET state = 'open', opens_at = NULL, rested = t.rested OR t.state = 'idle'
+            FROM (SELECT c.key, c.queue, c.lane FROM asyncjobs.limit_turns AS c
+                  WHERE c.key = ANY (_freed || _keys) AND (
+                      (c.key = ANY (_freed) AND c.state = ANY (_states)) OR (c.state = 'idle' AND EXISTS (
+                          SELECT FROM unnest(_keys, _queues, _lanes) AS a(key, queue, lane)
+                          WHERE a.key = c.key AND a.queue = c.queue AND a.lane = c.lane)))
+                  ORDER BY c.key, c.queue, c.lane FOR UPDATE SKIP LOCKED) AS c
+            WHERE t.key = c.key AND t.queue = c.queue AND t.lane = c.lane RETURNING t.queue)
+        SELECT _opened || array_agg(DISTINCT o.queue) INTO _opened FROM opened AS o;
+    END IF;
+    IF cardinality(_keys) > 0 THEN
+        _opened := _opened || asyncjobs.make_turns(_keys, _queues, _lanes);
+    END IF;
+    RETURN _opened;
 END $$;

@@ -32,4 +32,8 @@ BEGIN
             WHERE asyncjobs.limit_side(r.status) = 1 AND r.limit_key = u.key AND r.runner_id IS NOT NULL), true))
        OR (l.is_full AND coalesce(asyncjobs.running_of(l.name, l.total) < l.total, true));
     GET DIAGNOSTICS requested = ROW_COUNT;
+    UPDATE asyncjobs.limit_turns AS t SET has_suspects = false
+    WHERE t.has_suspects AND NOT EXISTS (
+        SELECT FROM asyncjobs.jobs AS j WHERE asyncjobs.limit_side(j.status) = 0 AND j.limit_key = t.key AND j.queue = t.queue
+          AND coalesce(j.lane, '') = t.lane AND j.status = 'pending' AND j.suspicion > 0);
 END $$;
