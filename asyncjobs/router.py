@@ -105,7 +105,8 @@ class JobRouter:
 
         `serialize_by` is a template over the arguments ("inbox_{to}"): jobs with the same key run one at a time, in order;
         `on_dead="halt"` stops the key when one dies. `dedup_by` likewise gives each its dedup key, unless the enqueue gives one.
-        `tags` go with those of the enqueue. `limit` says how many run at once, or start in a time, over all processes. A job that is not started within `expires` after its time is cancelled.
+        `tags` go with those of the enqueue. `limit` says how many run at once, or start in a
+        time, over all processes. A job that is not started within `expires` after its time is cancelled.
         `aliases` are former names that stored jobs may still have. A payload of
         an older `version` goes through `upgrades[version]`, a plain function from the fields to those of the next version, and so
         on up to this one; there must be a step from each version on since the oldest. Jobs of a newer version are left to

@@ -62,7 +62,7 @@ class Limit:
 
     `total` of its jobs run at once. With `by`, a template over the handler's arguments ("tenant_{tenant}") or a plain function of
     them, each has a key: `each` of one key run at once, `rate` is that of each key, and keys are served in turn. A job whose
-    function gives None counts for the limit's own key. `weight`: how much of a turn the keys of this limit get beside those of others.
+    function gives None counts for the limit's own key. `weight`: how much of a turn its keys get beside those of other limits.
     ConfigurationError for what cannot be.
     """
 

@@ -1,7 +1,7 @@
 """Enqueue on connections of our own: calls in flight at the same time share a statement.
 
-Three lines, because they wait for different things: plain rows for nobody, keyed rows (and those with a limit) for locks of their keys, rows with a dedup
-key for whoever is about to take it. How a line sends its batches is in `sender`. Around it:
+Three lines, because they wait for different things: plain rows for nobody, keyed rows (and those with a limit) for locks of
+their keys, rows with a dedup key for whoever is about to take it. How a line sends its batches is in `sender`. Around it:
 
 1. A row whose key a stranger's open transaction holds comes back from its line with a time-out. It goes on alone, on a connection
    of its own; whoever comes with the same key meanwhile waits in memory until it is through. So a held key costs the others of

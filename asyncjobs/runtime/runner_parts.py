@@ -162,7 +162,8 @@ def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -
         open_context=declared.open_context, events=opened.events, runner_id=parts.registration.runner_id, threads=parts.threads,
         max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
         report_progress=parts.progress.report, complete=parts.verifier.complete, was_committed=parts.verifier.was_committed,
-        share=parts.resources.use, close_key=Throttling(opened.pool, opened.events).close_key, may_begin=parts.heartbeat.may_begin, loop_ends=opened.loop_ends,
+        share=parts.resources.use, close_key=Throttling(opened.pool, opened.events).close_key,
+        may_begin=parts.heartbeat.may_begin, loop_ends=opened.loop_ends,
         hooks=declared.hooks, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
     )  # fmt: skip
     shared = Shared(

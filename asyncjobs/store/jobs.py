@@ -158,8 +158,8 @@ async def finish(
     rows = await link.fetch_often(
         "finish", runner_id, *_ack_columns(acks), max_errors,
         [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
-        [scan.most_limited for scan in scans], [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, suspects, token_base, token_seq,
-        msgspec.json.encode(probes).decode() if probes else None,
+        [scan.most_limited for scan in scans], [scan.start[0] for scan in scans], [scan.start[1] for scan in scans],
+        types, suspects, token_base, token_seq, msgspec.json.encode(probes).decode() if probes else None,
     )  # fmt: skip
     return _finished(rows)
 

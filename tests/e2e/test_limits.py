@@ -1,4 +1,4 @@
-"""Limits in whole programs (P15): never exceeded, whatever ends an attempt, and no permit idles while a job waits that may have it."""
+"""Limits in whole programs (P15): never exceeded, and no permit idles while a job waits that may have it."""
 
 import asyncio
 import time
@@ -14,6 +14,7 @@ from asyncjobs import (
     Cancel,
     JobContext,
     Limit,
+    LimitNotFound,
     Queue,
     Rate,
     Snooze,
@@ -212,3 +213,35 @@ async def test_a_limited_backlog_ends_a_run_until_idle(dsn: str, limit: Limit) -
         await busy.app.enqueue_many([busy.work.new("a") for _ in range(12)])
     await asyncio.wait_for(busy.app.run(until_idle=True), 30)
     assert len(busy.starts) == 12
+
+
+async def test_explain_says_what_fills_a_key_and_until_when_it_is_closed(busy: Busy) -> None:
+    handles = [await busy.work.enqueue("a", "wait") for _ in range(3)]
+    await eventually(lambda: busy.running["a"] == 2, description="the key is full")
+    told = await busy.app.admin.explain(handles[2].id)
+    assert told.reason == "limit full"
+    assert f'its limit key "api:a" has 2 of 2 running (jobs {handles[0].id}, {handles[1].id})' in told.sentence
+    busy.go.set()
+    await asyncio.wait_for(gather(handles), 30)
+    throttled = await busy.work.enqueue("b", "throttle")
+    await eventually(lambda: busy.attempts[throttled.id] == 1, description="the service has said so")
+    await eventually(lambda: _reason(busy, throttled.id, "limit closed"), description="it says that the key is closed")
+    await asyncio.wait_for(throttled.result(), 10)
+
+
+async def _reason(busy: Busy, job_id: int, reason: str) -> bool:
+    return (await busy.app.admin.explain(job_id)).reason == reason
+
+
+async def test_an_operators_value_holds_until_it_is_reset(busy: Busy) -> None:
+    handles = [await busy.work.enqueue("a", "wait") for _ in range(4)]
+    await eventually(lambda: busy.running["a"] == 2, description="the key is full")
+    assert (await busy.app.admin.set_limit("api", each=3, by="ada")).set_by == "ada"
+    await eventually(lambda: busy.running["a"] == 3, description="one more runs")
+    assert (await busy.app.admin.reset_limit("api")).each == 2
+    [key] = await busy.app.admin.limit_keys("api")
+    assert (key.key, key.running, key.waiting) == ("api:a", 3, 1)
+    with pytest.raises(LimitNotFound, match='Did you mean "api"'):
+        await busy.app.admin.set_limit("apo", each=3)
+    busy.go.set()
+    await asyncio.wait_for(gather(handles), 30)

@@ -1,7 +1,7 @@
-"""Random interleavings of what frees, adds and takes permits, with transactions left open: the real SQL against a few lines of model.
+"""Random interleavings of what frees, adds and takes permits, with transactions left open: the real SQL against a model.
 
-Every step is a transaction of its own session, which may be left open, and committed or rolled back later. A step that would wait for
-another session's lock is given up, as by a lock time-out: the protocol has to stand that, too.
+Every step is a transaction of its own session, which may be left open, and committed or rolled back later. A step that would wait
+for another session's lock is given up, as by a lock time-out: the protocol has to stand that, too.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _TABLES: Final = (
 
 
 class LimitsMachine(RuleBasedStateMachine):
-    """Sessions 0 and 1 are runners 1 and 2, session 2 is a client and an operator; `admin` looks from outside, at what is committed."""
+    """Sessions 0 and 1 are runners 1 and 2, session 2 is a client and an operator; `admin` looks at what is committed."""
 
     def __init__(self, admin: Connection, sessions: list[Connection], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
