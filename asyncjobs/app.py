@@ -13,7 +13,6 @@ from asyncjobs.connections import AsyncConnection, Connection, SyncConnection, c
 from asyncjobs.context import current
 from asyncjobs.declare.definition import JobDefinition, NewJob
 from asyncjobs.declare.hooks import Hook, check_hooks, enqueue_through
-from asyncjobs.declare.limit import check_limits
 from asyncjobs.declare.new_job import (
     admit,
     admit_all,
@@ -147,7 +146,6 @@ class AsyncJobs(JobRouter):
             handler.resolve()
             check_placed(handler, self.queues)
             check_guarded(handler, breakers)
-        check_limits(handlers)
         self.schedules = made_schedules(self.declarations.all_planned(), handlers, self.queues, self.settings)
         self.breakers = breakers
         self._handlers = handlers

@@ -45,6 +45,7 @@ LONG_FILES = {
     "asyncjobs/runtime/heartbeat.py": "two loops that watch each other, and the thread between them",
     "asyncjobs/runtime/call_line.py": "the one conversation with the database: what a call may carry, and what its answer means",
     "asyncjobs/runtime/attempt.py": "one attempt from its claim to its outcome: what each end of it means is read in one place",
+    "asyncjobs/errors.py": "every error there is, in one tree",
     "asyncjobs/telemetry/events.py": "every event there is, in one list",
     "tests/typing/right.py": "every right use of the public types: both checkers read it as one program",
     "tests/simulation/world.py": "one clock and one order of events: what can happen, and what happens then",

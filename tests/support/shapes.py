@@ -9,7 +9,8 @@ import click
 WORDS = (
     "stats", "top --times 1", "jobs list", "jobs show 12", "jobs explain 15", "jobs largest", "jobs trace checkout-7",
     "dead list", "dead show 1", "keys list", "keys show 'customer 7'", "queues", "runners", "schedules list",
-    "schedules show nightly", "leases", "breakers list", "breakers show email-service", "doctor", "migrate --status",
+    "schedules show nightly", "leases", "breakers list", "breakers show email-service", "limits list",
+    "limits show api", "limits set api --total 3", "limits reset api", "limits open api:a", "doctor", "migrate --status",
     "migrate --plan", "migrate", "prune --dry-run", "pause --queue mail", "pauses", "resume --queue mail",
     "drain --queue mail --timeout 0", "keys pause k", "keys resume k", "keys release 'customer 7' --yes",
     "keys purge 'customer 7' --yes", "schedules run nightly", "schedules disable nightly", "schedules enable nightly",

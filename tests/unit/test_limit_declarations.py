@@ -94,7 +94,7 @@ def test_two_limits_of_one_name_that_differ_are_refused() -> None:
     async def other() -> None: ...
 
     with pytest.raises(ConfigurationError, match='two limits are called "api"'):
-        jobs.close_declarations()
+        _ = jobs.handlers
 
 
 def test_a_limit_is_a_limit() -> None:
