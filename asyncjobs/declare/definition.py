@@ -183,6 +183,11 @@ class JobDefinition:
         """The same of its dedup keys."""
         return self._template_of(self._dedup_rule)
 
+    @property
+    def limit_key_template(self) -> list[Any] | str | None:
+        """The same of its limit keys."""
+        return None if self._limit_rule is None else self._template_of(self._limit_rule)
+
     def _template_of(self, rule: KeyRule) -> list[Any] | str | None:
         if not rule.is_given:
             return None

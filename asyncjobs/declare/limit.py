@@ -94,7 +94,8 @@ class Limit:
             raise ConfigurationError(
                 f'{of}by={shown(by)} is {kind_of(by)}: give a template such as "tenant_{{tenant}}", or a function.'
             )
-        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 1 / _HEAVIEST <= weight <= _HEAVIEST:
+        given: Any = weight
+        if isinstance(given, bool) or not isinstance(given, (int, float)) or not 1 / _HEAVIEST <= weight <= _HEAVIEST:
             raise ConfigurationError(f"{of}weight={shown(weight)} is out of range: give a number from 0.000001 to 1,000,000.")
         self.by, self.rate, self.weight = by, rate, float(weight)
 

@@ -156,6 +156,7 @@ def declared_types(handlers: Mapping[str, JobDefinition], queues: Mapping[str, Q
             timeout_seconds=INFINITE if one.timeout_seconds == inf else one.timeout_seconds,
             app_timeout_seconds=settings.timeout, expires_seconds=one.expires_seconds, on_dead=one.on_dead,
             serialize_by=one.key_template, dedup_by=one.dedup_key_template,
+            limit_name=None if one.limit is None else one.limit.name, limit_by=one.limit_key_template,
             tags=one.tags, schema=schemas[name], sieve=sieve_of(schemas[name]), queues=lanes,
             max_payload_bytes=settings.max_payload_bytes, max_depth=settings.max_depth,
         )

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
+import asyncpg
 import pytest
 
 from asyncjobs import (
@@ -118,7 +119,8 @@ async def test_a_second_runner_keeps_the_same_limit(dsn: str, limit: Limit) -> N
         await eventually(lambda: first.running["a"] + second.running["a"] == 2, description="two of them run")
         await asyncio.sleep(0.3)
         assert first.running["a"] + second.running["a"] == 2
-        first.go.set(), second.go.set()
+        first.go.set()
+        second.go.set()
         await asyncio.wait_for(gather(handles), 30)
     assert first.most["a"] <= 2
     assert second.most["a"] <= 2
@@ -245,3 +247,15 @@ async def test_an_operators_value_holds_until_it_is_reset(busy: Busy) -> None:
         await busy.app.admin.set_limit("apo", each=3)
     busy.go.set()
     await asyncio.wait_for(gather(handles), 30)
+
+
+async def test_an_enqueue_from_sql_gets_the_key_of_its_type(busy: Busy, connection: Connection) -> None:
+    enqueue = "SELECT asyncjobs.enqueue('work', $1, $2)"
+    first = await connection.fetchval(enqueue, '{"tenant": "a"}', "{}")
+    second = await connection.fetchval(enqueue, '{"tenant": "a"}', '{"limit_key": "mine"}')
+    for job_id in (first, second):
+        await asyncio.wait_for(busy.app.handle(job_id).result(), 10)
+    found = await connection.fetch("SELECT limit_key FROM asyncjobs.jobs ORDER BY id")
+    assert [row["limit_key"] for row in found] == ["api:a", "api:mine"]
+    with pytest.raises(asyncpg.PostgresError, match='limit_key="k" was given for plain, but it has no limit'):
+        await connection.fetchval("SELECT asyncjobs.enqueue('plain', '{}', $1)", '{"limit_key": "k"}')

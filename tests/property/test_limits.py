@@ -7,6 +7,7 @@ for another session's lock is given up, as by a lock time-out: the protocol has 
 import asyncio
 import json
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -202,6 +203,7 @@ class LimitsMachine(RuleBasedStateMachine):
             if transaction is not None:
                 await self._end(by, commits=True)
         nothing: Any = _Completed()
+        left = 0
         for _ in range(200):
             await self.admin.execute("UPDATE asyncjobs.jobs SET run_at = now() WHERE status IN ('scheduled', 'failed')")
             await self.admin.fetch("SELECT promoted FROM asyncjobs.promote(100, NULL, NULL)")
@@ -229,9 +231,10 @@ class _Completed:
 def _run(dsn: str, examples: int, steps: int) -> None:
     loop = asyncio.new_event_loop()
     connections = [loop.run_until_complete(asyncpg.connect(dsn)) for _ in range(4)]
+    machine: Any = partial(LimitsMachine, connections[0], connections[1:], loop)
     try:
         run_state_machine_as_test(
-            lambda: LimitsMachine(connections[0], connections[1:], loop),
+            machine,
             settings=settings(
                 max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
             ),

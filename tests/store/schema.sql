@@ -458,6 +458,8 @@ CREATE TABLE asyncjobs.types (
     on_dead text NOT NULL,
     serialize_by jsonb,
     dedup_by jsonb,
+    limit_name text,
+    limit_by jsonb,
     tags text[] NOT NULL,
     schema jsonb NOT NULL,
     sieve jsonpath NOT NULL,
@@ -699,7 +701,7 @@ CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _option
     RETURNS asyncjobs.new_job
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d0dd06246653c06a
+-- body: 426fe5cf25d71914
 
 CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], _stops boolean, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
@@ -916,7 +918,7 @@ CREATE FUNCTION asyncjobs.declare_types(_types jsonb)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3b17a411e0ab7be3
+-- body: 6c477fe5b428ba16
 
 CREATE FUNCTION asyncjobs.dedup_at_start(_id bigint, _key text)
     RETURNS text
@@ -1063,7 +1065,7 @@ CREATE FUNCTION asyncjobs.enqueue_payloads(_name text, _payloads jsonb[], _optio
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2b0a70693d0552fa
+-- body: 3ecb5ac4a82654c3
 
 CREATE FUNCTION asyncjobs.enqueue_rows(_ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _again boolean, _reserve integer, _lock_timeout text DEFAULT NULL::text, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT did text[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
     RETURNS record
@@ -1163,7 +1165,7 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3fdef378adb43774
+-- body: a7518a2c290f6b1c
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
@@ -1474,7 +1476,7 @@ CREATE FUNCTION asyncjobs.key_of(_name text, _option text, _template jsonb, _pay
     RETURNS text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 82bf21e03b705f95
+-- body: 4a6c815677485fec
 
 CREATE FUNCTION asyncjobs.key_opens_at(_k asyncjobs.limit_keys, _every double precision, _burst integer, _now timestamp with time zone)
     RETURNS timestamp with time zone
@@ -2066,7 +2068,7 @@ CREATE FUNCTION asyncjobs.read_options(_options jsonb, _has_dedup_rule boolean)
     RETURNS asyncjobs.new_job
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 50e9dfc2c80409ed
+-- body: c8a38d861a50020e
 
 CREATE FUNCTION asyncjobs.read_rows(_documents text[])
     RETURNS asyncjobs.new_job[]
@@ -2421,7 +2423,7 @@ CREATE FUNCTION asyncjobs.sweep_limits(_after text, _most integer, OUT reached t
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e2a24267128ab52b
+-- body: e03f488b15a36c88
 
 CREATE FUNCTION asyncjobs.take_dead_letters_keys(_ids bigint[], _force boolean, OUT takers jsonb, OUT met jsonb)
     RETURNS record

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from asyncjobs.model.claim import Claimed, Scan
-from asyncjobs.store import due, jobs
+from asyncjobs.store import due, jobs, limits
 from asyncjobs.store.database import Connection, Database
 from tests.support.claims import SUSPECT, Claims, an_ack
 from tests.support.factories import a_row, insert_job, insert_runner
@@ -338,12 +338,10 @@ async def test_what_an_operators_hand_makes_pending_is_found_by_the_sweep(claims
     assert await state(claims.connection, "api:a") == "idle"
     await claims.connection.execute("UPDATE asyncjobs.jobs SET status = 'pending'")
     assert await claims.claim(9) == []
-    swept = await claims.connection.fetchrow("SELECT * FROM asyncjobs.sweep_limits(NULL, 100)")
-    assert (swept["reached"], swept["requested"]) == (None, 1)
+    assert await limits.sweep(claims.link, None, 100) == (None, 1)
     await promote(claims)
     assert [job.id for job in await claims.claim(9)] == [job_id]
-    swept = await claims.connection.fetchrow("SELECT * FROM asyncjobs.sweep_limits(NULL, 100)")
-    assert swept["requested"] == 0
+    assert await limits.sweep(claims.link, None, 100) == (None, 0)
 
 
 async def test_a_claim_that_cannot_close_a_key_leaves_it_open(claims: Claims, database: Database) -> None:

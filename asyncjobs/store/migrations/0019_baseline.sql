@@ -390,6 +390,8 @@ CREATE TABLE asyncjobs.types (
     on_dead           text NOT NULL,
     serialize_by      jsonb,                   -- a list of texts and fields; "function": Python's; null: not at all
     dedup_by          jsonb,                   -- the same
+    limit_name        text,                    -- of its limit
+    limit_by          jsonb,                   -- how its jobs get their limit keys, as the two above; null: the limit has one key
     tags              text[] NOT NULL,
     schema            jsonb NOT NULL,          -- what a payload has to be: `payload_problem`
     sieve             jsonpath NOT NULL,       -- finds something in a payload that is not that

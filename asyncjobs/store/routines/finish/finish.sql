@@ -36,7 +36,9 @@ BEGIN
     IF current_setting('asyncjobs_limits.touched', true) <> '' THEN
         _row := NULL; _row.kind := 'due';
         _row.rest := to_jsonb(asyncjobs.settle_limits());  -- it comes last: see routines/limits
-        RETURN QUERY SELECT _row.* WHERE _row.rest IS NOT NULL;
+        IF _row.rest IS NOT NULL THEN
+            RETURN NEXT _row;
+        END IF;
     END IF;
     IF current_setting('asyncjobs_limits.opened', true) <> '' THEN
         RETURN QUERY SELECT h.* FROM asyncjobs.limit_heads() AS h;

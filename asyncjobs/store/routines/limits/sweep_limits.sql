@@ -20,7 +20,7 @@ BEGIN
     SELECT array_agg(w.key), CASE WHEN count(1) >= _most THEN max(w.key) END INTO _keys, reached FROM waiting AS w;
     INSERT INTO asyncjobs.limit_requests (key, queue, lane, is_freed)
     SELECT DISTINCT j.limit_key, j.queue, coalesce(j.lane, ''), true FROM unnest(_keys) AS u(key) CROSS JOIN LATERAL (
-        SELECT * FROM asyncjobs.jobs AS j
+        SELECT j.limit_key, j.queue, j.lane FROM asyncjobs.jobs AS j
         WHERE asyncjobs.limit_side(j.status) = 0 AND j.limit_key = u.key AND j.status = 'pending' ORDER BY j.queue LIMIT 1) AS j
     LEFT JOIN asyncjobs.limit_keys AS k ON k.key = u.key
     LEFT JOIN asyncjobs.limits AS l ON l.kind = 'limit' AND l.name = asyncjobs.limit_name(u.key)
