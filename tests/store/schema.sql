@@ -357,6 +357,7 @@ CREATE TABLE asyncjobs.replacements (
     version integer NOT NULL,
     due_at timestamp with time zone NOT NULL,
     until_start boolean NOT NULL,
+    limit_key text,
     CONSTRAINT replacements_pkey PRIMARY KEY (number)
 );
 CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replacements DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION asyncjobs.apply_replacements();
@@ -695,13 +696,13 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 587dc44b4201f467
+-- body: e6ff7fadf264c9bd
 
 CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _options jsonb)
     RETURNS asyncjobs.new_job
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 426fe5cf25d71914
+-- body: 8abc0d9362caf172
 
 CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], _stops boolean, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
@@ -1949,7 +1950,7 @@ CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch 
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f880fc620bb25708
+-- body: ab40222e6f8e96ab
 
 CREATE FUNCTION asyncjobs.prune_dead_letters(_batch integer, _dead_letters interval, OUT jobs integer, OUT dead_letters integer)
     RETURNS record
@@ -1981,6 +1982,15 @@ CREATE FUNCTION asyncjobs.prune_jobs(_batch integer, _completed interval, _cance
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b075f223d8364859
+
+CREATE FUNCTION asyncjobs.prune_limit_keys(_batch integer)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5436f9e3eeb8dbe0
 
 CREATE FUNCTION asyncjobs.prune_runners(_batch integer, _runners interval)
     RETURNS integer
@@ -2191,15 +2201,15 @@ CREATE FUNCTION asyncjobs.renew_leases(_holder text, _held text[], _tokens bigin
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f8a6191f56f84464
 
-CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
+CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone, _limit_key text)
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7ac076d4ee3ab3a0
+-- body: df1272acfc093b47
 
-CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
+CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone, _limit_key text)
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2207,7 +2217,7 @@ CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _ver
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 273221108df77e56
+-- body: ee11935d7bc24b28
 
 CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[], _which integer[], _own boolean, _keys text[], _now timestamp with time zone)
     RETURNS void
@@ -2215,7 +2225,7 @@ CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[],
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c3c19e5b34eca131
+-- body: 449828a28619ddf2
 
 CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     RETURNS void

@@ -379,3 +379,29 @@ async def test_delay_and_expires_count_from_the_time_it_is_due(claims: Claims) -
     (job_id,) = await enqueue(claims, "api:a", delay_seconds=7200.0, expires_seconds=3600.0)
     row = await claims.row(job_id)
     assert row["start_before"] - row["created_at"] == timedelta(hours=3)
+
+
+async def test_idle_keys_are_pruned_but_for_a_thousand_and_come_back(claims: Claims) -> None:
+    await declare(claims.connection, each=1)
+    await claims.connection.execute(
+        """INSERT INTO asyncjobs.limit_keys (key) SELECT 'api:' || n FROM generate_series(1, 1010) AS n;
+        INSERT INTO asyncjobs.limit_turns (key, queue, name, state, served)
+        SELECT 'api:' || n, 'default', 'api', 'idle', n FROM generate_series(1, 1010) AS n"""
+    )
+    (busy,) = await enqueue(claims, "api:1")
+    assert await claims.connection.fetchval("SELECT asyncjobs.prune_limit_keys(100)") == 9
+    assert await state(claims.connection, "api:2") is None
+    assert await state(claims.connection, "api:1") == "open"
+    (again,) = await enqueue(claims, "api:2")
+    assert sorted(job.id for job in await claims.claim(9)) == [busy, again]
+
+
+async def test_a_job_that_is_replaced_has_the_key_of_its_new_payload(claims: Claims) -> None:
+    await declare(claims.connection, each=1)
+    given = {"dedup_key": "d", "on_duplicate": "replace"}
+    first = await enqueue(claims, "api:a", **given)
+    assert await enqueue(claims, "api:b", **given) == first
+    await promote(claims)
+    [job] = await claims.claim(9)
+    assert job.limit_key == "api:b"
+    await claims.ack(an_ack(job))

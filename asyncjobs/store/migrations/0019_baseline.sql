@@ -231,7 +231,8 @@ CREATE TABLE asyncjobs.replacements (
     payload           text,              -- null: it is kept as it is
     version           integer NOT NULL,
     due_at            timestamptz NOT NULL,
-    until_start       boolean NOT NULL   -- if it has started by then, the transaction fails
+    until_start       boolean NOT NULL,  -- if it has started by then, the transaction fails
+    limit_key         text COLLATE "C"
 );
 
 -- Limits (routines/limits)
