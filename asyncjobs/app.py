@@ -3,53 +3,42 @@
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
-from itertools import islice
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from asyncjobs.admin import Admin
+from asyncjobs.admin.on_connection import on, on_sync
 from asyncjobs.circuit_breaker import CircuitBreaker, breakers_of
-from asyncjobs.connections import AsyncConnection, Connection, SyncConnection, check_async, check_sync
-from asyncjobs.context import current
+from asyncjobs.connections import AsyncConnection, Connection, SyncConnection
 from asyncjobs.declare.definition import JobDefinition, NewJob
 from asyncjobs.declare.hooks import Hook, check_hooks, enqueue_through
-from asyncjobs.declare.new_job import (
-    admit,
-    admit_all,
-    check_job_id,
-    check_jobs,
-    check_placed,
-    in_slices,
-    is_nobodys,
-    named,
-    one_connection,
-    only,
-)
+from asyncjobs.declare.new_job import admit, check_job_id, check_jobs, is_nobodys, named, one_connection, only
 from asyncjobs.declare.options import Options
-from asyncjobs.declare.schedules import made_schedules
 from asyncjobs.dsn import parse_dsn
 from asyncjobs.errors import ConfigurationError
-from asyncjobs.handles import JobHandle, ended
+from asyncjobs.handles import JobHandle, Watching, ended
 from asyncjobs.model.job import Job
-from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.open.app_health import health_of
 from asyncjobs.open.current_app import AWAIT_IT_THERE, ENQUEUE_SYNC, check_loop, keeper_of, not_open, refuse_in_memory
+from asyncjobs.open.declared import close_declarations
 from asyncjobs.open.job_wait import check_wait
 from asyncjobs.open.lifecycle import Lifecycle
-from asyncjobs.open.other_threads import check_may_block, running_loop, wait_in, without_loop
-from asyncjobs.open.owning_app import Breaker
-from asyncjobs.open.run import check_guarded, check_until, lifespan, run_until_signal, running
+from asyncjobs.open.other_threads import check_may_block, running_loop, wait_in, wait_wherever, without_loop
+from asyncjobs.open.owning_app import Breaker, Memory
+from asyncjobs.open.run import check_until, lifespan, resting, run_until_signal, running
 from asyncjobs.open.sync_opens import SyncOpens
+from asyncjobs.open.write import write
 from asyncjobs.router import JobRouter
 from asyncjobs.runner import Runner
-from asyncjobs.runtime import callers
 from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.runtime.health import Health
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.watch import Watch
 from asyncjobs.settings import MoreSettings, Queue, check_queues, make_settings
+from asyncjobs.store import verbs
 from asyncjobs.store.migrate import Status as Migrations
 from asyncjobs.telemetry.events import Events
 
@@ -102,7 +91,9 @@ class AsyncJobs(JobRouter):
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
         self._sync_opens = SyncOpens(self.lifecycle)
-        self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground)
+        self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground, self.lifecycle.unopened)
+        self.memory: Memory | None = None  # what stands in for the database, in tests
+        self.rests = False  # lifespans and `runner()` open the app and run nothing, in tests
         self.runners: list[Runner] = []  # that run now, in this process
         if isinstance(routers, JobRouter):
             raise ConfigurationError("routers= is one router: write routers=[router].")
@@ -119,9 +110,9 @@ class AsyncJobs(JobRouter):
         """Every job type of the app, by name and by alias."""
         return self._handlers if self._handlers is not None else self.declarations.all_handlers()
 
-    def includes(self, handler: JobDefinition) -> bool:
+    def includes(self, definition: JobDefinition) -> bool:
         """Whether this very declaration is part of the app."""
-        return self.handlers.get(handler.name) is handler
+        return self.handlers.get(definition.name) is definition
 
     def includes_breaker(self, breaker: Breaker) -> bool:
         """Whether this very circuit breaker is part of the app."""
@@ -129,36 +120,29 @@ class AsyncJobs(JobRouter):
         return breakers.get(breaker.service) is breaker
 
     def _breaker_of(self, type: str) -> str | None:
-        handler = self.handlers.get(type)
-        return None if handler is None else handler.breaker
+        definition = self.handlers.get(type)
+        return None if definition is None else definition.breaker
 
     def close_declarations(self) -> None:
-        """Hold the declarations together, once, at the first open; after it there are no more.
-
-        ConfigurationError of all kinds: unknown queues, lanes and breakers, annotations that cannot be resolved, schedules whose
-        job cannot be enqueued.
-        """
-        if self._handlers is not None:
-            return
-        handlers = self.declarations.all_handlers()
-        breakers = breakers_of(self.declarations)
-        for handler in handlers.values():
-            handler.resolve()
-            check_placed(handler, self.queues)
-            check_guarded(handler, breakers)
-        self.schedules = made_schedules(self.declarations.all_planned(), handlers, self.queues, self.settings)
-        self.breakers = breakers
-        self._handlers = handlers
-        self.declarations.is_closed = True
+        """Hold the declarations together, once, at the first open; after it there are no more. ConfigurationError."""
+        if self._handlers is None:
+            declared = close_declarations(self.declarations, self.queues, self.settings)
+            self._handlers, self.breakers, self.schedules = declared
 
     # -- opening and closing
 
     async def __aenter__(self) -> Self:
-        await self.lifecycle.enter()
+        if self.memory is None:
+            await self.lifecycle.enter()
+        else:
+            self.memory.enter()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.lifecycle.leave()
+        if self.memory is None:
+            await self.lifecycle.leave()
+        else:
+            self.memory.leave()
 
     @contextmanager
     def sync(self) -> Generator[Self]:
@@ -167,19 +151,32 @@ class AsyncJobs(JobRouter):
         The app is in a loop in a thread of its own meanwhile, for all threads; `open/sync_opens.py` has the rules. WouldBlock in
         an event loop's own thread.
         """
-        with self._sync_opens.entered():
+        with self._sync_opens.entered() if self.memory is None else nullcontext():
             yield self
 
-    def lifespan(self, app: object, /) -> AbstractAsyncContextManager[None]:
-        """`runner()` in Starlette's shape: `FastAPI(lifespan=jobs.lifespan)`, or `async with jobs.lifespan(app)` in another."""
-        del app
-        return lifespan(self)
+    @overload
+    def lifespan(self, app: object, /, *, run: bool = True) -> AbstractAsyncContextManager[None]: ...
+    @overload
+    def lifespan(self, /, *, run: bool) -> Callable[[object], AbstractAsyncContextManager[None]]: ...
+    def lifespan(self, app: object = ..., /, *, run: bool = True) -> Any:
+        """`runner()` in Starlette's shape: `FastAPI(lifespan=jobs.lifespan)`, or `async with jobs.lifespan(app)` in another.
+
+        With `jobs.lifespan(run=False)` the app is opened to enqueue only, and other processes run the jobs.
+        """
+        return partial(self.lifespan, run=run) if app is ... else lifespan(self, run=run and not self.rests)
 
     def runner(
-        self, *, queues: Iterable[str | Queue] | None = None, types: Iterable[str] | None = None, grace: Duration | None = None
+        self,
+        *,
+        queues: Iterable[str | Queue] | None = None,
+        types: Iterable[str] | None = None,
+        grace: Duration | None = None,
+        name: str | None = None,
     ) -> AbstractAsyncContextManager[Runner]:
-        """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open."""
-        return running(self, queues=queues, types=types, grace=grace)
+        """Run jobs from entering to leaving: of these queues (all), of these types (all). Opens the app if it is not open.
+        `name` is what people call the runner, in lists, in health and in its log.
+        """
+        return resting(self) if self.rests else running(self, queues=queues, types=types, grace=grace, name=name)
 
     async def run(
         self,
@@ -189,6 +186,7 @@ class AsyncJobs(JobRouter):
         until_idle: bool = False,
         max_jobs: int | None = None,
         max_time: Duration | None = None,
+        name: str | None = None,
     ) -> None:
         """Run jobs until SIGTERM or SIGINT; a second signal cuts the grace short. The only call that touches signals.
 
@@ -196,7 +194,8 @@ class AsyncJobs(JobRouter):
         enqueued nothing more (its schedules and your duties rest); when `max_jobs` were started, never one more, and have ended;
         after `max_time`.
         """
-        await run_until_signal(self, queues=queues, types=types, until=check_until(until_idle, max_jobs, max_time))
+        refuse_in_memory(self, "jobs.run() was called")
+        await run_until_signal(self, queues=queues, types=types, until=check_until(until_idle, max_jobs, max_time), name=name)
 
     async def migrate(self) -> list[str]:
         """Bring the schema up to date, whether the app is open or not; what was applied, in order."""
@@ -215,11 +214,15 @@ class AsyncJobs(JobRouter):
 
         With `runs=True` a process in which no runner has started yet, or whose runner has ended, is not ready: for workers.
         """
-        return health_of(self.lifecycle.opened, self.runners, needs_runner=runs)
+        if self.memory is not None:
+            return Health(is_open=True, runners=[])
+        return health_of(self.lifecycle.opened, self.runners, needs_runner=runs and not self.rests)
 
     @property
     def opened_in(self) -> int | None:
         """The process that the app is open in, None when it is closed."""
+        if self.memory is not None:
+            return self.memory.pid
         opened = self.lifecycle.opened
         return None if opened is None else opened.pid
 
@@ -230,18 +233,23 @@ class AsyncJobs(JobRouter):
 
     def loop(self, what: str) -> asyncio.AbstractEventLoop:
         """The loop that the app is open in, or NotOpen in words that begin with `what`."""
-        keeper = keeper_of(self)
-        return self._opened(what).loop if keeper is None else keeper.loop
+        if self.memory is not None and self.memory.loop is not None:
+            return self.memory.loop
+        return self._opened(what).loop
 
     def _wait_in_loop(self, happened: str, call: str, what: str, awaited: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """What comes of it in the app's loop. NotOpen in words that begin with what `happened`; WouldBlock in the loop's thread:
         `call` is to be made there instead of `what`.
         """
+        keeper = keeper_of(self)
+        if keeper is not None:
+            return wait_wherever(keeper.loop, call, what, awaited)
         loop = self.loop(happened)
         check_may_block(loop, call, what=what)
         return wait_in(loop, awaited)
 
     def _opened(self, what: str) -> OpenApp:
+        refuse_in_memory(self, what)
         opened = self.lifecycle.opened
         if opened is None or opened.pid != os.getpid() or opened.loop.is_closed():
             raise not_open(what, self)
@@ -254,13 +262,15 @@ class AsyncJobs(JobRouter):
 
     def open_breakers(self, what: str) -> Breakers:
         """The breakers of the open app, for its own loop; NotOpen, WrongLoop."""
+        if self.memory is not None:
+            return self.memory.breakers
         opened = self._opened(what)
         check_loop(opened.loop, self.lifecycle.thread_name, instead="use breaker.sync() there")
         return opened.breakers
 
     def breakers_in(self, what: str) -> Breakers:
         """The breakers of the open app, whoever asks; NotOpen."""
-        return self._opened(what).breakers
+        return self.memory.breakers if self.memory is not None else self._opened(what).breakers
 
     # -- jobs
 
@@ -312,11 +322,10 @@ class AsyncJobs(JobRouter):
         return self._wait_in_loop(happened, call, what, lambda: self._enqueue(news, None, blocks=False))
 
     async def _enqueue(self, news: list[NewJob[Any]], connection: Connection | None, *, blocks: bool) -> list[JobHandle[Any]]:
+        on = partial(write, self, connection=connection, blocks=blocks, opened_for=self._opened_for, itself=self._itself)
         if not self.hooks.enqueue:
-            return await self._write(news, connection, blocks=blocks)
-        return await enqueue_through(
-            self.hooks.enqueue, news, lambda through: self._write(through, connection, blocks=blocks), events=self.events
-        )
+            return await on(news)
+        return await enqueue_through(self.hooks.enqueue, news, on, events=self.events)
 
     async def enqueue_one(self, new: NewJob[N], /) -> JobHandle[N]:
         """`enqueue` where nothing but the job matters: there are no hooks, it is of this app, and to be written on its own."""
@@ -327,44 +336,24 @@ class AsyncJobs(JobRouter):
         one = await opened.enqueue_one(row)
         return JobHandle(one.id, self._itself, new.handler.decode_result, one.did)
 
-    async def _write(self, news: list[NewJob[Any]], connection: Connection | None, *, blocks: bool) -> list[JobHandle[Any]]:
-        """`blocks`: on a connection that is not awaited; then nothing else is, either."""
-        rows: list[NewRow] = []
-        async for some in in_slices(news):
-            rows += admit_all(some, self.queues, self.settings)
-        on = one_connection(news, connection)
-        if on is not None:
-            (check_sync if blocks else check_async)(on)
-        keeper = keeper_of(self)
-        if keeper is not None:
-            enqueued = keeper.keep(rows)
-        elif blocks and on is not None:
-            enqueued = callers.enqueue_sync(on, self.lifecycle.texts(), rows)
-            callers.tell(self.events, rows, enqueued)
-        else:
-            opened = self._opened_for(f'"{news[0].type}" was enqueued' if news else "enqueue_many was called", ENQUEUE_SYNC)
-            enqueued = await opened.enqueue(rows, connection=on, many=len(rows) != 1)
-        itself = self._itself  # and one decoder for each type: what is made for each job, the garbage collector walks
-        decoders = {handler: handler.decode_result for handler in {new.handler for new in news}}
-        handles: list[JobHandle[Any]] = []
-        pairs = zip(enqueued, news, strict=True)
-        async for some in in_slices(news):
-            handles += [JobHandle(one.id, itself, decoders[new.handler], one.did) for one, new in islice(pairs, len(some))]
-        return handles
-
-    async def get(self, job_id: int, /) -> Job | None:
+    async def get(self, job_id: int, /, *, connection: AsyncConnection | None = None) -> Job | None:
         """The job as it is now, also while it waits behind others of its key; None when there is none (yet, or any more).
 
         So it is for a number that no job can have (0, -1, 2**63). Ids can be guessed: check whose job it is before you show it.
+        With `connection`, as that connection's transaction sees it: also a job that was enqueued in it.
         """
-        refuse_in_memory(self, f"job {job_id} was asked for")
-        opened = self._opened_for(f"job {job_id} was asked for")
-        if is_nobodys(job_id):
-            return None
-        return await opened.get(check_job_id(job_id))
+        keeper = keeper_of(self)
+        if keeper is None and connection is not None:
+            return (
+                None if is_nobodys(job_id) else await on(connection, verbs.get(check_job_id(job_id)), self.lifecycle.unopened())
+            )
+        looked = self._opened_for(f"job {job_id} was asked for") if keeper is None else keeper
+        return None if is_nobodys(job_id) else await looked.get(check_job_id(job_id))
 
-    def get_sync(self, job_id: int, /) -> Job | None:
-        """`get` for a thread without the loop that the app is open in; NotOpen, WouldBlock."""
+    def get_sync(self, job_id: int, /, *, connection: SyncConnection | None = None) -> Job | None:
+        """`get` in a thread without the app's loop (NotOpen, WouldBlock); on a synchronous `connection` in any, open or not."""
+        if connection is not None and keeper_of(self) is None:
+            return None if is_nobodys(job_id) else on_sync(connection, verbs.get(check_job_id(job_id)), self.lifecycle.unopened())
         happened = f"job {job_id} was asked for"
         return self._wait_in_loop(happened, "await jobs.get(...)", "get_sync", lambda: self.get(job_id))
 
@@ -377,21 +366,25 @@ class AsyncJobs(JobRouter):
 
     async def wait_final(self, job_id: int, timeout: float | None) -> Job:
         """The job's final row; JobNotFound, WaitTimeout. What handles wait with."""
-        opened = await self._awaited([job_id], f"job {job_id} was waited for", for_ever=timeout is None)
+        keeper = keeper_of(self)
+        if keeper is not None:
+            return await keeper.wait_final(job_id, timeout)
+        opened = await self._awaited([job_id], f"job {job_id} was waited for", timeout)
         if timeout == 0:  # a time-out of nothing would end before the first look
             return ended(job_id, await opened.get(job_id))
         return await opened.wait_final(job_id, timeout)
 
-    async def watch(self, job_ids: Sequence[int], told: Callable[[], None], *, for_ever: bool) -> Watch:
+    async def watch(self, job_ids: Sequence[int], told: Callable[[], None], *, timeout: float | None) -> Watching:
         """Watch these jobs until they have ended. What waiting for many does with each app."""
-        return Watch(await self._awaited(job_ids, f"{len(job_ids)} jobs were waited for", for_ever=for_ever), job_ids, told)
+        keeper = keeper_of(self)
+        if keeper is not None:
+            return await keeper.watch(job_ids, told, timeout=timeout)
+        return Watch(await self._awaited(job_ids, f"{len(job_ids)} jobs were waited for", timeout), job_ids, told)
 
-    async def _awaited(self, job_ids: Sequence[int], happened: str, *, for_ever: bool) -> OpenApp:
-        refuse_in_memory(self, happened)
+    async def _awaited(self, job_ids: Sequence[int], happened: str, timeout: float | None) -> OpenApp:
         opened = self._opened_for(happened)
-        context = current.get()
-        if for_ever and context is not None and context.jobs is self:
-            await check_wait(opened, context.claimed, job_ids, self.queues)
+        if timeout is None:
+            await check_wait(self, opened, job_ids)
         return opened
 
     def wait_final_sync(self, job_id: int, timeout: float | None) -> Job:

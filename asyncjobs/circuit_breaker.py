@@ -1,11 +1,12 @@
 """A circuit breaker as users hold it: what `circuit_breaker(...)` gives. Which state it is in is its app's affair."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from types import TracebackType
-from typing import Final, final
+from typing import Any, Final, final
 
 from asyncjobs.declare.registry import Declarations
 from asyncjobs.errors import CircuitOpen, ConfigurationError
@@ -13,7 +14,7 @@ from asyncjobs.model.breaker import MOST_PROBES, Policy
 from asyncjobs.model.names import check_name, shown
 from asyncjobs.model.outcome import VERDICTS, cause_of
 from asyncjobs.open.current_app import Router, app_of_breaker, keeper
-from asyncjobs.open.other_threads import check_may_block
+from asyncjobs.open.other_threads import check_may_block, wait_wherever
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.runtime.breakers import Breakers, Call, How
 
@@ -88,10 +89,9 @@ class CircuitBreaker(AbstractAsyncContextManager[None]):
             yield
             return
         app = self._app()
-        loop = app.loop(self._use)
-        check_may_block(loop, "async with breaker", what="breaker.sync()")
+        awaited = self._awaited_in(app)
         breakers = app.breakers_in(self._use)
-        call = asyncio.run_coroutine_threadsafe(breakers.enter(self.service), loop).result()
+        call = awaited(lambda: breakers.enter(self.service))
         self._push(_Entered(self, breakers, call))
         how: How = "ended"
         try:
@@ -102,7 +102,16 @@ class CircuitBreaker(AbstractAsyncContextManager[None]):
             raise
         finally:
             self._pop()
-            asyncio.run_coroutine_threadsafe(breakers.leave(call, how), loop).result()
+            awaited(lambda: breakers.leave(call, how))
+
+    def _awaited_in(self, app: OwningApp) -> Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]:
+        """What awaits something in the app's loop; WouldBlock in the loop's own thread."""
+        what, call = "breaker.sync()", "async with breaker"
+        if app.memory is not None:
+            return partial(wait_wherever, app.memory.loop, call, what)
+        loop = app.loop(self._use)
+        check_may_block(loop, call, what=what)
+        return lambda awaited: asyncio.run_coroutine_threadsafe(awaited(), loop).result()
 
     @property
     def _use(self) -> str:

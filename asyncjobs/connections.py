@@ -137,11 +137,11 @@ _REMEDIES: Final[dict[tuple[str, str], str]] = {
 }
 #: What to do with a synchronous connection where the driver is awaited.
 _GIVE: Final[dict[ConnectionKind, str]] = {
-    "psycopg sync": "give it to enqueue_sync, or use AsyncConnection",
-    "psycopg2": "give it to enqueue_sync, or use psycopg's AsyncConnection",
-    "sqlalchemy_session sync": "give it to enqueue_sync, or use AsyncSession",
-    "sqlalchemy_connection sync": "give it to enqueue_sync, or use AsyncConnection",
-    "django": "give it to enqueue_sync, from async code within sync_to_async",
+    "psycopg sync": "give it to enqueue_sync (complete_sync, cancel_sync …), or use AsyncConnection",
+    "psycopg2": "give it to enqueue_sync (complete_sync, cancel_sync …), or use psycopg's AsyncConnection",
+    "sqlalchemy_session sync": "give it to enqueue_sync (complete_sync, cancel_sync …), or use AsyncSession",
+    "sqlalchemy_connection sync": "give it to enqueue_sync (complete_sync, cancel_sync …), or use AsyncConnection",
+    "django": "give it to enqueue_sync (complete_sync, cancel_sync …), from async code within sync_to_async",
 }
 
 #: What is said of an error that a library raises by itself, when the connection is used.
@@ -196,6 +196,19 @@ def check_sync(connection: object) -> SyncKind:
     )
 
 
+#: The tests that keep jobs in memory just now, and use no connection.
+unused: list[object] = []
+
+
+def check_given(connection: object, *, blocks: bool | None = None) -> None:
+    """`check_connection` where jobs are enqueued, with `blocks` `check_sync` or `check_async`. While a test keeps jobs in memory,
+    a mock will do (of no driver's class).
+    """
+    kinds = {(cls.__module__.partition(".")[0], cls.__name__) for cls in type(connection).__mro__}
+    if not unused or kinds & (_KINDS.keys() | _SYNC_KINDS.keys() | _REMEDIES.keys()):
+        (check_connection if blocks is None else check_sync if blocks else check_async)(connection)
+
+
 def refusal_of(connection: object, error: Exception) -> UnsupportedConnection | None:
     """What a driver's error says about the connection, when it only told at use that it is aborted or closed; else None."""
     causes = (error, getattr(error, "orig", None), error.__cause__)
@@ -215,6 +228,12 @@ def refusal_of(connection: object, error: Exception) -> UnsupportedConnection | 
     kind = (type(error).__module__.partition(".")[0], type(error).__name__)
     problem = _AT_USE.get(kind)
     return None if problem is None else UnsupportedConnection(f"this {_name_of(connection)} {problem.format(error)}")
+
+
+def sqlstates_of(error: Exception) -> set[str]:
+    """What the server says of an error, whichever library it came through."""
+    causes = (error, getattr(error, "orig", None), error.__cause__)
+    return {state for cause in causes if (state := _sqlstate(cause)) is not None}
 
 
 def _sqlstate(error: object) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, final
 
 from structlog.typing import FilteringBoundLogger
 
-from asyncjobs.connections import AsyncConnection
+from asyncjobs.connections import AsyncConnection, SyncConnection
 from asyncjobs.errors import ConfigurationError, LeaseLost, UsageError, WouldBlock
 from asyncjobs.model.claim import Claimed
 from asyncjobs.model.job import Job
@@ -77,6 +77,10 @@ class AttemptSide(Protocol):
 
     def complete(self, connection: AsyncConnection, result: object) -> Coroutine[Any, Any, None]:
         """Complete the job on this connection."""
+        ...
+
+    def complete_sync(self, connection: SyncConnection, result: object) -> None:
+        """Complete the job on this synchronous connection."""
         ...
 
     async def share(self, resource: Resource[T], /) -> T:
@@ -185,12 +189,19 @@ class JobContext(Generic[App_co]):
 
         A handler that returns before that is committed has failed (NotCommitted), and is tried again as after any error.
         ClaimLost when the attempt's claim was taken away: let the transaction roll back. In a plain `def`, which cannot await it,
-        UsageError. In a transaction that is repeatable read or serializable, a progress that was written since it began is in the
-        way, as any write to the job is (PostgreSQL's error 40001, a failed attempt): tell of none in there.
+        UsageError: `complete_sync` is for those. In a transaction that is repeatable read or serializable, a progress that was
+        written since it began is in the way, as any write to the job is (PostgreSQL's error 40001, a failed attempt): tell of
+        none in there.
         """
         if not _in_loop():
-            raise UsageError("ctx.complete(...) is to be awaited, which a plain def cannot do: make the handler an async def.")
+            raise UsageError("ctx.complete(...) is to be awaited, which a plain def cannot do: call ctx.complete_sync(...).")
         return self._attempt.complete(connection, result)
+
+    def complete_sync(self, connection: SyncConnection, result: object = None) -> None:
+        """`complete` for a plain `def`, in its thread, on a synchronous connection; WouldBlock in the event loop's own."""
+        if _in_loop():
+            raise WouldBlock("ctx.complete_sync called in the event loop's own thread would block it: await ctx.complete(...).")
+        self._attempt.complete_sync(connection, result)
 
 
 def _in_loop() -> bool:

@@ -1,6 +1,6 @@
 """A job known by its id: what `enqueue` returns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast, final
 
 import msgspec
@@ -45,15 +45,55 @@ class Watching(Protocol):
         ...
 
 
+class Child(Protocol):
+    """A job that another one enqueued."""
+
+    @property
+    def id(self) -> int:
+        """Its id."""
+        ...
+
+    @property
+    def type(self) -> str:
+        """Its type's name."""
+        ...
+
+
+class Family(Protocol):
+    """Where it is known what a job enqueued: the app's `admin`."""
+
+    async def children(self, job_id: int, /, *, limit: int) -> Sequence[Child]:
+        """The first jobs that this one enqueued, the lowest id first. JobNotFound."""
+        ...
+
+
+class Decoding(Protocol):
+    """A job type, as far as it reads results."""
+
+    def decode_result(self, text: str | None) -> Any:
+        """The result as the function's return type says; ValueError when it does not fit."""
+        ...
+
+
 class Waiter(Protocol):
     """The app of the job."""
+
+    @property
+    def admin(self) -> Family:
+        """Its verbs."""
+        ...
+
+    @property
+    def handlers(self) -> Mapping[str, Decoding]:
+        """Its job types, by name and by alias."""
+        ...
 
     async def wait_final(self, job_id: int, timeout: float | None) -> Job:
         """The job's final row; JobNotFound, WaitTimeout."""
         ...
 
-    async def watch(self, job_ids: Sequence[int], told: Callable[[], None], *, for_ever: bool) -> Watching:
-        """Watch these jobs until they have ended. `for_ever`: there is no time-out."""
+    async def watch(self, job_ids: Sequence[int], told: Callable[[], None], *, timeout: float | None) -> Watching:
+        """Watch these jobs until they have ended, for so long; the caller sees to the time."""
         ...
 
     def wait_final_sync(self, job_id: int, timeout: float | None) -> Job:
@@ -115,6 +155,19 @@ class JobHandle(Generic[R_co]):
     def result_sync(self, *, timeout: Duration | None = None) -> R_co:
         """`result`, where `wait_sync` is `wait`."""
         return self._result_of(self.wait_sync(timeout=timeout))
+
+    async def children(self, *, limit: int = 1_000) -> "list[JobHandle[Any]]":
+        """Handles of the first jobs that this one enqueued, the lowest id first: `await gather(await handle.children())` has
+        their results, as their types declare them where this app has the type. JobNotFound.
+
+        What the handler enqueues in its own transaction is there after the commit; while the job runs more may follow.
+        """
+        app = self._app()
+        handlers = app.handlers
+        return [
+            JobHandle(child.id, self._app, handlers[child.type].decode_result if child.type in handlers else _as_it_is)
+            for child in await app.admin.children(self.id, limit=limit)
+        ]
 
     def _result_of(self, job: Job) -> R_co:
         failure = failure_of(job)

@@ -36,8 +36,8 @@ class JobType(Generic[P, R_co]):
 
     __slots__ = ("_empty", "_handler", "_options", "_router")
 
-    def __init__(self, handler: JobDefinition, router: LimitingRouter, options: Checked = NONE_GIVEN) -> None:
-        self._handler = handler
+    def __init__(self, definition: JobDefinition, router: LimitingRouter, options: Checked = NONE_GIVEN) -> None:
+        self._handler = definition
         self._router = router
         self._options = options
         self._empty: NewRow | None = None  # what its rows have in common, since the first
@@ -124,21 +124,21 @@ class JobType(Generic[P, R_co]):
 
     def _called(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments of a call of the handler: with the current attempt's context, where it takes one. UsageError."""
-        handler = self._handler
-        if handler.is_stub:
+        definition = self._handler
+        if definition.is_stub:
             raise UsageError(
-                f'job "{handler.name}" ({handler.declared_at}) is a stub, its handler runs in another service: '
-                f"await {handler.function_name}.enqueue(...)."
+                f'job "{definition.name}" ({definition.declared_at}) is a stub, its handler runs in another service: '
+                f"await {definition.function_name}.enqueue(...)."
             )
-        if not handler.takes_context:
+        if not definition.takes_context:
             return args
         if args and isinstance(args[0], JobContext):
-            raise UsageError(f'"{handler.name}" was called with a context: leave it out, the current attempt\'s is passed.')
+            raise UsageError(f'"{definition.name}" was called with a context: leave it out, the current attempt\'s is passed.')
         context = current.get()
         if context is None:
             raise UsageError(
-                f'"{handler.name}" takes a context and was called outside of an attempt, where there is none: in a test '
-                f"await asyncjobs.testing.perform({handler.function_name}.new(...)), elsewhere enqueue it."
+                f'"{definition.name}" takes a context and was called outside of an attempt, where there is none: in a test '
+                f"await asyncjobs.testing.perform({definition.function_name}.new(...)), elsewhere enqueue it."
             )
         return (context, *args)
 

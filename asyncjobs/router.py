@@ -32,11 +32,16 @@ _DEFAULT_SETTINGS = Settings()
 class JobRouter:
     """Declares jobs. Its arguments are defaults for what it declares; a job's own beat them, an enqueue's options beat both. An
     app's own defaults (`AsyncJobs(max_attempts=…)`) come last.
+
+    `prefix` stands before the name of each job type, schedule and duty that is declared here ("billing." makes "charge"
+    "billing.charge"), as it is stored and shown. Not before aliases, which are former names as they were, nor circuit breakers,
+    which name a service.
     """
 
     def __init__(
         self,
         *,
+        prefix: str = "",
         queue: str | None = None,
         lane: str | None = None,
         timeout: Duration | None = None,
@@ -46,6 +51,8 @@ class JobRouter:
         retry_on: Errors | None = None,
         give_up_on: Errors | None = None,
     ) -> None:
+        if prefix != "":
+            check_name("prefix", prefix)
         if queue is not None:
             check_name("queue", queue)
         if lane is not None:
@@ -55,6 +62,7 @@ class JobRouter:
         if expires is not None:
             config_seconds(expires, name="JobRouter(expires)", positive=True)
         checked_retrying("JobRouter: ", backoff=backoff, retry_on=retry_on, give_up_on=give_up_on)
+        self.prefix = prefix
         self.declarations = Declarations(callers_place())
         self._apps: list[ref[OwningApp]] = []
         self._apps_at = -1  # Declarations.changes when they were looked up
@@ -95,6 +103,7 @@ class JobRouter:
         aliases: Sequence[str] = (),
         breaker: str | None = None,
         limit: Limit | None = None,
+        keep_payload: bool = True,
         version: int = 1,
         upgrades: Mapping[int, Upgrade] | None = None,
     ) -> JobDecorator:
@@ -105,24 +114,25 @@ class JobRouter:
 
         `serialize_by` is a template over the arguments ("inbox_{to}"): jobs with the same key run one at a time, in order;
         `on_dead="halt"` stops the key when one dies. `dedup_by` likewise gives each its dedup key, unless the enqueue gives one.
-        `tags` go with those of the enqueue. `limit` says how many run at once, or start in a
-        time, over all processes. A job that is not started within `expires` after its time is cancelled.
+        `tags` go with those of the enqueue. `limit` says how many run at once, or start in a time, over all processes. A job
+        that is not started within `expires` after its time is cancelled.
+        With `keep_payload=False` the payload is emptied when the job completes, in the same commit; a dead letter keeps it.
         `aliases` are former names that stored jobs may still have. A payload of
         an older `version` goes through `upgrades[version]`, a plain function from the fields to those of the next version, and so
         on up to this one; there must be a step from each version on since the oldest. Jobs of a newer version are left to
         runners that know it.
         """
-        _refuse_function(name)
+        full_name = self._full_name(name)
         if isinstance(aliases, str):
             raise InvalidName(f"aliases={aliases!r} is one text: write aliases=({aliases!r},).", name=aliases)
         declared = self._declared(
             queue=queue, lane=lane, priority=priority, timeout=timeout, expires=expires, max_attempts=max_attempts,
             backoff=backoff, retry_on=retry_on, give_up_on=give_up_on,
-            serialize_by=serialize_by, dedup_by=dedup_by, tags=_tags(name, tags), on_dead=on_dead, aliases=tuple(aliases),
-            breaker=breaker, limit=limit, version=version,
+            serialize_by=serialize_by, dedup_by=dedup_by, tags=_tags(full_name, tags), on_dead=on_dead, aliases=tuple(aliases),
+            breaker=breaker, limit=limit, keep_payload=keep_payload, version=version,
             upgrades=upgrades,
         )  # fmt: skip
-        return JobDecorator(lambda function: self._declare(name, function, declared))
+        return JobDecorator(lambda function: self._declare(full_name, function, declared))
 
     def stub(
         self,
@@ -145,13 +155,13 @@ class JobRouter:
         follows a death are the handler's, unless the router or the enqueue's options say more. `version` is that of the handler
         whose payload this is; a newer one there upgrades it.
         """
-        _refuse_function(name)
+        full_name = self._full_name(name)
         declared = self._declared(
             queue=queue, lane=lane, priority=priority, expires=expires, serialize_by=serialize_by, dedup_by=dedup_by,
-            tags=_tags(name, tags), limit=limit, version=version, is_stub=True,
+            tags=_tags(full_name, tags), limit=limit, version=version, is_stub=True,
             on_dead="ask all" if self._defaults["max_attempts"] is None else "ask",
         )  # fmt: skip
-        return JobDecorator(lambda function: self._declare(name, function, declared))
+        return JobDecorator(lambda function: self._declare(full_name, function, declared))
 
     def cron(
         self,
@@ -162,6 +172,7 @@ class JobRouter:
         timezone: str = "UTC",
         misfire: Misfire = "one",
         overlap: Overlap = "allow",
+        run_on_start: bool = False,
         queue: str | None = None,
         lane: str | None = None,
         priority: int | None = None,
@@ -180,8 +191,16 @@ class JobRouter:
         the schedule is not done, a tick makes another (`overlap="allow"`), none (`"skip"`), or one that waits (`"queue"`: at most
         one does).
         """
-        _refuse_function(name)
-        details = check_schedule(name, cron=expression, every=None, timezone=timezone, misfire=misfire, overlap=overlap)
+        name = self._full_name(name)
+        details = check_schedule(
+            name,
+            cron=expression,
+            every=None,
+            timezone=timezone,
+            misfire=misfire,
+            overlap=overlap,
+            run_on_start=run_on_start,
+        )
         declared = self._declared(
             queue=queue, lane=lane, priority=priority, timeout=timeout, expires=expires, max_attempts=max_attempts,
             backoff=backoff, retry_on=retry_on, give_up_on=give_up_on,
@@ -206,17 +225,28 @@ class JobRouter:
         timezone: str = "UTC",
         misfire: Misfire = "one",
         overlap: Overlap = "allow",
+        run_on_start: bool = False,
     ) -> None:
-        """Enqueue this job at each tick of the cron expression, or `every` so often; `misfire` and `overlap` as for `cron`.
+        """Enqueue this job at each tick of the cron expression, or `every` so often; `misfire`, `overlap` and
+        `run_on_start` as for `cron`.
 
         Its payload, key, dedup key, queue and priority are each job's. InvalidSchedule when one of these cannot be meant.
         """
-        details = check_schedule(name, cron=cron, every=every, timezone=timezone, misfire=misfire, overlap=overlap)
+        name = self._full_name(name)
+        details = check_schedule(
+            name,
+            cron=cron,
+            every=every,
+            timezone=timezone,
+            misfire=misfire,
+            overlap=overlap,
+            run_on_start=run_on_start,
+        )
         self._plan("schedule", name, callers_place(), {**details, "job": check_job(name, job)})
 
     def duty(self, name: str, /, *, every: Duration, strategy: Strategy = "lease") -> DutyDecorator:
         """Do the function below, `async (ctx: DutyContext)` or `()`, every so often on one runner; it returns what it did."""
-        _refuse_function(name)
+        name = self._full_name(name)
 
         def declare(function: Callable[..., Any]) -> None:
             takes_context(name, function)
@@ -271,6 +301,10 @@ class JobRouter:
         """`module.name` of the module's variable that holds this router."""
         return variable_of(self)
 
+    def _full_name(self, name: Any) -> str:
+        _refuse_function(name)
+        return self.prefix + name if self.prefix and isinstance(name, str) and name else name
+
     def _declared(self, **given: Any) -> Declared:
         defaults = {name: value for name, value in self._defaults.items() if value is not None}
         return Declared(**{**defaults, **{name: value for name, value in given.items() if value is not None}})
@@ -281,10 +315,10 @@ class JobRouter:
                 name, f'{function!r} is a job already: add aliases=("{name}",) to it, or declare another function.'
             )
         checked = check_function(name, function)
-        handler = JobDefinition(name, checked, declared, declared_at=place_of(checked))
-        handler.prepare(local_names_of(checked))
-        self.declarations.add(handler)
-        return (AsyncJobType if handler.is_async else SyncJobType)(handler, self)
+        definition = JobDefinition(name, checked, declared, declared_at=place_of(checked))
+        definition.prepare(local_names_of(checked))
+        self.declarations.add(definition)
+        return (AsyncJobType if definition.is_async else SyncJobType)(definition, self)
 
     def _plan(self, what: Literal["schedule", "duty", "circuit breaker"], name: str, place: str, details: dict[str, Any]) -> None:
         self.declarations.plan(Planned(what=what, name=name, declared_at=place, details=details))

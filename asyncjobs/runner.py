@@ -36,6 +36,7 @@ class Runner:
 
     def __init__(self, opened: OpenApp, declared: Declared, *, grace: float) -> None:
         self.started_at: float | None = None
+        self.name = declared.name
         self.parts = make_parts(opened, declared)
         self._opened, self._events, self._grace = opened, opened.events, grace
         self._types = sorted(declared.handlers)
@@ -85,6 +86,7 @@ class Runner:
         turn_age = time.monotonic() - line.turned_at
         return RunnerHealth(
             id=self.id,
+            name=self.name,
             queues=[*self.queues],
             notify=parts.listening.mode,
             is_listening=parts.listening.is_connected,
@@ -147,7 +149,7 @@ class Runner:
         database, place = self._opened.database, place_of(self._opened.database.dsn)
         self._events.emit(
             RunnerStarted(
-                runner_id=self.id, database=place, schema=database.schema, queues=slots, types=self._types,
+                runner_id=self.id, name=self.name, database=place, schema=database.schema, queues=slots, types=self._types,
                 notify=parts.listening.mode,
             )
         )  # fmt: skip

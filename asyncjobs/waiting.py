@@ -179,10 +179,10 @@ async def _endings(handles: Sequence[JobHandle[Any]], seconds: float | None) -> 
     wait = _Wait(seconds)
     try:
         await wait.open(handles)
-        while wait.missing():
+        while wait.goes_on:
             for one in await wait.look():
                 yield one
-            if wait.missing():
+            if wait.goes_on:
                 await wait.until_due()
     finally:
         wait.close()
@@ -207,7 +207,7 @@ class _Wait:
             app = app_of(handle)
             by_app.setdefault(id(app), (app, {}))[1].setdefault(handle.id, []).append(at)
         for app, places in by_app.values():
-            watch = await app.watch(list(places), self._told.set, for_ever=self._seconds is None)
+            watch = await app.watch(list(places), self._told.set, timeout=self._seconds)
             self._watches.append((watch, places))
         most = max((len(places) for _, places in by_app.values()), default=0)
         self._pace = Pace(most, self._loop.time())
@@ -218,22 +218,31 @@ class _Wait:
         for watch, _ in self._watches:
             watch.close()
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether some of them have not been seen to end."""
+        return any(watch.missing for watch, _ in self._watches)
+
     def missing(self) -> list[int]:
         """The ids of the jobs that have not been seen to end."""
         return [job_id for watch, _ in self._watches for job_id in watch.missing]
 
     async def look(self) -> list[tuple[int, Ending]]:
         """What has ended since the last look."""
-        everywhere = self._seconds == 0 or self._pace.is_poll_due(self._loop.time())
+        began_at = self._loop.time()
+        everywhere = self._seconds == 0 or self._pace.is_poll_due(began_at)
         found: list[tuple[int, Ending]] = []
         try:
             async with asyncio.timeout_at(self._until if self._seconds else None):
                 for watch, places in self._watches:
                     if watch.missing:
                         found += [(at, one) for one in await watch.look(everywhere=everywhere) for at in places[one.id]]
+        except WaitTimeout:  # where nothing is left to run, in a test
+            raise
         except TimeoutError:
             raise self._late() from None
-        self._pace.looked(self._loop.time(), everywhere=everywhere)
+        missing = sum(len(watch.missing) for watch, _ in self._watches)
+        self._pace.looked(self._loop.time(), began_at=began_at, everywhere=everywhere, missing=missing)
         found.sort(key=_place)
         return found
 

@@ -20,6 +20,7 @@ import uvloop
 
 from asyncjobs.runtime import stopping
 from asyncjobs.store.database import Connection, Database
+from asyncjobs.store.known_types import Knowing
 from asyncjobs.telemetry.events import Event, Events
 from asyncjobs.testing import Auditor, Databases, Proxy, Recorder, databases
 from tests.support.eventually import patience
@@ -27,7 +28,7 @@ from tests.support.oddities import ODDITIES, SEQUENCES, make_odd
 from tests.support.pooled import pooled
 from tests.support.server import running_server
 
-pytest_plugins = ["tests.support.longest", "tests.support.resume"]
+pytest_plugins = ["tests.support.collecting", "tests.support.longest", "tests.support.resume"]
 
 # A shared machine makes any deadline a coin's toss; CI tries the same examples each time, so that a change answers for itself.
 hypothesis.settings.register_profile("asyncjobs", deadline=None, print_blob=True, derandomize="CI" in os.environ)
@@ -55,6 +56,14 @@ def pytest_configure() -> None:
     """A shell's background jobs ignore SIGINT, and so would every program that a test starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def interrupts() -> Generator[None]:
+    """Each test leaves the handler of SIGINT that it found: behind one of a run that is over, an interrupt would be lost."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    assert signal.getsignal(signal.SIGINT) in (before, signal.default_int_handler)
 
 
 def _axes(item: Any) -> frozenset[str]:
@@ -160,7 +169,8 @@ def database(dsn: str, schema: str) -> Database:
 @pytest.fixture
 async def connection(dsn: str) -> AsyncGenerator[Connection]:
     """A connection of the test's, which the auditor does not take for one of asyncjobs."""
-    made = await asyncpg.connect(dsn, timeout=10, command_timeout=30, server_settings={"application_name": "test"})
+    named = {"application_name": "test"}
+    made = await asyncpg.connect(dsn, timeout=10, command_timeout=30, server_settings=named, connection_class=Knowing)
     yield made
     if not made.is_closed():
         await made.close(timeout=5)

@@ -9,8 +9,10 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
+from tests.support.collecting import uncollected
 from tests.support.longest import LONGEST, TESTS
 
 ROOT = Path(__file__).parents[1]
@@ -43,7 +45,6 @@ SQL_ELSEWHERE = {"asyncjobs/embedded/cluster.py": "its database is made in singl
 #: Files above 400 lines, and why.
 LONG_FILES = {
     "asyncjobs/runtime/heartbeat.py": "two loops that watch each other, and the thread between them",
-    "asyncjobs/runtime/call_line.py": "the one conversation with the database: what a call may carry, and what its answer means",
     "asyncjobs/runtime/attempt.py": "one attempt from its claim to its outcome: what each end of it means is read in one place",
     "asyncjobs/errors.py": "every error there is, in one tree",
     "asyncjobs/telemetry/events.py": "every event there is, in one list",
@@ -72,6 +73,15 @@ def parsed(file: Path) -> ast.Module:
 @cache
 def nodes_of(file: Path) -> list[ast.AST]:
     return list(ast.walk(parsed(file)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees() -> Iterator[None]:
+    """Millions of nodes: the garbage collector does not look through them, and they are not kept for the tests that follow."""
+    with uncollected():
+        yield
+    nodes_of.cache_clear()
+    parsed.cache_clear()
 
 
 def module_name(file: Path) -> str:

@@ -81,6 +81,13 @@ def test_every_row_of_the_table_has_a_cell_for_each_of_them() -> None:
     assert {line.count(" |") for line in table.splitlines()[2:]} == {6}
 
 
+def test_what_peers_are_asked_for_first_has_a_row() -> None:
+    (table,) = re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE)
+    ours = [line.split(" | ")[0] for line in table.splitlines()[2:]]
+    for what in ("expires=", "gather(", "as_completed(", "debounce=", "--until-idle", "enqueue_sync(", "connection=session"):
+        assert any(what in cell for cell in ours), what
+
+
 def test_links_lead_somewhere() -> None:
     titles = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", PAGE, re.MULTILINE)}
     assert {target[1:] for target in re.findall(r"\]\((#[^)]+)\)", PAGE)} <= titles

@@ -298,15 +298,20 @@ async def test_worker_that_ends_by_itself_does(tmp_path: Path) -> None:
 
 
 async def test_tests_of_a_shop_pass(tmp_path: Path, server_dsn: str) -> None:
-    for name in ("shop.py", "test_shop.py"):
+    for name in ("shop.py", "test_shop.py", "test_in_memory.py"):
         write_file(name, tmp_path)
     environment = with_plugin(os.environ | {"PYTHONPATH": str(ROOT), "ASYNCJOBS_TEST_DSN": server_dsn})
     settings = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function", "-o", "pythonpath=.")
     (command,) = commands("pytest")
     done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-m", *command, *settings], cwd=tmp_path, env=environment, capture_output=True, text=True
+        subprocess.run,
+        [sys.executable, "-m", *command, "test_in_memory.py", *settings],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
 
 
 def answers(url: str) -> bool:

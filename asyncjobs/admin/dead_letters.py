@@ -14,6 +14,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from typing import Final, Unpack
 
 from asyncjobs.admin.desk import Desk, Progress, untold
+from asyncjobs.admin.on_connection import on, on_sync
+from asyncjobs.connections import AsyncConnection, SyncConnection
 from asyncjobs.errors import DeadLetterNotFound, StateError
 from asyncjobs.model.dead_letter import (
     DeadLetter,
@@ -24,7 +26,7 @@ from asyncjobs.model.dead_letter import (
     DeadLetterVerb,
     FoundDeadLetters,
 )
-from asyncjobs.store import dead_letters
+from asyncjobs.store import dead_letters, verbs
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_refused_value
 
@@ -59,43 +61,42 @@ class DeadLetters(Desk):
             raise DeadLetterNotFound(dead_letter_id)
         return detail
 
-    async def acknowledge(self, dead_letter_id: int, /, *, by: str) -> DeadLetterVerb:
+    async def acknowledge(self, dead_letter_id: int, /, *, by: str, connection: AsyncConnection | None = None) -> DeadLetterVerb:
         """Say that somebody has dealt with it: outcome `acknowledged`, or `acknowledged before` (and `by` whom).
 
-        It is deleted, with its job, some time after (`keep_dead`). DeadLetterNotFound.
+        It is deleted, with its job, some time after (`keep_dead`). DeadLetterNotFound. With `connection`, here and in `requeue`,
+        in that connection's transaction (`admin/on_connection.py`).
         """
+        if connection is not None:
+            return _seen(dead_letter_id, await on(connection, verbs.acknowledge(dead_letter_id, by), self._unopened()))
         done = await self._do("acknowledge", lambda link: dead_letters.acknowledge(link, [dead_letter_id], by))
         if not done:
             raise DeadLetterNotFound(dead_letter_id)
         return done[0]
 
-    async def requeue(self, dead_letter_id: int, /, *, by: str, force: bool = False) -> DeadLetterVerb:
+    def acknowledge_sync(self, dead_letter_id: int, /, *, by: str, connection: SyncConnection) -> DeadLetterVerb:
+        """`acknowledge` on a synchronous connection, without a loop."""
+        return _seen(dead_letter_id, on_sync(connection, verbs.acknowledge(dead_letter_id, by), self._unopened()))
+
+    async def requeue(
+        self, dead_letter_id: int, /, *, by: str, force: bool = False, connection: AsyncConnection | None = None
+    ) -> DeadLetterVerb:
         """Make a new job with the same payload, queue, lane, priority, attempts, timeout, correlation id and key: `new_id`.
 
         The dead letter is acknowledged by that. Keyed work goes to the end of its key's line: behind a head that halted it, it
         waits. What is paused stays so. DeadLetterNotFound. StateError when the dead letter was requeued before, unless `force`;
         when a live job has its dedup key, whatever you say; and when its record is not one of a job (a stranger's hand).
         """
+        if connection is not None:
+            asked = verbs.requeue(dead_letter_id, by, force=force)
+            return _requeued(dead_letter_id, await on(connection, asked, self._unopened()))
         found = await self._requeue([dead_letter_id], by, force=force)
-        if not found:
-            raise DeadLetterNotFound(dead_letter_id)
-        [done] = found
-        if done.outcome == "requeued before":
-            raise StateError(
-                f"dead letter {dead_letter_id} (job {done.job_id}) was requeued before, as job {done.new_id}, {done.new_status} "
-                "now. `force` makes another job of it."
-            )
-        if done.outcome == "duplicate":
-            raise StateError(
-                f"dead letter {dead_letter_id} (job {done.job_id}) was not requeued: "
-                f"job {done.other_id} lives and has its dedup key."
-            )
-        if done.outcome == "unreadable":
-            raise StateError(
-                f"dead letter {dead_letter_id} cannot be requeued: a value of its record (`original_job`) is none that a job can "
-                "have. Enqueue the job anew, and acknowledge the dead letter."
-            )
-        return done
+        return _requeued(dead_letter_id, found[0] if found else None)
+
+    def requeue_sync(self, dead_letter_id: int, /, *, by: str, force: bool = False, connection: SyncConnection) -> DeadLetterVerb:
+        """`requeue` on a synchronous connection, without a loop."""
+        asked = verbs.requeue(dead_letter_id, by, force=force)
+        return _requeued(dead_letter_id, on_sync(connection, asked, self._unopened()))
 
     async def acknowledge_all(
         self, *, by: str, dry_run: bool = False, progress: Progress = untold, **which: Unpack[DeadLetterFilter]
@@ -190,6 +191,31 @@ class DeadLetters(Desk):
             ]
         self._announce(queues)
         return done
+
+
+def _seen(dead_letter_id: int, done: DeadLetterVerb | None) -> DeadLetterVerb:
+    if done is None:
+        raise DeadLetterNotFound(dead_letter_id)
+    return done
+
+
+def _requeued(dead_letter_id: int, found: DeadLetterVerb | None) -> DeadLetterVerb:
+    done = _seen(dead_letter_id, found)
+    if done.outcome == "requeued before":
+        raise StateError(
+            f"dead letter {dead_letter_id} (job {done.job_id}) was requeued before, as job {done.new_id}, {done.new_status} "
+            "now. `force` makes another job of it."
+        )
+    if done.outcome == "duplicate":
+        raise StateError(
+            f"dead letter {dead_letter_id} (job {done.job_id}) was not requeued: job {done.other_id} lives and has its dedup key."
+        )
+    if done.outcome == "unreadable":
+        raise StateError(
+            f"dead letter {dead_letter_id} cannot be requeued: a value of its record (`original_job`) is none that a job can "
+            "have. Enqueue the job anew, and acknowledge the dead letter."
+        )
+    return done
 
 
 def _count(outcomes: dict[DeadLetterOutcome, int], found: Iterable[DeadLetterOutcome]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
+from asyncjobs.admin.on_connection import Unopened
 from asyncjobs.errors import StateError, UsageError
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.store.database import Database, Link
@@ -41,9 +42,11 @@ class Desk:
         opened: Callable[[str], OpenApp],
         breaker_of: Callable[[str], str | None],
         ground: Callable[[], AbstractAsyncContextManager[Ground]],
+        unopened: Callable[[], Unopened],
     ) -> None:
         self._opened = opened
         self._breaker_of = breaker_of  # the circuit breaker of a type that this app knows
+        self._unopened = unopened  # for what goes by a connection of the caller's
         self._ground = ground  # for what must work on an app that cannot be opened
 
     async def _do(self, name: str, call: Callable[[Link], Awaitable[T]], *, most: int = TRIES) -> T:

@@ -6,12 +6,14 @@ from math import inf
 from typing import TypedDict, Unpack
 
 from asyncjobs.admin.desk import BATCH, TRIES, Desk
+from asyncjobs.admin.on_connection import on, on_sync
+from asyncjobs.connections import AsyncConnection, SyncConnection
 from asyncjobs.declare.options import check_options
 from asyncjobs.errors import InvalidOption, JobNotFound, StateError
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.request import Wanted
 from asyncjobs.runtime.open_app import not_found
-from asyncjobs.store import serialized
+from asyncjobs.store import serialized, verbs
 from asyncjobs.store.database import Link
 from asyncjobs.store.serialized import Verb
 from asyncjobs.telemetry.events import VerbUsed
@@ -46,36 +48,55 @@ def checked_change(changes: Change) -> dict[str, object]:
 class Jobs(Desk):
     """Verbs on jobs."""
 
-    async def cancel(self, job_id: int, /, message: str = "cancelled by an operator") -> Verb:
-        """Cancel a job; outcome `cancelled`, `requested` (it runs, and is asked to end) or `final`. JobNotFound."""
-        return await self._end("cancel", job_id, "cancel", message)
+    async def cancel(
+        self, job_id: int, /, message: str = "cancelled by an operator", *, connection: AsyncConnection | None = None
+    ) -> Verb:
+        """Cancel a job; outcome `cancelled`, `requested` (it runs, and is asked to end) or `final`. JobNotFound.
 
-    async def kill(self, job_id: int, /, message: str = "killed by an operator") -> Verb:
+        With `connection`, here and below, in that connection's transaction: `admin/on_connection.py` has the rules.
+        """
+        return await self._end("cancel", job_id, "cancel", message, connection)
+
+    async def kill(
+        self, job_id: int, /, message: str = "killed by an operator", *, connection: AsyncConnection | None = None
+    ) -> Verb:
         """Make a job dead, with a dead letter; outcome `dead`, `requested` (it runs, and is asked to end) or `final`.
 
         JobNotFound. A head whose type says `on_dead="halt"` halts its key.
         """
-        return await self._end("kill", job_id, "dead", message)
+        return await self._end("kill", job_id, "dead", message, connection)
 
-    async def fail(self, job_id: int, message: str = "failed by an operator", /, *, will_retry: bool) -> Verb:
+    async def fail(
+        self,
+        job_id: int,
+        message: str = "failed by an operator",
+        /,
+        *,
+        will_retry: bool,
+        connection: AsyncConnection | None = None,
+    ) -> Verb:
         """Fail the attempt that runs, and let the job be retried after its back-off (dead after its last attempt). JobNotFound.
 
         Outcome `requested`, or the status of a job that does not run: there is no attempt that could fail (`final` for one that
         has ended). One that was claimed and has not begun is given back, and no attempt is charged. With `will_retry=False` it is
         a `kill`, of any job.
         """
-        return await self._end("fail", job_id, "fail" if will_retry else "dead", message)
+        return await self._end("fail", job_id, "fail" if will_retry else "dead", message, connection)
 
-    async def retry(self, job_id: int, /, *, by: str = "operator") -> Verb:
+    async def retry(self, job_id: int, /, *, by: str = "operator", connection: AsyncConnection | None = None) -> Verb:
         """Run a job now that is to be retried later or not due yet, or start over one that is dead or cancelled.
 
         A job that has kept its key (it halted it, or waits for its retry) keeps its place; one whose key has moved on goes to the
         end of the line. Outcome `retried`, `duplicate` (`other_id`: the live job that has its dedup key), or the status that does
         not allow it. JobNotFound.
         """
+        if connection is not None:
+            return _found(job_id, await on(connection, verbs.retry(job_id, by), self._unopened()))
         return await self._verb("retry", job_id, lambda link: serialized.retry(link, job_id, by))
 
-    async def change(self, job_id: int, /, *, by: str = "operator", **changes: Unpack[Change]) -> Verb:
+    async def change(
+        self, job_id: int, /, *, by: str = "operator", connection: AsyncConnection | None = None, **changes: Unpack[Change]
+    ) -> Verb:
         """Change a job that has not ended and does not run: its priority, queue, lane, time (`run_at`, or `delay` from now),
         `max_attempts` or `timeout` (`math.inf`: none). What is not given stays; in another queue it leaves its lane behind.
 
@@ -84,23 +105,66 @@ class Jobs(Desk):
         changed. InvalidOption, JobNotFound. The queue need not be this app's: a job of one that nobody serves waits.
         """
         checked = checked_change(changes)
+        if connection is not None:
+            done = _found(job_id, await on(connection, verbs.change(job_id, checked), self._unopened()))
+            return self._used("change", job_id, by, done)
         done = await self._verb("change", job_id, lambda link: serialized.change(link, job_id, checked))
         opened = self._opened("admin was called")
         for queue in done.queues:
             opened.wakes.pending(queue, front=True)
         if checked.keys() & {"run_at", "delay"}:
             opened.wakes.due_in(0.0)
-        opened.events.emit(VerbUsed(verb="jobs.change", by=by, target=f"job {job_id}", outcome=done.outcome))
-        return done
+        return self._used("change", job_id, by, done)
 
-    async def delete(self, job_id: int, /, *, by: str = "operator") -> Verb:
+    async def delete(self, job_id: int, /, *, by: str = "operator", connection: AsyncConnection | None = None) -> Verb:
         """Delete a job that has ended, with its dead letters, for good. Outcome `deleted`; the status of one that has not ended
         (cancel it first); or `busy`: its key has not let it go (it halted it). JobNotFound.
         """
-        done = await self._verb("delete", job_id, lambda link: serialized.delete(link, job_id))
-        self._opened("admin was called").events.emit(
-            VerbUsed(verb="jobs.delete", by=by, target=f"job {job_id}", outcome=done.outcome)
-        )
+        if connection is not None:
+            done = _found(job_id, await on(connection, verbs.delete(job_id), self._unopened()))
+        else:
+            done = await self._verb("delete", job_id, lambda link: serialized.delete(link, job_id))
+        return self._used("delete", job_id, by, done)
+
+    # -- the same without a loop, in the transaction of a synchronous connection
+
+    def cancel_sync(self, job_id: int, /, message: str = "cancelled by an operator", *, connection: SyncConnection) -> Verb:
+        """`cancel` on a synchronous connection."""
+        return self._on_sync(connection, job_id, verbs.end(job_id, "cancel", message, self._most_errors()))
+
+    def kill_sync(self, job_id: int, /, message: str = "killed by an operator", *, connection: SyncConnection) -> Verb:
+        """`kill` on a synchronous connection."""
+        return self._on_sync(connection, job_id, verbs.end(job_id, "dead", message, self._most_errors()))
+
+    def fail_sync(
+        self, job_id: int, message: str = "failed by an operator", /, *, will_retry: bool, connection: SyncConnection
+    ) -> Verb:
+        """`fail` on a synchronous connection."""
+        wanted: Wanted = "fail" if will_retry else "dead"
+        return self._on_sync(connection, job_id, verbs.end(job_id, wanted, message, self._most_errors()))
+
+    def retry_sync(self, job_id: int, /, *, by: str = "operator", connection: SyncConnection) -> Verb:
+        """`retry` on a synchronous connection."""
+        return self._on_sync(connection, job_id, verbs.retry(job_id, by))
+
+    def change_sync(self, job_id: int, /, *, by: str = "operator", connection: SyncConnection, **changes: Unpack[Change]) -> Verb:
+        """`change` on a synchronous connection."""
+        done = self._on_sync(connection, job_id, verbs.change(job_id, checked_change(changes)))
+        return self._used("change", job_id, by, done)
+
+    def delete_sync(self, job_id: int, /, *, by: str = "operator", connection: SyncConnection) -> Verb:
+        """`delete` on a synchronous connection."""
+        return self._used("delete", job_id, by, self._on_sync(connection, job_id, verbs.delete(job_id)))
+
+    def _on_sync(self, connection: SyncConnection, job_id: int, asked: verbs.Asked[Verb]) -> Verb:
+        return _found(job_id, on_sync(connection, asked, self._unopened()))
+
+    def _most_errors(self) -> int:
+        return self._unopened().settings.max_errors
+
+    def _used(self, verb: str, job_id: int, by: str, done: Verb) -> Verb:
+        used = VerbUsed(verb=f"jobs.{verb}", by=by, target=f"job {job_id}", outcome=done.outcome)
+        self._unopened().events.emit(used)
         return done
 
     async def retry_dead(
@@ -122,7 +186,10 @@ class Jobs(Desk):
         except JobNotFound:
             return Verb("unknown", None, [])
 
-    async def _end(self, name: str, job_id: int, wanted: Wanted, message: str) -> Verb:
+    async def _end(self, name: str, job_id: int, wanted: Wanted, message: str, connection: AsyncConnection | None = None) -> Verb:
+        if connection is not None:
+            asked = verbs.end(job_id, wanted, message, self._most_errors())
+            return _found(job_id, await on(connection, asked, self._unopened()))
         most = self._opened(f"admin.{name} was called").settings.max_errors
         done = await self._verb(name, job_id, lambda link: serialized.end(link, job_id, wanted, message, most))
         if done.outcome == "requested":
@@ -135,7 +202,11 @@ class Jobs(Desk):
         while done.outcome == "again" and tries < TRIES:
             done = await self._do(name, verb)
             tries += 1
-        if done.outcome == "unknown":
-            raise not_found(job_id)
-        self._announce(done.queues)
+        self._announce(_found(job_id, done).queues)
         return done
+
+
+def _found(job_id: int, done: Verb) -> Verb:
+    if done.outcome == "unknown":
+        raise not_found(job_id)
+    return done

@@ -11,15 +11,15 @@ from asyncjobs.model.names import check_name
 from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.pauser import BATCH, GRACE_SECONDS, WINDOW
 from asyncjobs.settings import config_seconds
-from asyncjobs.store import pauses, serialized
-from asyncjobs.store.pauses import Kind, Pause, Paused
+from asyncjobs.store import pauses, runners, serialized
+from asyncjobs.store.pauses import ALL, Kind, Pause, Paused
 
 #: Between looks at what still runs: it may run in any process, and nobody tells when it ends.
 _LOOK_SECONDS: Final = 0.25
 
 
 class Pauses(Desk):
-    """Each verb takes exactly one of `queue=`, `type=` and `key=`."""
+    """Each verb takes exactly one of `queue=`, `type=` and `key=`; those whose names end in `_all` take all queues."""
 
     async def pauses(self) -> list[Pause]:
         """What is paused, since when, by whom and why; the oldest first."""
@@ -46,7 +46,13 @@ class Pauses(Desk):
         Pending jobs of a type or key become `paused`; those of a queue stay as they are. Jobs of a key that wait behind one whose
         type is paused wait with it. What does not exist yet can be paused, too: `served` False may mean a slip of the pen.
         """
-        kind, name = _one("pause", queue, type, key)
+        return await self._pause(*_one("pause", queue, type, key), reason, by)
+
+    async def pause_all(self, *, reason: str | None = None, by: str | None = None) -> Paused:
+        """`pause` of every queue there is or will be, until `resume_all`. What is paused by itself stays so after that."""
+        return await self._pause("all", ALL, reason, by)
+
+    async def _pause(self, kind: Kind, name: str, reason: str | None, by: str | None) -> Paused:
         paused = await self._do("pause", lambda link: pauses.pause(link, kind, name, reason, by))
         if kind == "key":
             await self._do("pause", lambda link: serialized.hold_back(link, name))
@@ -58,15 +64,21 @@ class Pauses(Desk):
 
     async def resume(self, *, queue: str | None = None, type: str | None = None, key: str | None = None) -> bool:
         """Let it go on. False: it was not paused. What is still held back by another pause stays so."""
-        kind, name = _one("resume", queue, type, key)
+        return await self._resume(*_one("resume", queue, type, key))
+
+    async def resume_all(self) -> bool:
+        """Undo `pause_all`. False: there was none. What is paused by itself stays so."""
+        return await self._resume("all", ALL)
+
+    async def _resume(self, kind: Kind, name: str) -> bool:
         if kind == "key":
             resumed, queues = await self._do("resume", lambda link: serialized.resume_key(link, name))
             self._announce(queues)
             return resumed
         resumed = await self._do("resume", lambda link: pauses.resume(link, kind, name))
         await self._converge()
-        if kind == "queue":
-            self._opened("admin.resume was called").wakes.pending(name, front=True)
+        for queue in [name] if kind == "queue" else await self._queues() if kind == "all" else []:
+            self._opened("admin.resume was called").wakes.pending(queue, front=True)
         return resumed
 
     async def pause_key(self, key: str, /, *, reason: str | None = None, by: str | None = None) -> bool:
@@ -95,14 +107,24 @@ class Pauses(Desk):
 
         It stays paused: `resume` undoes that. Jobs of a runner that died run until they are rescued.
         """
-        kind, name = _one("drain", queue, type, key)
+        return await self._drain(*_one("drain", queue, type, key), timeout, reason, by)
+
+    async def drain_all(self, *, timeout: Duration | None = None, reason: str | None = "drained", by: str | None = None) -> int:
+        """`pause_all`, and wait until nothing runs any more, anywhere; at most `timeout`. Returns how many jobs still run."""
+        return await self._drain("all", ALL, timeout, reason, by)
+
+    async def _drain(self, kind: Kind, name: str, timeout: Duration | None, reason: str | None, by: str | None) -> int:
         ends_at = None if timeout is None else time.monotonic() + config_seconds(timeout, name="timeout")
-        await self.pause(queue=queue, type=type, key=key, reason=reason, by=by)
+        await self._pause(kind, name, reason, by)
         while True:
             running = await self._do("drain", lambda link: pauses.processing(link, kind, name))
             if not running or (ends_at is not None and time.monotonic() >= ends_at):
                 return running
             await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _queues(self) -> set[str]:
+        """The queues that somebody serves."""
+        return {queue for runner in await self._do("resume", lambda link: runners.everybody(link, 0)) for queue in runner.queues}
 
     async def _converge(self) -> None:
         """The first batch at once, and not when the duty comes to it; the rest is the duty's."""

@@ -17,6 +17,7 @@ _WHAT = (
     option("--queue", metavar="NAME", help="This queue."),
     option("--type", metavar="NAME", help="The jobs of this type."),
     option("--key", metavar="KEY", help="This serialization key."),
+    option("--all", "everything", is_flag=True, help="Everything: all queues."),
 )
 _STATUSES = ("pending", "processing", "scheduled", "failed", "waiting", "paused")
 _REASON = option("--reason", metavar="TEXT", help="Why, for the record.")
@@ -78,29 +79,36 @@ def queue_table(states: Sequence[QueueState], *, chosen: str | None = None) -> s
 async def runners(asked: Asked, former: int) -> int | None:
     """Show who runs jobs: where, which queues, types and versions of payloads, since when."""
     rows = await asked.jobs.admin.runners(former=former)
-    columns = ("runner", "host", "pid", "version", "queues", "types", "started", "beat", "stopped", "ended", "died")
+    columns = ("runner", "name", "host", "pid", "version", "queues", "types", "started", "beat", "stopped", "ended", "died")
     return found(
         asked, "runner", rows, lambda: screen.table(
             columns,
-            [(one.id, one.host, one.pid, one.version, one.queues, one.can_run(), one.started_at, one.beat_at,
+            [(one.id, one.name, one.host, one.pid, one.version, one.queues, one.can_run(), one.started_at, one.beat_at,
               one.stopped_at, one.ended_at, one.died_at)
              for one in rows]), filtered=False,
     )  # fmt: skip
 
 
-async def pause(asked: Asked, queue: str | None, type: str | None, key: str | None, *, reason: str | None, by: str) -> None:
-    """Claim no more of a queue, type or key until it is resumed: in no process, also after restarts. What runs goes on."""
-    name = _one(queue, type, key)
-    paused = await asked.jobs.admin.pause(queue=queue, type=type, key=key, reason=reason, by=by)
-    if not paused.served:
+async def pause(
+    asked: Asked, queue: str | None, type: str | None, key: str | None, *, everything: bool, reason: str | None, by: str
+) -> None:
+    """Claim no more of a queue, a type, a key or of all until it is resumed: in no process, also after restarts. What runs goes
+    on.
+    """
+    admin, name = asked.jobs.admin, _one(queue, type, key, everything=everything)
+    if everything:
+        paused = await admin.pause_all(reason=reason, by=by)
+    else:
+        paused = await admin.pause(queue=queue, type=type, key=key, reason=reason, by=by)
+    if not paused.served and not everything:
         asked.note(f"no runner that lives serves {screen.text(name)}: is it spelled right?")
     asked.answer(paused, lambda: f"{screen.text(name)} {'is paused' if paused.is_new else 'was paused before'}")
 
 
-async def resume(asked: Asked, queue: str | None, type: str | None, key: str | None) -> None:
-    """Let a paused queue, type or key go on."""
-    name = _one(queue, type, key)
-    resumed = await asked.jobs.admin.resume(queue=queue, type=type, key=key)
+async def resume(asked: Asked, queue: str | None, type: str | None, key: str | None, *, everything: bool) -> None:
+    """Let a paused queue, type or key go on, or all: what is paused by itself stays so."""
+    admin, name = asked.jobs.admin, _one(queue, type, key, everything=everything)
+    resumed = await admin.resume_all() if everything else await admin.resume(queue=queue, type=type, key=key)
     asked.answer({"resumed": resumed}, lambda: f"{screen.text(name)} {'goes on' if resumed else 'was not paused'}")
 
 
@@ -113,17 +121,26 @@ async def pauses(asked: Asked) -> int | None:
 
 
 async def drain(
-    asked: Asked, queue: str | None, type: str | None, key: str | None, *, timeout: float | None, reason: str | None, by: str
+    asked: Asked,
+    queue: str | None,
+    type: str | None,
+    key: str | None,
+    *,
+    everything: bool,
+    timeout: float | None,
+    reason: str | None,
+    by: str,
 ) -> int | None:
-    """Pause a queue, type or key, and wait until nothing of it runs any more; it stays paused until it is resumed.
+    """Pause a queue, a type, a key or all, and wait until nothing of it runs any more; it stays paused until it is resumed.
 
     Ends with 1 when the time is up and some still run.
     """
-    name = _one(queue, type, key)
+    admin, name, why = asked.jobs.admin, _one(queue, type, key, everything=everything), reason or "drained"
     with screen.progress(f"draining {screen.text(name)}"):
-        running = await asked.jobs.admin.drain(
-            queue=queue, type=type, key=key, timeout=timeout, reason=reason or "drained", by=by
-        )
+        if everything:
+            running = await admin.drain_all(timeout=timeout, reason=why, by=by)
+        else:
+            running = await admin.drain(queue=queue, type=type, key=key, timeout=timeout, reason=why, by=by)
     after = f" after {timedelta(seconds=timeout)}" if timeout is not None else ""
     asked.answer(
         {"running": running},
@@ -132,8 +149,8 @@ async def drain(
     return NOT_DONE if running else None
 
 
-def _one(*names: str | None) -> str:
-    given = [name for name in names if name is not None]
+def _one(*names: str | None, everything: bool) -> str:
+    given = [name for name in (*names, "everything" if everything else None) if name is not None]
     if len(given) != 1:
-        raise BadInput("say what: one of --queue, --type and --key.")
+        raise BadInput("say what: one of --queue, --type, --key and --all.")
     return given[0]

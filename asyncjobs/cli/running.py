@@ -34,6 +34,7 @@ def add_to(program: Group) -> None:
         option(
             "--grace", type=float, metavar="SECONDS", help="For how long jobs may end by themselves at a stop.  [default: 25]"
         ),
+        option("--name", envvar="ASYNCJOBS_NAME", metavar="NAME", help="What people call this runner, in lists and logs."),
         option("--until-idle", is_flag=True, help="End when nothing is due, and what ran has enqueued nothing more."),
         option("--max-jobs", type=Number(min=1), metavar="N", help="End when so many jobs were started, and have ended."),
         option("--max-time", type=DURATION, metavar="DURATION", help="End after so long: seconds, or as 90s, 15m, 2h, 1d."),
@@ -54,6 +55,7 @@ async def run(
     log_format: Style | None,
     *,
     reload: bool,
+    name: str | None,
     until_idle: bool,
     max_jobs: int | None,
     max_time: float | None,
@@ -78,7 +80,9 @@ async def run(
         asked.note(f"process {os.getpid()} runs jobs; stop it with SIGTERM or Ctrl-C.")
     grace = asked.jobs.settings.grace
     at_once.set(Deadline(GRACE_SECONDS_IN_RUN if grace is None else grace, quiet=log_format == "json").tell)
-    await asked.jobs.run(queues=chosen, types=names, until_idle=until_idle, max_jobs=max_jobs, max_time=max_time)
+    await asked.jobs.run(
+        queues=chosen, types=names, until_idle=until_idle, max_jobs=max_jobs, max_time=max_time, name=name or None
+    )
     return None
 
 

@@ -43,6 +43,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     breaker: str | None = None
     limit: Limit | None = None
+    keep_payload: bool = True
     version: int = 1
     upgrades: Mapping[int, Upgrade] = {}
     is_stub: bool = False
@@ -51,7 +52,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 class Including(Protocol):
     """An app that the type is part of."""
 
-    def includes(self, handler: "JobDefinition") -> bool:
+    def includes(self, definition: "JobDefinition") -> bool:
         """Whether this very declaration is."""
         ...
 
@@ -79,6 +80,7 @@ class JobDefinition:
         self.version = declared.version
         self.upgrades = dict(declared.upgrades)
         self.breaker = declared.breaker
+        self.keeps_payload = declared.keep_payload
         self.is_stub = declared.is_stub
         self.apps: Callable[[], Sequence[Including]] = list  # that include it; set where it is declared
         self.tags = declared.tags
@@ -331,6 +333,9 @@ def _check_declared(name: str, declared: Declared) -> None:
     _check_range(name, "version", declared.version, 1, 2**31 - 1)
     if declared.on_dead not in ("advance", "halt") and not declared.is_stub:
         raise ConfigurationError(f'job "{name}": on_dead={declared.on_dead!r} must be "advance" or "halt".')
+    keeps: Any = declared.keep_payload  # whatever a type checker would say
+    if keeps is not True and keeps is not False:
+        raise ConfigurationError(f'job "{name}": keep_payload={keeps!r} must be True or False.')
     if declared.breaker is not None:
         check_name("circuit breaker", declared.breaker)
     if declared.limit is not None and not isinstance(declared.limit, Limit):

@@ -20,45 +20,47 @@ from asyncjobs.settings import Queue, Settings
 
 
 def make_row(
-    handler: JobDefinition, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Checked, settings: Settings
+    definition: JobDefinition, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Checked, settings: Settings
 ) -> NewRow:
     """The row of a call. An EnqueueError says what does not fit."""
-    return fill_row(empty_row(handler, options), handler, args, kwargs, settings)
+    return fill_row(empty_row(definition, options), definition, args, kwargs, settings)
 
 
-def fill_row(row: NewRow, handler: JobDefinition, args: tuple[Any, ...], kwargs: Mapping[str, Any], settings: Settings) -> NewRow:
+def fill_row(
+    row: NewRow, definition: JobDefinition, args: tuple[Any, ...], kwargs: Mapping[str, Any], settings: Settings
+) -> NewRow:
     """The row with what a call gives: its payload and its key. An EnqueueError says what does not fit."""
-    encoded = handler.encode(args, kwargs, max_depth=settings.max_depth)
+    encoded = definition.encode(args, kwargs, max_depth=settings.max_depth)
     if len(encoded.text) > settings.max_payload_bytes >> 2:  # a character has four bytes at most
-        check_size(handler.name, encoded.text, settings)
+        check_size(definition.name, encoded.text, settings)
     key = row.serialization_key
-    if key is None and handler.is_serialized:
-        key = handler.key_for(encoded.arguments)
+    if key is None and definition.is_serialized:
+        key = definition.key_for(encoded.arguments)
     dedup_key = row.dedup_key
-    if dedup_key is None and handler.is_deduplicated:
-        dedup_key = handler.dedup_key_for(encoded.arguments)
+    if dedup_key is None and definition.is_deduplicated:
+        dedup_key = definition.dedup_key_for(encoded.arguments)
     row = row.with_payload(encoded.text, key, dedup_key)
-    if handler.limit is not None:
-        row = msgspec.structs.replace(row, limit_key=handler.limit_key_for(encoded.arguments, row.limit_key))
+    if definition.limit is not None:
+        row = msgspec.structs.replace(row, limit_key=definition.limit_key_for(encoded.arguments, row.limit_key))
     return row
 
 
-def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
+def empty_row(definition: JobDefinition, options: Checked) -> NewRow:
     """What the rows of all calls with these options have in common. InvalidOption for what is not complete."""
-    check_together(options, has_dedup_rule=handler.is_deduplicated)
-    if options.timeout == inf and handler.is_stub:
+    check_together(options, has_dedup_rule=definition.is_deduplicated)
+    if options.timeout == inf and definition.is_stub:
         raise InvalidOption(
-            f"{handler.name}: the timeout of a stub's job is its handler's, and cannot be lifted here.", option="timeout"
+            f"{definition.name}: the timeout of a stub's job is its handler's, and cannot be lifted here.", option="timeout"
         )
     row = NewRow(
-        type=handler.name,
-        queue=options.queue or handler.queue,
-        lane=options.lane or handler.lane,
-        version=handler.version,
+        type=definition.name,
+        queue=options.queue or definition.queue,
+        lane=options.lane or definition.lane,
+        version=definition.version,
         payload="{}",
-        priority=handler.priority if options.priority is None else options.priority,
-        max_attempts=options.max_attempts or handler.max_attempts,
-        timeout_seconds=options.timeout or handler.timeout_seconds,
+        priority=definition.priority if options.priority is None else options.priority,
+        max_attempts=options.max_attempts or definition.max_attempts,
+        timeout_seconds=options.timeout or definition.timeout_seconds,
         run_at=options.run_at,
         delay_seconds=options.delay,
         correlation_id=options.correlation_id,
@@ -68,12 +70,12 @@ def empty_row(handler: JobDefinition, options: Checked) -> NewRow:
         dedup_for_seconds=options.dedup_for,
         on_duplicate=options.on_duplicate or "return",
         dedup_until=options.dedup_until or "end",
-        expires_seconds=options.expires or handler.expires_seconds,
+        expires_seconds=options.expires or definition.expires_seconds,
         serialization_key=options.serialization_key,
-        limit_key=_limit_key(handler, options.limit_key),
-        on_dead="ask" if handler.on_dead == "ask all" and options.max_attempts else handler.on_dead,
+        limit_key=_limit_key(definition, options.limit_key),
+        on_dead="ask" if definition.on_dead == "ask all" and options.max_attempts else definition.on_dead,
         notify=options.notify is not False,
-        tags=handler.tags if options.tags is None else check_tags("tags", (*handler.tags, *options.tags)),
+        tags=definition.tags if options.tags is None else check_tags("tags", (*definition.tags, *options.tags)),
     )
     if options.debounce is None:
         return row
@@ -95,7 +97,7 @@ def check_size(name: str, text: str, settings: Settings) -> None:
         raise PayloadTooLarge(name, size, settings.max_payload_bytes)
 
 
-def admit(row: NewRow, handler: JobDefinition, queues: Mapping[str, Queue], settings: Settings) -> NewRow:
+def admit(row: NewRow, definition: JobDefinition, queues: Mapping[str, Queue], settings: Settings) -> NewRow:
     """The row as this app takes it: held against its queues and limits, completed from the current attempt.
 
     A stub's queue is another service's: it is taken as it is.
@@ -105,10 +107,10 @@ def admit(row: NewRow, handler: JobDefinition, queues: Mapping[str, Queue], sett
         check_size(row.type, row.payload, settings)
     if length > settings.max_depth and is_deeper(row.payload, settings.max_depth):
         raise InvalidPayload(row.type, f"nested deeper than {settings.max_depth} levels (max_depth)")
-    if not handler.is_stub and (row.lane is not None or row.queue not in queues):
-        row = in_queue(row, handler, queues)
+    if not definition.is_stub and (row.lane is not None or row.queue not in queues):
+        row = in_queue(row, definition, queues)
     if settings.has_job_defaults:
-        row = with_defaults(row, handler, settings)
+        row = with_defaults(row, definition, settings)
     context = current.get()
     return row if context is None else _of_attempt(row, context)
 
@@ -128,7 +130,7 @@ def admit_all(jobs: Iterable[NewJob[Any]], queues: Mapping[str, Queue], settings
     return rows
 
 
-def in_queue(row: NewRow, handler: JobDefinition, queues: Mapping[str, Queue]) -> NewRow:
+def in_queue(row: NewRow, definition: JobDefinition, queues: Mapping[str, Queue]) -> NewRow:
     """The row with its lane and timeout, or UnknownQueue, UnknownLane. A lane of the type's own queue is left behind with it."""
     queue = queues.get(row.queue)
     if queue is None:
@@ -140,15 +142,17 @@ def in_queue(row: NewRow, handler: JobDefinition, queues: Mapping[str, Queue]) -
         if row.timeout_seconds is None and lane.timeout_seconds is not None:
             return msgspec.structs.replace(row, timeout_seconds=lane.timeout_seconds)
         return row
-    if row.lane == handler.lane and row.queue != handler.queue:
+    if row.lane == definition.lane and row.queue != definition.queue:
         return msgspec.structs.replace(row, lane=None)
     raise UnknownLane(row.lane, row.queue, queue.admitted, of=f"{row.type}: ")
 
 
-def declared_types(handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings) -> list[DeclaredType]:
+def declared_types(
+    definitions: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings
+) -> list[DeclaredType]:
     """What enqueues from SQL have to know: handlers by name and alias, without stubs: those are others'."""
     lanes = {name: {lane: one.timeout_seconds for lane, one in queue.admitted.items()} for name, queue in queues.items()}
-    schemas = {name: schema_of(one.signature.parameters) for name, one in handlers.items() if not one.is_stub}
+    schemas = {name: schema_of(one.signature.parameters) for name, one in definitions.items() if not one.is_stub}
     return [
         DeclaredType(
             name=name, type=one.name, version=one.version, queue=one.queue, lane=one.lane, priority=one.priority,
@@ -160,16 +164,16 @@ def declared_types(handlers: Mapping[str, JobDefinition], queues: Mapping[str, Q
             tags=one.tags, schema=schemas[name], sieve=sieve_of(schemas[name]), queues=lanes,
             max_payload_bytes=settings.max_payload_bytes, max_depth=settings.max_depth,
         )
-        for name, one in sorted(handlers.items()) if name in schemas
+        for name, one in sorted(definitions.items()) if name in schemas
     ]  # fmt: skip
 
 
-def with_defaults(row: NewRow, handler: JobDefinition, settings: Settings) -> NewRow:
+def with_defaults(row: NewRow, definition: JobDefinition, settings: Settings) -> NewRow:
     """The row with what nobody has said nearer to it: neither the enqueue, nor the type, nor its router, nor its lane.
 
     A stub's is left to its handler and that one's app.
     """
-    if handler.is_stub:
+    if definition.is_stub:
         return row
     if row.max_attempts is None:
         row = msgspec.structs.replace(row, max_attempts=settings.max_attempts)
@@ -178,16 +182,16 @@ def with_defaults(row: NewRow, handler: JobDefinition, settings: Settings) -> Ne
     return row
 
 
-def check_placed(handler: JobDefinition, queues: Mapping[str, Queue]) -> None:
+def check_placed(definition: JobDefinition, queues: Mapping[str, Queue]) -> None:
     """UnknownQueue or UnknownLane when the app lacks what the type is declared for. A stub's are another service's."""
-    if handler.is_stub:
+    if definition.is_stub:
         return
-    of = f'job "{handler.name}" ({handler.declared_at}): '
-    if handler.queue not in queues:
-        raise UnknownQueue(handler.queue, queues, of=of)
-    lanes = queues[handler.queue].admitted
-    if handler.lane is not None and handler.lane not in lanes:
-        raise UnknownLane(handler.lane, handler.queue, lanes, of=of)
+    of = f'job "{definition.name}" ({definition.declared_at}): '
+    if definition.queue not in queues:
+        raise UnknownQueue(definition.queue, queues, of=of)
+    lanes = queues[definition.queue].admitted
+    if definition.lane is not None and definition.lane not in lanes:
+        raise UnknownLane(definition.lane, definition.queue, lanes, of=of)
 
 
 def _of_attempt(row: NewRow, context: JobContext[Any]) -> NewRow:
@@ -205,16 +209,16 @@ T = TypeVar("T")
 
 
 def named(
-    name: str, payload: object, options: Mapping[str, Any], handlers: Mapping[str, JobDefinition], settings: Settings
+    name: str, payload: object, options: Mapping[str, Any], definitions: Mapping[str, JobDefinition], settings: Settings
 ) -> NewJob[Any]:
     """The job of a type that is known by its name. UnknownType, InvalidPayload, InvalidOption."""
-    handler = handlers.get(name)
-    if handler is None:
-        raise UnknownType(name, handlers)
+    definition = definitions.get(name)
+    if definition is None:
+        raise UnknownType(name, definitions)
     if not isinstance(payload, Mapping):
         raise InvalidPayload(name, f'the payload is {kind_of(payload)}: give its fields by name, as in {{"field": value}}')
     checked = check_options(options)
-    return NewJob(handler, make_row(handler, (), payload, checked, settings), checked.connection)
+    return NewJob(definition, make_row(definition, (), payload, checked, settings), checked.connection)
 
 
 def only(job: NewJob[N], payload: object, options: Mapping[str, Any]) -> NewJob[N]:
@@ -228,7 +232,7 @@ def only(job: NewJob[N], payload: object, options: Mapping[str, Any]) -> NewJob[
     return job
 
 
-def check_jobs(jobs: object, handlers: Mapping[str, JobDefinition]) -> list[NewJob[Any]]:
+def check_jobs(jobs: object, definitions: Mapping[str, JobDefinition]) -> list[NewJob[Any]]:
     """The jobs as a list. EnqueueError for anything that is none; UnknownType for a type that the app does not include."""
     if not isinstance(jobs, Iterable):
         raise EnqueueError(f"{jobs!r} is not a list of jobs: write enqueue_many([job_type.new(...), ...]).")
@@ -236,8 +240,8 @@ def check_jobs(jobs: object, handlers: Mapping[str, JobDefinition]) -> list[NewJ
     for new in news:
         if not isinstance(new, NewJob):
             raise EnqueueError(f"{new!r} is no job: write {getattr(new, 'name', 'job_type')}.new(...).")
-        if new.row.type not in handlers:
-            raise UnknownType(new.row.type, handlers)
+        if new.row.type not in definitions:
+            raise UnknownType(new.row.type, definitions)
     return news
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, cast, final
 
 import msgspec
 
-from asyncjobs.connections import Connection, check_connection
+from asyncjobs.connections import Connection, check_given
 from asyncjobs.errors import InvalidName, InvalidOption, did_you_mean
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.names import check_name, key_problem, kind_of, shown
@@ -211,7 +211,7 @@ def _dedup_until(name: str, value: object) -> str:
 
 def _connection(name: str, value: object) -> object:
     del name
-    check_connection(value)
+    check_given(value)
     return value
 
 

@@ -26,18 +26,18 @@ class Declarations:
         self.children: list[Declarations] = []
         self.parents: WeakSet[Declarations] = WeakSet()
 
-    def add(self, handler: JobDefinition) -> None:
+    def add(self, definition: JobDefinition) -> None:
         """Take in a job type. DuplicateName when a tree that this router is in has one of its names; AlreadyOpen."""
-        self.refuse_when_open(f'job "{handler.name}"')
-        names = (handler.name, *handler.aliases)
+        self.refuse_when_open(f'job "{definition.name}"')
+        names = (definition.name, *definition.aliases)
         for name in names:
             known = self._known_anywhere(name)
             if known is not None:
-                raise _duplicate(name, known, handler)
+                raise _duplicate(name, known, definition)
             if names.count(name) > 1:
-                raise _duplicate(name, handler, handler)
-        self.handlers.update(dict.fromkeys(names, handler))
-        handler.apps = self.apps
+                raise _duplicate(name, definition, definition)
+        self.handlers.update(dict.fromkeys(names, definition))
+        definition.apps = self.apps
 
     def plan(self, planned: Planned) -> None:
         """Take in a schedule, or what later work will build. DuplicateName; AlreadyOpen."""
@@ -52,10 +52,10 @@ class Declarations:
         self.refuse_when_open(f"a JobRouter ({child.declared_at})")
         if any(one is child for one in self.ancestors()):
             raise ConfigurationError(f"a JobRouter ({child.declared_at}) cannot include itself.")
-        for name, handler in child.all_handlers().items():
+        for name, definition in child.all_handlers().items():
             known = self._known_anywhere(name)
-            if known is not None and known is not handler:
-                raise _duplicate(name, known, handler)
+            if known is not None and known is not definition:
+                raise _duplicate(name, known, definition)
         for planned in child.all_planned():
             self._refuse_planned_twice(planned)
         self.children.append(child)
@@ -92,7 +92,7 @@ class Declarations:
 
     def all_handlers(self) -> dict[str, JobDefinition]:
         """Every handler of the tree, by name and by alias. ConfigurationError when two limits of one name differ."""
-        found = {name: handler for one in self.tree() for name, handler in one.handlers.items()}
+        found = {name: definition for one in self.tree() for name, definition in one.handlers.items()}
         check_limits(found)
         return found
 
@@ -113,7 +113,7 @@ class Declarations:
 
     def _known_anywhere(self, name: str) -> JobDefinition | None:
         found = (one.handlers.get(name) for root in self.ancestors() for one in root.tree())
-        return next((handler for handler in found if handler is not None), None)
+        return next((definition for definition in found if definition is not None), None)
 
 
 def _count_change(_gone: object = None) -> None:

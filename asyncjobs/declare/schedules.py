@@ -20,7 +20,14 @@ __all__ = ["Misfire", "Overlap", "check_job", "check_schedule", "made_schedules"
 
 
 def check_schedule(
-    name: str, *, cron: object, every: Duration | None, timezone: object, misfire: object, overlap: object
+    name: str,
+    *,
+    cron: object,
+    every: Duration | None,
+    timezone: object,
+    misfire: object,
+    overlap: object,
+    run_on_start: object,
 ) -> dict[str, Any]:
     """A schedule's details; InvalidSchedule or InvalidName when one of them cannot be meant."""
     check_name("schedule", name)
@@ -28,11 +35,13 @@ def check_schedule(
         raise InvalidSchedule(name, f'misfire={misfire!r}: give "skip", "one" or "all".')
     if overlap not in ("allow", "skip", "queue"):
         raise InvalidSchedule(name, f'overlap={overlap!r}: give "allow", "skip" or "queue".')
+    if not isinstance(run_on_start, bool):
+        raise InvalidSchedule(name, f"run_on_start={run_on_start!r}: give True or False.")
     try:
         timing = check_timing(cron=cron, every=every, timezone=timezone)
     except ValueError as error:
         raise InvalidSchedule(name, str(error)) from None
-    return {"timing": timing, "misfire": misfire, "overlap": overlap}
+    return {"timing": timing, "misfire": misfire, "overlap": overlap, "runs_on_start": run_on_start}
 
 
 def check_job(name: str, job: object) -> NewJob[Any]:
@@ -48,34 +57,39 @@ def check_job(name: str, job: object) -> NewJob[Any]:
 
 
 def made_schedules(
-    planned: Iterable[Planned], handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings
+    planned: Iterable[Planned], definitions: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings
 ) -> list[Schedule]:
     """The app's schedules, with their jobs as the app would enqueue them. InvalidSchedule for one that it could not."""
-    return [_made(one, handlers, queues, settings) for one in planned if one.what == "schedule"]
+    return [_made(one, definitions, queues, settings) for one in planned if one.what == "schedule"]
 
 
-def _made(planned: Planned, handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings) -> Schedule:
+def _made(
+    planned: Planned, definitions: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings
+) -> Schedule:
     details = planned.details
     overlap: Overlap = details["overlap"]
     timing: Timing = details["timing"]
     try:
-        row = _row(planned, handlers, queues, settings)
+        row = _row(planned, definitions, queues, settings)
     except EnqueueError as error:
         raise InvalidSchedule(planned.name, f"({planned.declared_at}) its job cannot be enqueued: {error}") from error
     if overlap == "queue" and row.serialization_key is None:
         # One at a time, the next one waiting in line: that is what serialization keys are for.
         row = msgspec.structs.replace(row, serialization_key=f"schedule {planned.name}")
-    return Schedule(name=planned.name, timing=timing, misfire=details["misfire"], overlap=overlap, row=row)
+    return Schedule(
+        name=planned.name, timing=timing, misfire=details["misfire"], overlap=overlap, row=row,
+        runs_on_start=details["runs_on_start"],
+    )  # fmt: skip
 
 
-def _row(planned: Planned, handlers: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings) -> NewRow:
+def _row(planned: Planned, definitions: Mapping[str, JobDefinition], queues: Mapping[str, Queue], settings: Settings) -> NewRow:
     job: NewJob[Any] | None = planned.details.get("job")
     type: str = planned.details["type"] if job is None else job.type
-    handler = handlers.get(type)
-    if handler is None or (job is not None and job.handler is not handler):
+    definition = definitions.get(type)
+    if definition is None or (job is not None and job.handler is not definition):
         raise InvalidSchedule(
             planned.name, f'({planned.declared_at}) job "{type}" is not in this app: include the router that declares it.'
         )
-    row = make_row(handler, (), {}, NONE_GIVEN, settings) if job is None else job.row
+    row = make_row(definition, (), {}, NONE_GIVEN, settings) if job is None else job.row
     check_size(type, row.payload, settings)
-    return row if handler.is_stub else with_defaults(in_queue(row, handler, queues), handler, settings)
+    return row if definition.is_stub else with_defaults(in_queue(row, definition, queues), definition, settings)

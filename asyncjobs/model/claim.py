@@ -104,6 +104,7 @@ class Ack(msgspec.Struct, frozen=True):
     outcome: Outcome
     key_queue: str | None = None  # of a job with a serialization key: its queue, where the key's next job is most likely to be
     progress: str | None = None  # how far the attempt was, as JSON, if that is not written yet
+    start_by: float = math.inf  # when the job expires, as its claim said it
 
     @property
     def status(self) -> Status:
@@ -167,6 +168,7 @@ class Finished(msgspec.Struct, frozen=True):
     asking: list[tuple[Claimed, str]] = []  # claimed jobs of stubs, with their `on_dead`: their handlers are to be asked
     expired: list[tuple[int, str]] = []  # ids and types of jobs that this call has ended instead of claiming them
     due_seconds: float | None = None  # until a key opens that this call has closed by its limit's rate
+    past: dict[int, tuple[int, int]] = {}  # by scan that met such: behind which (priority, place) others may start
 
     def by_scan(self, scans: int) -> list[list[Claimed]]:
         """What each of the call's scans claimed, in their order."""

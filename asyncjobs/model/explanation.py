@@ -69,6 +69,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     serving_queue: int
     serving_type: int
     serving: int  # both
+    declared_at: datetime | None = None  # when a runner declared its type last; None: none ever did
     version: int  # of its payload
     newest_version: int | None  # that one of those can run
     losses: int = 0  # with its runner, in a row
@@ -118,7 +119,7 @@ def _waiting(facts: Facts, head: Explanation | None) -> Explanation:
         return _behind(facts, head)
     if facts.status in {"scheduled", "failed"}:
         return _later(facts)
-    if facts.status == "paused" or any(kind == "queue" for kind, *_ in facts.pauses):
+    if facts.status == "paused" or any(kind in {"queue", "all"} for kind, *_ in facts.pauses):
         return _held(facts)
     return _unserved(facts) or _broken(facts) or _throttled(facts) or _crowded(facts) or _suspected(facts) or _in_line(facts)
 
@@ -195,9 +196,10 @@ def _later(facts: Facts) -> Explanation:
     what = "its next attempt" if facts.status == "failed" else "it"
     if facts.run_at > facts.now:
         left = timedelta(seconds=round((facts.run_at - facts.now).total_seconds()))
-        return _explained(
-            facts, "not due", f"{what} is due at {facts.run_at:%Y-%m-%d %H:%M:%S %Z}, in {left}.", until=facts.run_at
-        )
+        sentence = f"{what} is due at {facts.run_at:%Y-%m-%d %H:%M:%S %Z}, in {left}."
+        if facts.runners and not facts.serving_type:
+            sentence += f" Then it waits all the same: {_undeclared(facts)}"
+        return _explained(facts, "not due", sentence, until=facts.run_at)
     if not facts.runners:
         return _explained(facts, "no runner", f"{what} is due, and no runner lives that would notice.", since=facts.run_at)
     return _explained(facts, "due", f"{what} is due, and is being made pending.", since=facts.run_at)
@@ -210,7 +212,8 @@ def _held(facts: Facts) -> Explanation:
         )
         return _unserved(facts) or _explained(facts, "paused", sentence)
     kind, name, reason, by, since = facts.pauses[0]
-    sentence = f'its {kind} "{name}" is paused{f" by {by}" if by else ""}{f": {reason}" if reason else ""}.'
+    what = "everything" if kind == "all" else f'its {kind} "{name}"'
+    sentence = f"{what} is paused{f' by {by}' if by else ''}{f': {reason}' if reason else ''}."
     return _explained(facts, "paused", sentence, since=since)
 
 
@@ -220,7 +223,7 @@ def _unserved(facts: Facts) -> Explanation | None:
     if not facts.serving_queue:
         return _explained(facts, "no runner for queue", f'no runner that lives serves the queue "{facts.queue}".')
     if not facts.serving_type:
-        return _explained(facts, "no handler", f'no runner that lives has a handler for "{facts.type}".')
+        return _explained(facts, "no handler", _undeclared(facts))
     if not facts.serving:
         sentence = f'no runner that serves the queue "{facts.queue}" has a handler for "{facts.type}", others have.'
         return _explained(facts, "no runner for both", sentence)
@@ -231,6 +234,12 @@ def _unserved(facts: Facts) -> Explanation | None:
         )
         return _explained(facts, "newer version", sentence)
     return None
+
+
+def _undeclared(facts: Facts) -> str:
+    """A type that no runner that lives declares. (A stub's, or one enqueued from SQL as undeclared, may never have been.)"""
+    ever = "none ever had" if facts.declared_at is None else f"one declared it last at {facts.declared_at:%Y-%m-%d %H:%M:%S %Z}"
+    return f'no runner that lives has a handler for "{facts.type}", {ever}.'
 
 
 def _broken(facts: Facts) -> Explanation | None:

@@ -153,6 +153,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None  # why it ended, at most 8 KiB
     error: Mapping[str, Any] | None = None  # one entry of the job's history of errors
     is_begun: bool = True  # not of a job that was given back before its attempt had begun
+    empties: bool = False  # completed, and its type does not keep the payloads of what has
     asked_for: Literal["cancel", "dead"] | None = None  # interrupted because an operator asked for this end of the job
 
     @property

@@ -4,6 +4,7 @@ While any session of the server holds an old snapshot, entries of jobs that were
 and every scan walks them (0.15 µs each: 25,000 claims/s fell to 4,900/s after 100,000 jobs). So a scan starts where the newest
 *full* scan ended. What lies before that point (a late commit, a better priority, a retry) is found because
 
+* a scan that met jobs that have expired lets the next one start behind them, and counts as full (`store/routines/expiry`);
 * a scan that came back short makes the next one start at the front: only a backlog keeps the start ahead;
 * a scan starts at the front when `max(100 ms, 20 × what the last front scan took)` has passed since that one;
 * whoever makes something pending that may belong before it gives a hint.

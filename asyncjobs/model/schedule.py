@@ -191,6 +191,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     misfire: Misfire
     overlap: Overlap
     row: NewRow
+    runs_on_start: bool = False  # also when this program's runner starts; no part of the definition
 
     @property
     def definition(self) -> str:

@@ -116,6 +116,7 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     stopping: Sequence[tuple[int, str, int, float]] = ()  # that beat: id, host, pid, seconds since they were told to stop
     troubles: Sequence[tuple[int, str]] = ()  # runner, what its last beat said of a part of it
     unserved: Sequence[tuple[str, str, int]] = ()  # queue, type, jobs
+    undeclared: Mapping[str, datetime | None] = {}  # types of those that no living runner declares: since when; None: never
     waits: Sequence[tuple[str, int, int]] = ()  # queue, jobs that wait for children of theirs there, slots
     held_by_hand: Sequence[tuple[str, int]] = ()  # type, jobs: `paused`, and nothing that asyncjobs knows of is
     sequences: Sequence[tuple[str, int, int]] = ()  # that are behind: name, last value, what their rows have reached
@@ -234,6 +235,13 @@ def _waiting(signs: Signs) -> Iterator[Symptom]:
         yield Symptom("critical", "no runner lives", f"{count:,} jobs wait", "start one: asyncjobs run package.module:jobs")
     elif signs.unserved:
         for queue, type, count in signs.unserved:
+            if type in signs.undeclared:
+                since = signs.undeclared[type]
+                ever = "no runner ever did" if since is None else f"one did last at {since:%Y-%m-%d %H:%M:%S}"
+                evidence = f"{count:,} of {type} in {queue}; {ever}"
+                remedy = "start the program that has its handler (with aliases= if it was renamed); or is it a slip? Cancel them"
+                yield Symptom("warning", "jobs of a type that nobody declares wait", evidence, remedy)
+                continue
             remedy = (
                 "start a runner that serves this queue and has a handler for this type and its payloads' version, or cancel them"
             )

@@ -14,9 +14,8 @@ from asyncjobs.context import current
 from asyncjobs.declare.definition import JobDefinition
 from asyncjobs.declare.registry import Declarations
 from asyncjobs.errors import AmbiguousApp, NotIncluded, NotOpen, UsageError, WrongLoop
-from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.open.other_threads import running_loop
-from asyncjobs.open.owning_app import Breaker, OwningApp
+from asyncjobs.open.owning_app import Breaker, Keeper, OwningApp
 
 
 class Router(Protocol):
@@ -59,35 +58,35 @@ def open_apps() -> Sequence[OwningApp]:
     return [app for app in _open if app.opened_in == os.getpid()]
 
 
-def app_for(handler: JobDefinition, router: Router) -> OwningApp:
+def app_for(definition: JobDefinition, router: Router) -> OwningApp:
     """The app that this job type's enqueue goes to. NotIncluded, NotOpen or AmbiguousApp say what to write."""
     if len(_open) == 1 and current.get() is None and keeper.get() is None:  # as it nearly always is: asked by each enqueue
         [app] = _open
-        if app.opened_in == os.getpid() and app.includes(handler):
+        if app.opened_in == os.getpid() and app.includes(definition):
             return app
-    candidates = _candidates(lambda app: app.includes(handler))
+    candidates = _candidates(lambda app: app.includes(definition))
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
-        raise _ambiguous(f'job "{handler.name}"', candidates, f"write jobs.enqueue({handler.function_name}.new(...))")
-    raise _nowhere(f'job "{handler.name}"', f'"{handler.name}" was enqueued', router)
+        raise _ambiguous(f'job "{definition.name}"', candidates, f"write jobs.enqueue({definition.function_name}.new(...))")
+    raise _nowhere(f'job "{definition.name}"', f'"{definition.name}" was enqueued', router)
 
 
-def app_of_connection(handler: JobDefinition, router: Router) -> OwningApp:
+def app_of_connection(definition: JobDefinition, router: Router) -> OwningApp:
     """The app that an enqueue on a caller's synchronous connection goes to: as for others, and where none is open, the only one
     that includes the type, since it needs nothing that is open. NotIncluded, AmbiguousApp.
     """
-    candidates = _candidates(lambda app: app.includes(handler))
+    candidates = _candidates(lambda app: app.includes(definition))
     which = "open AsyncJobs"
     if not candidates:
         candidates, which = router.declarations.apps(), "AsyncJobs"
     if len(candidates) == 1:
         return candidates[0]
-    what = f'job "{handler.name}"'
+    what = f'job "{definition.name}"'
     if candidates:
-        remedy = f"write jobs.enqueue_sync({handler.function_name}.new(...), connection=...)"
+        remedy = f"write jobs.enqueue_sync({definition.function_name}.new(...), connection=...)"
         raise _ambiguous(what, candidates, remedy, which=which)
-    raise _nowhere(what, f'"{handler.name}" was enqueued', router)
+    raise _nowhere(what, f'"{definition.name}" was enqueued', router)
 
 
 def app_of_breaker(breaker: Breaker, router: Router) -> OwningApp:
@@ -163,35 +162,19 @@ CLOSE_IT_THERE: Final = "close it there first, or enqueue with enqueue_sync"
 AWAIT_IT_THERE: Final = "await it in that loop, from a thread with asyncio.run_coroutine_threadsafe(..., loop).result()"
 
 
-class Keeper(Protocol):
-    """Keeps the jobs that are enqueued in one app."""
-
-    @property
-    def app(self) -> OwningApp:
-        """The app."""
-        ...
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop in which it keeps them."""
-        ...
-
-    def keep(self, rows: Sequence[NewRow]) -> list[Enqueued]:
-        """Keep them; what became of each. DuplicateJob."""
-        ...
-
-
 #: Who keeps what the current task enqueues, and what tasks and threads that it starts do.
 keeper: ContextVar[Keeper | None] = ContextVar("asyncjobs_keeper", default=None)
 
 
-def keeper_of(app: object) -> Keeper | None:
+def keeper_of(app: OwningApp) -> Keeper | None:
     """Who keeps what is enqueued in this app; None: it is written."""
     kept = keeper.get()
-    return kept if kept is not None and kept.app is app else None
+    return kept if kept is not None and kept.app is app else app.memory
 
 
-def refuse_in_memory(app: object, what: str) -> None:
-    """UsageError, in words that begin with `what`, when there is nothing to ask the database about."""
-    if keeper_of(app) is not None:
-        raise UsageError(f"{what}, but this test keeps jobs in memory, where nothing runs them: use a database for that.")
+def refuse_in_memory(app: OwningApp, what: str) -> None:
+    """UsageError, in words that begin with `what`, when a test keeps the app's jobs in memory, where there is no such thing."""
+    if app.memory is not None:
+        raise UsageError(
+            f"{what}, but this test keeps jobs in memory (in_memory), which does not do that: use a database for it."
+        )

@@ -7,17 +7,51 @@ for the awaited job's lane: others never take those. What waits for a job that m
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
+from asyncjobs.context import current
 from asyncjobs.errors import UsageError
 from asyncjobs.model.claim import Claimed
 from asyncjobs.model.ending import AwaitedKind
-from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.settings import Queue
-from asyncjobs.telemetry.events import HandlerWaitsForItsQueue
+from asyncjobs.telemetry.events import Events, HandlerWaitsForItsQueue
 
 
-async def check_wait(opened: OpenApp, waiter: Claimed, job_ids: Sequence[int], queues: Mapping[str, Queue]) -> None:
-    """Before the handler of `waiter` waits for those jobs without a time-out: refuse it (UsageError), or tell of it."""
+class WaitingApp(Protocol):
+    """The app whose handler may wait."""
+
+    @property
+    def queues(self) -> dict[str, Queue]:
+        """Its queues by name."""
+        ...
+
+
+class Kinds(Protocol):
+    """Knows of the jobs that are waited for: the open app, or what keeps its jobs in memory."""
+
+    @property
+    def events(self) -> Events:
+        """Where it tells what happens."""
+        ...
+
+    @property
+    def waits_told(self) -> set[tuple[str, str]]:
+        """The pairs of types that it has told of."""
+        ...
+
+    async def awaited_kinds(self, ids: Sequence[int], key: str | None) -> list[AwaitedKind]:
+        """Of those jobs one of each kind that has not ended. The handler that waits has this key."""
+        ...
+
+
+async def check_wait(app: WaitingApp, opened: Kinds, job_ids: Sequence[int]) -> None:
+    """Before a handler of the app's (nothing, where none runs) waits for those jobs without a time-out: refuse it (UsageError),
+    or tell of it.
+    """
+    context = current.get()
+    if context is None or context.jobs is not app:
+        return
+    waiter, queues = context.claimed, app.queues
     kinds = await opened.awaited_kinds(job_ids, waiter.serialization_key)
     for awaited in kinds:
         if awaited.is_behind:

@@ -10,13 +10,16 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import current_thread
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 from asyncjobs.admin.desk import Ground
+from asyncjobs.admin.on_connection import Unopened
 from asyncjobs.circuit_breaker import CircuitBreaker
 from asyncjobs.dsn import Dsn, resolve_dsn
 from asyncjobs.errors import NotOpen
-from asyncjobs.open.current_app import CLOSE_IT_THERE, check_loop, closed, opened
+from asyncjobs.open.current_app import CLOSE_IT_THERE, check_loop, closed, opened, refuse_in_memory
+from asyncjobs.open.other_threads import never_collected
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.store import migrate
@@ -62,6 +65,7 @@ class Lifecycle:
         self._server: Any = None  # of embedded://
         self._forget_logs: Callable[[], None] = _nothing
         self._texts: Database | None = None
+        _all.add(self)
 
     async def enter(self) -> OpenApp:
         """Open the app, or count one more open of it. WrongLoop when it is open in another loop."""
@@ -165,6 +169,7 @@ class Lifecycle:
     @asynccontextmanager
     async def reached(self) -> AsyncGenerator[Database]:
         """Where the jobs are, open or not and whatever state the schema is in; a private PostgreSQL is started for so long."""
+        refuse_in_memory(self._app, "the database was asked for")
         if self.opened is not None and self.opened.pid == os.getpid():
             yield self.opened.database
             return
@@ -191,8 +196,14 @@ class Lifecycle:
             self._texts = Database("", schema=schema)
         return self._texts
 
+    def unopened(self) -> Unopened:
+        """What verbs on a connection of somebody else's need of the app."""
+        refuse_in_memory(self._app, "a verb on a connection was called")
+        return Unopened(self.texts(), self._app.settings, self._app.events)
+
     def database(self) -> Database:
         """Where the app's jobs are, whether it is open or not. NotOpen for embedded:// that nobody has started."""
+        refuse_in_memory(self._app, "the database was asked for")
         if self.opened is not None and self.opened.pid == os.getpid():
             return self.opened.database
         dsn = resolve_dsn(self._app.dsn)
@@ -208,3 +219,16 @@ class Lifecycle:
 
 def _nothing() -> None:
     pass
+
+
+_all: Final["WeakSet[Lifecycle]"] = WeakSet()
+
+
+def _keep_what_is_the_parents() -> None:
+    for one in _all:
+        if one.opened is not None:
+            never_collected(one.opened.loop, one.opened)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_keep_what_is_the_parents)

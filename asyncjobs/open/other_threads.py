@@ -7,11 +7,18 @@
 3. An exception that strikes the waiting thread (KeyboardInterrupt) cancels what is awaited.
 4. A loop that ends meanwhile never answers: the waiting thread is told so (NotOpen), within a second.
 
+In a fork the parent's loop never goes on, and what waited in it is never collected (`never_collected`): a coroutine that is
+thrown away runs its `finally`, and would close connections that are the parent's.
+
+Where a test keeps the jobs in memory there may be no loop that runs: then it is awaited in one of the thread's own
+(`wait_wherever`).
+
 `without_loop` is for coroutines that wait for nothing: they need no loop at all, and do not keep one from turning.
 """
 
 import asyncio
 import concurrent.futures
+import ctypes
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
@@ -56,6 +63,26 @@ def wait_in(loop: asyncio.AbstractEventLoop, awaited: Callable[[], Coroutine[Any
     if future.cancelled():
         raise _ended()
     return future.result()
+
+
+def never_collected(loop: asyncio.AbstractEventLoop, *others: object) -> None:
+    """In a fork: keep the parent's loop, all that waits in it, and these, also at the interpreter's end."""
+    for kept in (loop, *others, *asyncio.all_tasks(loop)):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+
+
+def wait_wherever(
+    loop: asyncio.AbstractEventLoop | None, call: str, what: str, awaited: Callable[[], Coroutine[Any, Any, T]]
+) -> T:
+    """What comes of it in this loop if it runs, in another thread, else in one of the thread's own. WouldBlock where one runs, as
+    of `check_may_block`.
+    """
+    if loop is not None and loop.is_running() and running_loop() is not loop:
+        return wait_in(loop, awaited)
+    if (running := running_loop()) is not None:
+        check_may_block(running, call, what=what)
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        return runner.run(awaited())
 
 
 def _ended() -> NotOpen:

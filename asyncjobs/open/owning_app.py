@@ -4,11 +4,14 @@
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from asyncjobs.declare.definition import JobDefinition, NewJob
 from asyncjobs.declare.hooks import Hooks
-from asyncjobs.handles import JobHandle, Waiter
+from asyncjobs.handles import JobHandle, Waiter, Watching
+from asyncjobs.model.job import Job
+from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.settings import Settings
 
@@ -24,8 +27,65 @@ class Breaker(Protocol):
         ...
 
 
+class Keeper(Protocol):
+    """Keeps the jobs that are enqueued in one app."""
+
+    @property
+    def app(self) -> "OwningApp":
+        """The app."""
+        ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Where a thread has done what is asynchronous, if it runs; None: in a loop of its own."""
+        ...
+
+    def keep(self, rows: Sequence[NewRow]) -> list[Enqueued]:
+        """Keep them; what became of each. DuplicateJob."""
+        ...
+
+    async def get(self, job_id: int) -> Job | None:
+        """The job as it is now."""
+        ...
+
+    async def wait_final(self, job_id: int, timeout: float | None) -> Job:
+        """The job when it has ended."""
+        ...
+
+    async def watch(self, job_ids: Sequence[int], told: Callable[[], None], *, timeout: float | None) -> Watching:
+        """Watch these jobs until they have ended."""
+        ...
+
+
+class Memory(Keeper, Protocol):
+    """Stands in for the whole database of an app."""
+
+    @property
+    def pid(self) -> int:
+        """The process that it is in."""
+        ...
+
+    @property
+    def breakers(self) -> Breakers:
+        """The app's circuit breakers."""
+        ...
+
+    def enter(self) -> None:
+        """As the app is opened, in the loop that runs here."""
+        ...
+
+    def leave(self) -> None:
+        """Undo one `enter`."""
+        ...
+
+
 class OwningApp(Waiter, Protocol):
     """The app that a job type or a circuit breaker is part of."""
+
+    @property
+    def memory(self) -> Memory | None:
+        """What stands in for its database in a test."""
+        ...
 
     @property
     def settings(self) -> Settings:
@@ -47,7 +107,7 @@ class OwningApp(Waiter, Protocol):
         """Whether it has ever been open."""
         ...
 
-    def includes(self, handler: JobDefinition) -> bool:
+    def includes(self, definition: JobDefinition) -> bool:
         """Whether this very declaration is part of it."""
         ...
 

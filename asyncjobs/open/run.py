@@ -19,8 +19,8 @@ from asyncjobs.declare.limit import declared_limits
 from asyncjobs.declare.new_job import declared_types
 from asyncjobs.declare.planned import takes_context
 from asyncjobs.declare.registry import Declarations
-from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType, did_you_mean, listed
-from asyncjobs.model.names import kind_of, shown
+from asyncjobs.errors import ConfigurationError, UnknownQueue, UnknownType
+from asyncjobs.model.names import check_name, kind_of, shown
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.schedule import Schedule
 from asyncjobs.open.lifecycle import Lifecycle
@@ -42,6 +42,14 @@ GRACE_SECONDS_IN_RUN: Final = 25.0
 
 class RunningApp(Attempting, Protocol):
     """The app whose jobs are run."""
+
+    async def __aenter__(self) -> object:
+        """Open it to enqueue only."""
+        ...
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        ...
 
     @property
     def settings(self) -> Settings:
@@ -94,6 +102,7 @@ async def running(
     default_grace: float = GRACE_SECONDS,
     only_jobs: bool = False,
     max_jobs: int | None = None,
+    name: str | None = None,
     stopping: Callable[[Callable[[], Awaitable[None]]], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> AsyncGenerator[Runner]:
     """Run jobs from entering to leaving; opens the app if it is not open. `stopping` is given a way to cut the grace short.
@@ -102,8 +111,10 @@ async def running(
     """
     chosen = served_queues(app.queues, queues)
     admit_to(app.queues, chosen)
-    handlers = served_handlers(app.handlers, types)
+    definitions = served_handlers(app.handlers, types)
     seconds = default_grace if app.settings.grace is None else app.settings.grace
+    if name is not None:
+        check_name("runner", name)
     if grace is not None:
         seconds = config_seconds(grace, name="grace")
     async with AsyncExitStack() as around:
@@ -113,16 +124,17 @@ async def running(
         around.enter_context(children_apart())
         declared = Declared(
             queues=chosen,
-            handlers=handlers,
-            stubs=Stubs(handlers, chosen, app.settings),
+            handlers=definitions,
+            stubs=Stubs(definitions, chosen, app.settings),
             schedules=() if only_jobs else app.schedules,
             hooks=app.hooks.attempt,
             open_context=partial(_open_context, app),
             duties=() if only_jobs else _duties(app),
-            guarded={name: handler.breaker for name, handler in handlers.items() if handler.breaker is not None},
+            guarded={name: definition.breaker for name, definition in definitions.items() if definition.breaker is not None},
             listen=app.lifecycle.listening_database(opened.database),
-            types=declared_types(handlers, app.queues, app.settings),
-            limits=declared_limits(handlers, chosen),
+            types=declared_types(definitions, app.queues, app.settings),
+            limits=declared_limits(definitions, chosen),
+            name=name,
             budget=None if max_jobs is None else Budget(max_jobs),
         )
         runner = Runner(opened, declared, grace=seconds)
@@ -175,14 +187,34 @@ async def _start(runner: Runner, opened: OpenApp) -> None:
 
 
 @asynccontextmanager
-async def lifespan(app: RunningApp) -> AsyncGenerator[None]:
-    """`running` in Starlette's shape. A uvicorn that is told to exit does not wait for a database that is away, nor, when it is
-    told again, for handlers.
+async def lifespan(app: RunningApp, *, run: bool) -> AsyncGenerator[None]:
+    """`running` in Starlette's shape, or without `run` the app open and no more. A uvicorn that is told to exit does not wait for
+    a database that is away, nor, when it is told again, for handlers.
     """
+    runs = partial(running, app, queues=None, types=None, grace=None, stopping=hurried_by_the_server)
     async with AsyncExitStack() as stack:
         async with heeding_the_server():
-            await stack.enter_async_context(running(app, queues=None, types=None, grace=None, stopping=hurried_by_the_server))
+            await stack.enter_async_context(runs() if run else resting(app))
         yield
+
+
+@asynccontextmanager
+async def resting(app: RunningApp) -> AsyncGenerator[Any]:
+    """The app open as `running` has it, and nothing that runs."""
+    async with app:
+        yield RestingRunner()
+
+
+class RestingRunner:
+    """What is got for a runner where nothing is to run."""
+
+    id = 0
+
+    def wake(self) -> None:
+        """Nothing sleeps."""
+
+    async def stop(self, *, timeout: Duration | None = None) -> None:
+        """Nothing runs."""
 
 
 def _open_context(app: RunningApp, attempt: Attempt) -> JobContext[RunningApp]:
@@ -216,7 +248,12 @@ def check_until(until_idle: object, max_jobs: object, max_time: Duration | None)
 
 
 async def run_until_signal(
-    app: RunningApp, *, queues: Iterable[str | Queue] | None, types: Iterable[str] | None, until: Until
+    app: RunningApp,
+    *,
+    queues: Iterable[str | Queue] | None,
+    types: Iterable[str] | None,
+    until: Until,
+    name: str | None = None,
 ) -> None:
     """Run jobs until SIGTERM or SIGINT; a second one cuts the grace short. One that comes during the start ends the start.
 
@@ -244,7 +281,7 @@ async def run_until_signal(
         with handled(on_signal, noted=noted):
             async with running(
                 app, queues=queues, types=types, grace=None, default_grace=GRACE_SECONDS_IN_RUN, only_jobs=until.idle,
-                max_jobs=until.max_jobs,
+                max_jobs=until.max_jobs, name=name,
             ) as runner:  # fmt: skip
                 runners.append(runner)
                 await _first(runner.wait_stopped(), asked.wait(), *until.over(runner))
@@ -308,7 +345,7 @@ def served_handlers(known: Mapping[str, JobDefinition], asked: Iterable[str] | N
 
     UnknownType for a name that the app does not have, ConfigurationError for a stub's.
     """
-    runnable = {name: handler for name, handler in known.items() if not handler.is_stub}
+    runnable = {name: definition for name, definition in known.items() if not definition.is_stub}
     if asked is None:
         return runnable
     if isinstance(asked, str):
@@ -320,15 +357,4 @@ def served_handlers(known: Mapping[str, JobDefinition], asked: Iterable[str] | N
         if name not in runnable:
             raise ConfigurationError(f'job "{name}" is a stub: its handler runs in another service.')
         served.add(known[name].name)
-    return {name: handler for name, handler in runnable.items() if handler.name in served}
-
-
-def check_guarded(handler: JobDefinition, breakers: Iterable[str]) -> None:
-    """ConfigurationError for a type whose circuit breaker is not declared in its app: it would be held up by nothing."""
-    known = list(breakers)
-    if handler.breaker is not None and handler.breaker not in known:
-        raise ConfigurationError(
-            f'job "{handler.name}" ({handler.declared_at}): breaker="{handler.breaker}" is no circuit breaker of this app '
-            f"({listed(known)}).{did_you_mean(handler.breaker, known)} "
-            f'Declare it: router.circuit_breaker("{handler.breaker}").'
-        )
+    return {name: definition for name, definition in runnable.items() if definition.name in served}

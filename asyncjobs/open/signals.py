@@ -1,5 +1,8 @@
 """Signals: `jobs.run()` is told by them to stop. A start only looks at them; one is handled otherwise while a runner is entered.
 
+Several runs in one process are told by the same signals, in whatever order they came and end: what was handled before the first
+is handled again after the last.
+
 Under `asyncio.run` a first Ctrl-C cancels the main task, and a second one raises KeyboardInterrupt wherever the main thread just
 is: in the first step of a stop, in an outcome's write, in the loop between taking a callback and calling it. What it struck never
 went on: jobs stayed `processing`, and threads went on into the interpreter's exit, where nothing is safe. So while a runner is
@@ -18,8 +21,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from asyncjobs.errors import DatabaseUnavailable, UsageError
 
@@ -30,7 +32,15 @@ _LOOK_SECONDS: Final = 0.1
 at_once: ContextVar[Callable[[], None] | None] = ContextVar("at_once", default=None)
 
 
-_handling: Final[list[object]] = []  # the blocks of `handled`
+class _Block(NamedTuple):
+    """One block of `handled`."""
+
+    on_signal: Callable[[], None]
+    tells: Sequence[Callable[[], None]]  # at once
+
+
+_handling: Final[list[_Block]] = []
+_before: Final[dict[signal.Signals, Any]] = {}  # Python's handlers outside of all of them
 _running: Final[list[object]] = []  # those of `children_apart`
 
 
@@ -47,13 +57,13 @@ def children_apart() -> Generator[None]:
 
 def _put_back() -> None:
     """In a forked child."""
-    if not _running:
-        return
-    with suppress(ValueError):  # not the main interpreter's
-        signal.set_wakeup_fd(-1)
-        for number, default in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
-            if _handling or _is_uvicorn(getattr(signal.getsignal(number), "__self__", None)):
-                signal.signal(number, default)
+    if _running:
+        with suppress(ValueError):  # not the main interpreter's
+            signal.set_wakeup_fd(-1)
+            for number, default in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+                if _handling or _is_uvicorn(getattr(signal.getsignal(number), "__self__", None)):
+                    signal.signal(number, default)
+    _handling.clear()
 
 
 def _is_uvicorn(server: object) -> bool:
@@ -70,31 +80,39 @@ def handled(on_signal: Callable[[], None], *, noted: Callable[[], None] | None =
     `noted` is called at once, even while the loop is blocked.
     """
     loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in _NUMBERS}
     try:
+        if not _handling:
+            _before.update({number: signal.getsignal(number) for number in _NUMBERS})
         for number in _NUMBERS:
-            loop.add_signal_handler(number, on_signal)
-            if tells := [tell for tell in (at_once.get(), noted) if tell is not None]:
-                signal.signal(number, partial(_tell, tells))  # the loop hears of it by a socket, whatever Python's handler is
+            loop.add_signal_handler(number, _hear)
+            signal.signal(number, _tell)  # the loop hears of it by a socket, whatever Python's handler is
     except (ValueError, RuntimeError):
         raise UsageError(
             "jobs.run() handles signals, which only the main thread can: use `async with jobs.runner()` in others."
         ) from None
-    _handling.append(on_signal)
+    block = _Block(on_signal, [tell for tell in (at_once.get(), noted) if tell is not None])
+    _handling.append(block)
     try:
         yield
     finally:
-        _handling.remove(on_signal)
-        for number, handler in before.items():
+        with suppress(ValueError):  # a forked child has none of its parent's
+            _handling.remove(block)
+        for number, handler in () if _handling else tuple(_before.items()):
             loop.remove_signal_handler(number)
             if handler is not None:
                 signal.signal(number, handler)
 
 
-def _tell(tells: Sequence[Callable[[], None]], number: int, frame: object) -> None:
+def _hear() -> None:
+    for block in tuple(_handling):
+        block.on_signal()
+
+
+def _tell(number: int, frame: object) -> None:
     del number, frame
-    for tell in tells:
-        tell()
+    for block in tuple(_handling):
+        for tell in block.tells:
+            tell()
 
 
 class _Interrupts:

@@ -6,15 +6,13 @@
 3. The thread ends with the last who leaves it. Entered again, the app gets another.
 4. What the open raises is raised from entering, and no thread stays. An exception in the block closes as its end does.
 5. A fork has none of it: there the app is not open, can be opened anew, and leaving what was entered before the fork does
-   nothing. The parent's tasks are never collected there: a coroutine that is thrown away runs its `finally`, and would close
-   connections that are the parent's.
+   nothing. What waited in the parent's loop is never collected there.
 6. What is still entered when the interpreter exits is left then.
 7. Nobody enters or leaves in an event loop's own thread, which it would block: WouldBlock.
 """
 
 import asyncio
 import atexit
-import ctypes
 import os
 import threading
 from collections.abc import Generator
@@ -24,7 +22,7 @@ from weakref import WeakSet
 
 from asyncjobs.errors import WouldBlock
 from asyncjobs.open.lifecycle import Lifecycle
-from asyncjobs.open.other_threads import running_loop, wait_in
+from asyncjobs.open.other_threads import never_collected, running_loop, wait_in
 
 _LAST_SECONDS: Final = 5.0
 
@@ -95,8 +93,7 @@ class SyncOpens:
     def forget(self) -> None:
         """In a fork: the thread is the parent's, and so may the turn be."""
         if self._own is not None:
-            for kept in (self._own.loop, self._lifecycle.opened, *asyncio.all_tasks(self._own.loop)):
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))  # not even at the interpreter's end
+            never_collected(self._own.loop)
         self._turn = threading.Lock()
         self._own, self._entered_own = None, 0
 

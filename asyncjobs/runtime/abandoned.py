@@ -1,7 +1,7 @@
 """Handlers that ignore their cancellation must not keep a process from ending (P10).
 
 `asyncio.run` waits for every task there is. And when the interpreter takes an unfinished coroutine apart it throws GeneratorExit
-into it, which `except BaseException: pass` in a loop ignores as well: the process would spin for ever. So nobody waits for an
+into it, which `except BaseException: pass` in a loop ignores as well: the process would spin for ever. So no stop waits for an
 abandoned task, and its coroutine is never taken apart: a thread that waits for nothing holds it beyond the interpreter's end.
 """
 
@@ -14,7 +14,7 @@ _keeper: list[threading.Thread] = []
 
 
 def hide(task: "asyncio.Task[None]") -> None:
-    """Keep the task from whoever ends all tasks. The caller sees to it that the loop goes on until it is done."""
+    """Keep the task from code that ends all tasks. The caller sees to it that the loop goes on until it is done."""
     asyncio.tasks._unregister_task(task)  # noqa: SLF001 - documented, for those who write tasks of their own
 
 

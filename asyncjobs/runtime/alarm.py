@@ -2,7 +2,7 @@
 
 A timer is kept from one sleep to the next, as long as it rings early enough: who sleeps between any two of many small events, and
 never for as long as he might, would make and cancel one each time. So a sleep may end early, for an instant that was asked for
-before. A wake-up counts only while somebody sleeps: he looks at everything before he does, and does not wait in between.
+before. A wake-up counts only while the task sleeps: it looks at everything before, and does not wait in between.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ class Alarm:
         self._rings_at = inf
 
     async def sleep(self, until: float) -> None:
-        """Until somebody calls `wake`, and not beyond this instant of the monotonic clock."""
+        """Until `wake` is called, and not beyond this instant of the monotonic clock."""
         loop = asyncio.get_running_loop()
         if until < self._rings_at:
             self.close()

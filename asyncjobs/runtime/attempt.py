@@ -4,11 +4,11 @@
     leave the hooks → free the slot → ack
 
 Whatever the handler does (raise anything at all, leak a CancelledError, return what cannot be stored, ignore its cancellation)
-ends this attempt and nothing else. Whoever wants the attempt to end calls `cancel(reason)`; the reason decides what a
-CancelledError that comes out of the handler means. So it is when somebody else cancels the attempt's task, as `asyncio.run` does
+ends this attempt and nothing else. A part that wants the attempt to end calls `cancel(reason)`; the reason decides what a
+CancelledError that comes out of the handler means. So it is when other code cancels the attempt's task, as `asyncio.run` does
 with all tasks at its end: the attempt is interrupted. Any other error that comes out afterwards is taken for the clean-up's, and
 told, not charged. A CancelledError of something that the handler awaited is the handler's own, and a failed attempt; so is a
-SystemExit, whoever was cancelled by it.
+SystemExit, whatever was cancelled by it.
 
 Nothing begins in a runner that others may have declared dead: its jobs may have been done elsewhere. Whether that is so is looked
 at when the attempt's turn comes, and again at the very instant at which the handler is called (in a thread: by that thread): the
@@ -35,7 +35,7 @@ import msgspec
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from asyncjobs.connections import Connection
+from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.context import Resource
 from asyncjobs.declare.hooks import Hook, after_failed, enter_attempt
 from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, NotCommitted, UndecodablePayload
@@ -106,10 +106,11 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     max_error_bytes: int
     report_progress: Callable[["Attempt"], None]
     complete: Callable[["Attempt", Any, str | None, str | None], Any]
+    complete_sync: Callable[["Attempt", Any, str | None, str | None], None]
     was_committed: WasCommitted
     share: Callable[[Resource[Any]], Awaitable[Any]]
     close_key: Callable[[Claimed, float], Awaitable[bool]] = _has_no_key  # of its limit, for so many seconds: whether it is
-    may_begin: Callable[[], bool] = lambda: True  # from any thread: whether nobody can have taken what was claimed
+    may_begin: Callable[[], bool] = lambda: True  # from any thread: whether no other runner can have taken what was claimed
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
     hooks: Sequence[Hook] = ()
     hook_seconds: float = 30.0  # for each call of a hook
@@ -134,9 +135,9 @@ class Attempt:
     _entered: Sequence[Hook] = ()  # hooks to be left, in reverse
     _decided: tuple[object, Outcome] | None = None
 
-    def __init__(self, claimed: Claimed, handler: JobDefinition, lane: str | None, surroundings: Surroundings) -> None:
+    def __init__(self, claimed: Claimed, definition: JobDefinition, lane: str | None, surroundings: Surroundings) -> None:
         self.claimed = claimed
-        self.handler = handler
+        self.handler = definition
         self.lane = lane  # whose slot it runs in
         self.started_at = time.monotonic()
         self._surroundings = surroundings
@@ -157,7 +158,7 @@ class Attempt:
             self._request = request
 
     def abandon(self) -> None:
-        """Nobody waits for it any more: the process may end without it."""
+        """No stop waits for it any more: the process may end without it."""
         if self._task is not None:
             abandon(self._task)
 
@@ -204,7 +205,7 @@ class Attempt:
         """Run in a task of its own, with an empty context: nothing of a request that happened to open the app leaks into jobs."""
         self._tell = ended
         task = self._task = self._loop.create_task(self._run(), name=f"job {self.claimed.id}", context=contextvars.Context())
-        # A task that is cancelled before its first step never enters its coroutine: nobody would free the slot.
+        # A task that is cancelled before its first step never enters its coroutine: nothing would free the slot.
         task.add_done_callback(self._never_ran)
         return task
 
@@ -277,16 +278,19 @@ class Attempt:
             if outcome.kind == "interrupted" and self._context is None:
                 outcome = msgspec.structs.replace(outcome, is_begun=False)
             self._emit_ended(outcome, ending)
-        elif self._surroundings.events.wants(AttemptEnded):
-            self._emit_ended(outcome, ending)
+        else:
+            if not self.handler.keeps_payload:
+                outcome = msgspec.structs.replace(outcome, empties=True)
+            if self._surroundings.events.wants(AttemptEnded):
+                self._emit_ended(outcome, ending)
         # Nothing holds anything in a circle any more: what has ended is gone at once, without the collector.
         self._task = self._context = None
         claimed = self.claimed
         key_queue = None if claimed.serialization_key is None else claimed.queue
-        if self.reported is None:
+        if self.reported is None and claimed.expires_epoch is None:
             self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue))
         else:
-            self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, self.unwritten_progress))
+            self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, self.unwritten_progress, claimed.start_by))
             self.reported = None
 
     def _outcome_of(self, ending: object) -> Outcome:
@@ -337,8 +341,8 @@ class Attempt:
         return answer
 
     async def _call(self) -> object:
-        claimed, handler = self.claimed, self.handler
-        arguments = handler.decode_payload(claimed.payload, claimed.version)
+        claimed, definition = self.claimed, self.handler
+        arguments = definition.decode_payload(claimed.payload, claimed.version)
         self._context = context = self._surroundings.open_context(self)
         JOB_ID.set(claimed.id)
         JOB_TYPE.set(claimed.type)
@@ -349,8 +353,8 @@ class Attempt:
                 self._entered = entered = list[Hook]()
                 await enter_attempt(hooks, context, entered, seconds=self._surroundings.hook_seconds)
                 self._see_whether_it_may_begin()  # else nothing was waited for since it was looked at
-            function = handler.function if handler.is_async else self._call_in_thread
-            answer = await (function(context, **arguments) if handler.takes_context else function(**arguments))
+            function = definition.function if definition.is_async else self._call_in_thread
+            answer = await (function(context, **arguments) if definition.takes_context else function(**arguments))
         except BaseException as error:
             if not await close(context, error):
                 raise
@@ -418,7 +422,7 @@ class Attempt:
         return Interrupted(cause=error)
 
     def _is_cancelled_from_outside(self, *, is_cancelled: bool) -> bool:
-        """Whether somebody else ends the task. An error beside it is the handler's own, unless all tasks end."""
+        """Whether other code ends the task. An error beside it is the handler's own, unless all tasks end."""
         task = self._task
         return task is not None and task.cancelling() > 0 and (is_cancelled or self._surroundings.loop_ends())
 
@@ -453,6 +457,14 @@ class Attempt:
         # Set before: with a connection outside of a transaction it may take effect although this call never hears of it.
         self.completed_in_transaction = True
         await self._surroundings.complete(self, connection, None if dropped else text, dropped)
+        self.is_completed = True
+
+    def complete_sync(self, connection: SyncConnection, result: object) -> None:
+        """`complete` on a synchronous connection, in the handler's thread."""
+        text = self.handler.encode_result(result)
+        dropped = too_large(text, self._surroundings.max_result_bytes)
+        self.completed_in_transaction = True
+        self._surroundings.complete_sync(self, connection, None if dropped else text, dropped)
         self.is_completed = True
 
     async def share(self, resource: Resource[T], /) -> T:

@@ -24,7 +24,7 @@ class Attempts:
         self._events = events
         self._running: dict[int, Attempt] = {}
         self._reported: set[tuple[int, int]] = set()
-        self._all_ended: asyncio.Event | None = None  # while somebody waits for it
+        self._all_ended: asyncio.Event | None = None  # while a task waits for it
 
     def __len__(self) -> int:
         return len(self._running)

@@ -9,9 +9,9 @@
 5. The answer of each item is a value or an exception of its own. If `send` itself raises, all items of the batch get that.
 6. An item that comes alone after two that came alone is sent by its caller's own task: by `send_one`, without the two turns of
    the loop that it takes to hand it to the batcher's task and back. What is submitted meanwhile is the next batch, and the one
-   after that is handed over again. Whoever sends so and is cancelled cancels the sending; `send_one` has to be able to bear that.
-7. When the batcher's task ends, whoever still waits is told by `BatcherEnded` whether the item had been taken. Nobody is
-   cancelled by it: a caller could not tell that from a cancellation of its own. (One that sends itself is left to whoever ends
+   after that is handed over again. A caller that sends so and is cancelled cancels the sending; `send_one` has to bear that.
+7. When the batcher's task ends, callers that still wait are told by `BatcherEnded` whether the item had been taken. None is
+   cancelled by it: a caller could not tell that from a cancellation of its own. (One that sends itself is left to what ends
    what `send_one` works with.)
 """
 
@@ -65,7 +65,7 @@ class Batcher(Generic[Item, Answer]):
         self._outside: deque[asyncio.Future[None]] = deque()  # they wait for it
         self._line: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._arrived = asyncio.Event()
-        self._idle: asyncio.Event | None = None  # while somebody waits for it
+        self._idle: asyncio.Event | None = None  # while a task waits for it
         self._open = 0  # submitted, not answered
         self._ended = False
 
@@ -124,7 +124,7 @@ class Batcher(Generic[Item, Answer]):
             self._idle = None
 
     async def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wait until somebody leaves, behind those who wait already; the room is ours then."""
+        """Wait until a caller leaves, behind those that wait already; the room is ours then."""
         turn: asyncio.Future[None] = loop.create_future()
         self._outside.append(turn)
         try:
@@ -159,7 +159,7 @@ class Batcher(Generic[Item, Answer]):
             await self._send_batch()
 
     def end(self) -> None:
-        """Nobody runs it any more: whoever still waits is told so."""
+        """No task runs it any more: callers that still wait are told so."""
         self._ended = True
         for _, future in self._line:
             _tell(future, BatcherEnded(was_sent=False))

@@ -2,7 +2,7 @@
 
 The row in the database is the truth; this process remembers it. What may happen, in which order:
 
-1. A call of a service whose breaker is closed asks nobody, and its success tells nobody: no statement. Only after failures
+1. A call of a service whose breaker is closed asks nothing, and its success tells nothing: no statement. Only after failures
    that this process knows of does the next success say so, once.
 2. A failure is reported at once, in one statement, and awaited: failing calls are slow anyway. The answer says how the breaker
    is now. The success of a probe is awaited, too.
@@ -10,11 +10,11 @@ The row in the database is the truth; this process remembers it. What may happen
    clock from when the answer came, so it is never early, and then asks to be let through as a probe: one statement, one caller
    at a time. Of all who ask the server lets through as many as are free; the others know for how long they need not ask.
 4. A changed state is notified to the other processes, which look at once. A notification that is lost costs at most an interval:
-   whoever has used a breaker, or knows of one that is not closed, looks again each interval; and no call goes by what is older
-   than two: it waits for a look. A process that neither calls nor waits asks nothing at all.
+   a process that has used a breaker, or knows of one that is not closed, looks again each interval; and no call goes by what is
+   older than two: it waits for a look. A process that neither calls nor waits asks nothing at all.
 5. A call that is cancelled found nothing out: nothing is counted, and a probe is given back, in the background.
 
-What a crash leaves behind: between a failed call and its report, a failure too few; a probe that nobody reports on, which lapses
+What a crash leaves behind: between a failed call and its report, a failure too few; a probe without a report, which lapses
 as long after its start as the breaker stays open. A statement whose answer is lost is not repeated: it may have counted, and the
 next look tells.
 
@@ -57,7 +57,7 @@ from asyncjobs.store import breakers as store
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import BreakerClosed, BreakerHalfOpened, BreakerOpened, DatabaseFailed, Events
 
-#: Notified by all that change a state, and looked for after so long where nobody listens.
+#: Notified by all that change a state, and looked for after so long where no process listens.
 _LOOK_SECONDS: Final = 5.0
 _LOOK_SECONDS_WITHOUT_LISTEN: Final = 1.0
 #: How long a call waits for the database before its process goes on by itself.
@@ -160,7 +160,7 @@ class Breakers(Service):
     # Knowing.
 
     def look_now(self) -> None:
-        """Something may have changed: a notification, or nobody listened for a while."""
+        """Something may have changed: a notification, or none was heard for a while."""
         self._wanted = True
         self.wake()
 
@@ -329,7 +329,7 @@ class Breakers(Service):
     # Reporting.
 
     def _report(self, known: _Known, event: Event) -> Part:
-        """A part of the app's: whoever waits for it may be cancelled, the report is made all the same."""
+        """A part of the app's: the task that waits for it may be cancelled, the report is made all the same."""
         part = self._start("breaker report", lambda: self._happen(known, event))
         self._reports.add(part)
         part.when_done(lambda: self._reports.discard(part))
@@ -353,7 +353,7 @@ class Breakers(Service):
         self._tell(known)
 
     def _announce(self, known: _Known, formerly: State, circuit: Circuit, *, alone: bool) -> None:
-        """This process changed the state: tell the others, and whoever reads logs."""
+        """This process changed the state: tell the others, and the sinks."""
         if circuit.state == formerly:
             return
         service = known.policy.service

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.runtime import undone
 from asyncjobs.runtime.sender import refusal
 from asyncjobs.store import callers, jobs
 from asyncjobs.store.database import Database
 from asyncjobs.store.jobs import EnqueueAnswer
-from asyncjobs.telemetry.events import Events, JobEnqueued
+from asyncjobs.telemetry.events import EnqueuesUndone, Events, JobEnqueued
 
 
 async def enqueue(connection: Connection, database: Database, rows: Sequence[NewRow]) -> list[Enqueued]:
@@ -35,8 +36,10 @@ def _accepted(rows: Sequence[NewRow], answer: EnqueueAnswer) -> list[Enqueued]:
     return answer.enqueued
 
 
-def tell(events: Events, rows: Sequence[NewRow], enqueued: Sequence[Enqueued]) -> None:
-    """Tell of what was enqueued, on whatever connection."""
+def tell(events: Events, rows: Sequence[NewRow], enqueued: Sequence[Enqueued], connection: Connection | None) -> None:
+    """Tell of what was enqueued, and later, if the caller's connection says so, that it came to nothing."""
+    if connection is not None and enqueued and events.wants(EnqueuesUndone):
+        undone.watch(connection, enqueued, events)
     if events.wants(JobEnqueued):
         for row, one in zip(rows, enqueued, strict=True):
             events.emit(JobEnqueued(job_id=one.id, type=row.type, queue=row.queue, created=one.created))

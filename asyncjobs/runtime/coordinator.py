@@ -14,7 +14,7 @@ and nowhere else, but for the next job of a key, for which its actor takes a per
 3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But a hungry lane asks again at
    once when a slot becomes free, so a slot never stays empty while work is known to wait (P4). The coordinator is woken before
    the line is, so that what is claimed for the slot goes with the outcome.
-4. Rows that somebody has locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
+4. Rows that are locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
    notifies when they are let go. So a scan that came back short is followed by a look whether anything is there that it would
    have taken: after 20 ms while other runners live, else after 0.2 s; one look for all scans of that time, since it costs less
    than a scan. If something is there the scan is made again; as long as it comes back short the pauses double, up to a second.
@@ -46,11 +46,12 @@ from asyncjobs.runtime.alarm import Alarm
 from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.budget import Budget
-from asyncjobs.runtime.call_line import CallLine, Found, NoAnswer
+from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.gate import Gate
+from asyncjobs.runtime.orders import Found, NoAnswer
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.slots import Slots, SlotsError
@@ -257,7 +258,7 @@ class Coordinator:
         self._expiry = None if at == inf else asyncio.get_running_loop().call_later(seconds, self._give_back_expired)
 
     def _give_back_expired(self) -> None:
-        """What has expired holds nothing up any more: its key goes on, and whoever waits for it is told."""
+        """What has expired holds nothing up any more: its key goes on, and tasks that wait for it are told."""
         self.give_back_waiting(has_expired)
         self._plan_expiry(self.stock.expires_at)
 
@@ -274,7 +275,7 @@ class Coordinator:
         self._alarm.wake()
 
     async def _look_for_skipped(self) -> None:
-        """Look at what the scans may have skipped. (Whatever slots are free: the next that is freed asks nobody.)"""
+        """Look at what the scans may have skipped. (Whatever slots are free: the next that is freed does not ask.)"""
         found = await self._line.look([(self.queue, lane) for lane in self._short])
         was_skipped = any((self.queue, lane) in found for lane in self._short)
         self._short.clear()

@@ -13,6 +13,7 @@ class JobDefinition(Protocol):
     is_async: bool
     wraps_async: bool  # a plain function that may answer the coroutine of an `async def`
     version: int
+    keeps_payload: bool  # also when the job has completed
     retrying: Retrying
 
     @property

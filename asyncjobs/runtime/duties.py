@@ -101,7 +101,7 @@ class Share(Everyone):
 
 
 class ByLease:
-    """The holder of the lease does it. `rotation_seconds`: he hands it over after that long, if there is somebody to take it."""
+    """The holder of the lease does it. `rotation_seconds`: it hands it over after that long, if there is a runner to take it."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class Duty(Service):
         self.items: int | None = None  # what the pass did, in whatever it counts
 
     async def aside(self) -> None:
-        """What a runner does about the duty when it is somebody else's turn."""
+        """What a runner does about the duty when it is another runner's turn."""
 
     async def _do(self) -> float | None:
         turn = await self.strategy.begin(self.duty)

@@ -2,7 +2,7 @@
 
 End: no new pass of the application's duties is begun, one that runs has the grace of the handlers, then every loop is cancelled.
 Only then are the leases given up, of those duties whose loops have really ended; one that ignored its cancellation keeps its
-lease until that expires, so that nobody begins while it may still be at work.
+lease until that expires, so that no runner begins while it may still be at work.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class DeclaredDuty(msgspec.Struct, frozen=True):
 
 
 class Duties:
-    """All duties of one runner. Their loops are run by whoever owns this: `loops`."""
+    """All duties of one runner. Their loops are run by the owner of this: `loops`."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Duties:
         self._parts: dict[str, Part] = {}
         self._strategy_of = {**BUILT_IN, **settings.strategies, **{one.name: one.strategy for one in declared}}
         if not schedules:
-            del self._strategy_of["cron"]  # whoever fires nothing is not to be the one who fires
+            del self._strategy_of["cron"]  # a runner that fires nothing is not to be the holder of it
         self.names = sorted(self._strategy_of)
         self.leader = Leader(
             [name for name, strategy in self._strategy_of.items() if strategy == "lease"], settings.lease_times,

@@ -1,17 +1,19 @@
 """Enqueue on connections of our own: calls in flight at the same time share a statement.
 
-Three lines, because they wait for different things: plain rows for nobody, keyed rows (and those with a limit) for locks of
-their keys, rows with a dedup key for whoever is about to take it. How a line sends its batches is in `sender`. Around it:
+Three lines, because they wait for different things: plain rows for nothing, keyed rows (and those with a limit) for locks of
+their keys, rows with a dedup key for the transaction that is about to take it. How a line sends its batches is in `sender`.
+Around it:
 
 1. A row whose key a stranger's open transaction holds comes back from its line with a time-out. It goes on alone, on a connection
-   of its own; whoever comes with the same key meanwhile waits in memory until it is through. So a held key costs the others of
+   of its own; a row with the same key that comes meanwhile waits in memory until it is through. So a held key costs the others of
    its line two lock time-outs, once, however long it is held and however many want it.
 2. Those who wait alone take turns on a few connections, a second each: a key that is never let go does not keep others from
    being noticed when theirs is.
 3. `enqueue_many` is a transaction of its own. It waits for held keys on such a connection, too, so that it does not keep one of
    the pool meanwhile.
 4. After the commit the runners of this process are woken in memory, those of other processes by one NOTIFY per queue. What the
-   INSERT found due became pending with it, whatever time it was given; only what is to run later is left to the promoters.
+   INSERT found due became pending with it, whatever time it was given; only what is to run later is left to the promoters, and
+   what expires before it is claimed.
 """
 
 import asyncio
@@ -24,7 +26,7 @@ from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.runtime.batcher import Batcher, BatcherEnded
 from asyncjobs.runtime.parts import Start
 from asyncjobs.runtime.sender import Sender, lock_of
-from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.runtime.wakes import SOON_SECONDS, Wakes
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import is_lock_timeout, is_unsendable
 from asyncjobs.store.pool import Pool
@@ -39,8 +41,6 @@ _LONELY: Final = 4
 _LONELY_LOCK_TIMEOUT: Final = "1s"
 #: Default priority; a better one may belong before jobs that were claimed already.
 _ORDINARY: Final = 100
-#: A job that is due within this time is told to the promoters, later ones are found by their interval.
-_SOON_SECONDS: Final = 10.0
 
 
 class _Line:
@@ -78,13 +78,13 @@ class Enqueuer:
     async def enqueue(self, row: NewRow) -> Enqueued:
         """Write one row, together with those of other callers. Raises EnqueueError or DatabaseUnavailable."""
         try:
-            if row.dedup_key is None and row.serialization_key is None and row.limit_key is None:  # it waits for nobody
+            if row.dedup_key is None and row.serialization_key is None and row.limit_key is None:  # it waits for no lock
                 enqueued = await (self._plain or self._line(row)).batcher.submit(row)
             else:
                 enqueued = await self._enqueue(row)
         except Exception as error:
             raise _translated(error) from error
-        if enqueued.is_due and enqueued.created:
+        if enqueued.is_due and enqueued.created and row.expires_seconds is None:
             self._wakes.pending(row.queue, front=row.priority < _ORDINARY, in_process_only=not row.notify)
         else:
             self._announce([row], [enqueued])
@@ -162,23 +162,27 @@ class Enqueuer:
                     await link.close()
 
     def _announce(self, rows: Sequence[NewRow], enqueued: Sequence[Enqueued]) -> None:
-        """Wake whoever runs such jobs, after the commit."""
+        """Wake the runners of such jobs, after the commit."""
         queues: dict[str, bool] = {}
-        soonest = _SOON_SECONDS
+        soonest = expires = SOON_SECONDS
         in_process_only = not any(row.notify for row in rows)
         for row, one in zip(rows, enqueued, strict=True):
             if not one.created and row.on_duplicate != "replace":
                 continue
             if one.is_due is not False:
                 queues[row.queue] = queues.get(row.queue, False) or row.priority < _ORDINARY
+                if row.expires_seconds is not None:
+                    expires = min(expires, row.expires_seconds)
             if not one.is_due:
                 soonest = min(soonest, _due_in(row))
             elif not one.created:  # it was replaced: one that was delayed and has a key is left to the promoters
                 soonest = 0.0
         for queue, front in queues.items():
             self._wakes.pending(queue, front=front, in_process_only=in_process_only)
-        if soonest < _SOON_SECONDS:
+        if soonest < SOON_SECONDS:
             self._wakes.due_in(0.0, in_process_only=in_process_only)  # by this host's clock, so only a reason to look
+        elif expires < SOON_SECONDS:
+            self._wakes.expires_in(expires, in_process_only=in_process_only)
 
     def _line(self, row: NewRow) -> _Line:
         is_plain = row.serialization_key is None and row.limit_key is None

@@ -5,6 +5,8 @@ What a runner has claimed may expire before it starts: it waits for a slot, or i
 which went on meanwhile, that is told without asking: the claim said how long it had left, and is no older than its call. So a
 runner may find that a moment too early, by what its call took, and never too late. It gives the job back with its attempt, and
 the next claim decides, by the server's clock.
+
+A call that met jobs that have expired has ended these and others: tasks that wait for their end are told.
 """
 
 from collections import Counter
@@ -41,7 +43,7 @@ def _timed(job: Claimed, sent_at: float) -> Claimed:
 
 
 def tell_expired(ended: Sequence[tuple[int, str]], wakes: Wakes, events: Events) -> None:
-    """Tell of jobs (ids and types) that have been ended: whoever waits for them, and the sinks."""
+    """Tell of jobs (ids and types) that have been ended: tasks that wait for them, and the sinks."""
     for job_id, _ in ended:
         wakes.ended(job_id)
     for type, count in Counter(type for _, type in ended).items():

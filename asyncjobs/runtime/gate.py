@@ -7,7 +7,7 @@
    attempt ends, or for as long as a probe may take; so a handler that hangs before it calls the service does not shut the gate.
    Several runners may each claim one; those that are not let through are snoozed.
 3. Looking for a probe costs a scan over all that is pending before it. One that found too few is not repeated before twenty
-   times its cost, and 0.1 s, have passed; whoever wanted one meanwhile looks then.
+   times its cost, and 0.1 s, have passed; a scan that wanted one meanwhile looks then.
 4. Whenever what a breaker lets through changes, the coordinators look again, at the front: what waited has old places.
 5. Jobs that this runner claimed ahead of its slots while the breaker was closed are given back when it is not: they are held, but
    for those that are counted as probes.
@@ -32,7 +32,7 @@ class _Guarded(msgspec.Struct):
     types: tuple[str, ...]
     running: dict[tuple[int, int], float]  # job and token -> when it counts no more
     hold_until: float = 0.0
-    is_missed: bool = False  # somebody wanted a probe before that
+    is_missed: bool = False  # a scan wanted a probe before that
 
 
 class _Queues(Protocol):

@@ -53,4 +53,6 @@ class GivingBack(Service):
 
 def _is_paused(job: Claimed, paused: Container[tuple[pauses.Kind, str]]) -> bool:
     key = job.serialization_key
+    if ("all", pauses.ALL) in paused:
+        return True
     return ("queue", job.queue) in paused or ("type", job.type) in paused or (key is not None and ("key", key) in paused)

@@ -12,6 +12,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     """One runner. Ages are seconds since a loop turned last; None before it did."""
 
     id: int
+    name: str | None = None  # what people call it
     queues: list[str]
     notify: Literal["listen", "poll", "probing"]  # "poll": notifications do not arrive, or are not asked for
     is_listening: bool  # a connection LISTENs
@@ -28,7 +29,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     leases: list[str]  # the duties that it does for all, under leases
     schedules_age_seconds: float | None  # since it looked at its schedules; at rest up to schedule_interval
     failed_schedules: list[str] = []  # of its own, that could not make their jobs, as it saw last; they are tried again
-    is_confirmed: bool  # nobody can have declared this runner dead
+    is_confirmed: bool  # no other can have declared this runner dead
     outdated_by: str | None = None  # the migration that this program is too old for: it claims nothing any more
     is_stopping: bool
     error: str | None  # why the last call of the database failed, None when it did not
@@ -53,7 +54,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     is_open: bool
     runners: list[RunnerHealth]
-    troubles: list[str] = []  # parts of the app that ended though nobody had stopped them, and are being started again
+    troubles: list[str] = []  # parts of the app that ended though they had not been stopped, and are being started again
     needs_runner: bool = False  # it was asked about as a process that runs jobs: without a runner it is not ready
 
     @property
@@ -71,7 +72,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
             return ["the app is not open"]
         if self.needs_runner and not self.runners:
             return ["no runner has started"]
-        of_runners = [f"runner {runner.id}: {problem}" for runner in self.runners for problem in runner.problems]
+        of_runners = [f"runner {runner.name or runner.id}: {problem}" for runner in self.runners for problem in runner.problems]
         return [*self.troubles, *of_runners]
 
     @property

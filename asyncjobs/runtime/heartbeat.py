@@ -90,7 +90,7 @@ class MainLoop:
         return 0.0 if asked_at is None else time.monotonic() - asked_at
 
     def call(self, callback: Callable[..., None], *args: object) -> None:
-        """Call back in the main loop. One that is closed has nobody left who could want it."""
+        """Call back in the main loop. One that is closed has no task left that could want it."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback, *args)
 
@@ -171,7 +171,7 @@ class Heartbeat:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether nobody can have declared this runner dead yet."""
+        """Whether no other runner can have declared this runner dead yet."""
         return self.runner_id is not None and self.clock() - self.confirmed_at < self.trust_seconds
 
     def may_begin(self) -> bool:

@@ -1,12 +1,13 @@
 """When a runner has nothing left to do: a program that runs what is due, and what that enqueues, ends then.
 
 1. Work is what this runner could do now: what is pending in its queues, of its types and versions; what is due and not promoted
-   yet; the first of a line without a head; and what it runs, or has not written yet.
+   yet; the first of a line without a head; what has expired in its queues, whatever holds it; and what it runs, or has not
+   written yet.
 2. No work is what is for later (a delay, a retry after its back-off, a snooze); what is held by a pause of its queue, type or
    key, by an open breaker, or behind a halted key; what no slot here may take; and what another runner runs: what that one
-   enqueues is work again, for whoever is there.
+   enqueues is work again, for the runners that are there.
 3. The database is asked only while nothing runs here, and it is asked for this runner's claims, too: one that is committed and
-   whose answer is on its way is seen as a job that runs. Nothing ran before the look and nothing is there: nobody here enqueues
+   whose answer is on its way is seen as a job that runs. Nothing ran before the look and nothing is there: no task here enqueues
    any more.
 4. Between looks it waits: as long as they find something that is not claimed, up to a second, and twenty times what a look takes.
    What cannot be asked is asked again: a database that is away for a while does not end the program.

@@ -40,8 +40,9 @@ import msgspec
 from asyncjobs.model.claim import Ack, Scan
 from asyncjobs.runtime import points
 from asyncjobs.runtime.attempt import Attempt
-from asyncjobs.runtime.call_line import CallLine, Found
+from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.orders import Found
 from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.verifier import Verifier
 from asyncjobs.runtime.wakes import Wakes
@@ -158,7 +159,7 @@ class Actor:
         self._advancer = Advancer(pool, wakes, events=events)
         self.items: asyncio.Queue[_Ended | Wanted] = asyncio.Queue()  # outlives the task
         self.taken: list[Ack] = []  # of these the line does not know yet
-        self._passed_on: asyncio.Event | None = None  # while somebody waits for it
+        self._passed_on: asyncio.Event | None = None  # while a task waits for it
 
     async def run(self) -> None:
         """Take what waits, decide, and hand it in, until cancelled."""
@@ -167,7 +168,7 @@ class Actor:
             while True:
                 await self._take()
                 self._pass_on()
-        raise RuntimeError("it was ended by the end of its advancer")  # whoever cancels that alone ends the group in silence
+        raise RuntimeError("it was ended by the end of its advancer")  # a cancellation of that alone ends the group in silence
 
     async def _take(self) -> None:
         """All that waits. What is left of a task that was ended before comes first."""
@@ -211,7 +212,7 @@ class Actor:
 
     @property
     def unwritten(self) -> int:
-        """How many items wait, of which nobody else knows yet."""
+        """How many items wait, of which no other part knows yet."""
         return self.items.qsize() + len(self.taken)
 
     async def wait_passed_on(self) -> None:
@@ -250,7 +251,7 @@ class Keys:
 
     @property
     def unwritten(self) -> int:
-        """How many items wait, of which nobody else knows yet."""
+        """How many items wait, of which no other part knows yet."""
         return sum(actor.unwritten for actor in self.actors)
 
     async def wait_passed_on(self) -> None:

@@ -5,7 +5,7 @@ order:
 
 1. Connect, LISTEN, then wake everybody, then they claim. A job committed before the LISTEN is found by that claim, one
    committed after it is notified. Claiming first would lose a job of the gap until the next poll.
-2. Notifications wake whoever subscribed. Subscriptions belong to the registry (`runtime/wakes.py`), not to this task: when it
+2. Notifications wake the subscribers. Subscriptions belong to the registry (`runtime/wakes.py`), not to this task: when it
    dies and is started again, or connects anew, they are all still there.
 3. Each `keepalive_seconds` the connection is asked for a sign of life, with a time-out of 2 s. A closed connection is seen at
    once. So a silent one is replaced after keepalive + 10 % + 2 s at the latest, 13 s by default. Until then a

@@ -15,7 +15,7 @@ older than a week into days, so that the size of the table depends on types and 
 into the next larger one in a transaction: a crash changes nothing.
 
 It also counts the unfinished jobs where there are very many, into `job_depths`. A pass that fails leaves the last count, which
-says when it was; with nobody who does the duty it is not believed for long, and those who look count for themselves.
+says when it was; while no runner does the duty it is not believed for long, and those who look count for themselves.
 """
 
 from typing import ClassVar, Final
@@ -59,7 +59,7 @@ class Metrics(Service):
         tally.add(claimed.started_epoch - claimed.run_epoch, attempt.run_seconds)
 
     def lost(self, type: str, status: str) -> None:
-        """Count an attempt that ended with its runner; nobody knows how long it ran."""
+        """Count an attempt that ended with its runner; how long it ran is not known."""
         tally = self._tally(type, status)
         tally.count += 1
 

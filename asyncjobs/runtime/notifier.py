@@ -37,7 +37,7 @@ _LONGEST_BACKOFF_SECONDS = 5.0
 
 
 class Notifier(Service):
-    """Sends NOTIFYs. The link is the notifier's alone; whoever made it closes it after the notifier's task has ended."""
+    """Sends NOTIFYs. The link is the notifier's alone; its maker closes it after the notifier's task has ended."""
 
     name: ClassVar[str] = "notifier"
 

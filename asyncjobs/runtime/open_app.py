@@ -3,7 +3,7 @@
 One *owner task* opens and closes what is here; entering and leaving an app may happen in different tasks (test clients,
 fixtures). What runs meanwhile are the app's parts (`runtime/parts.py`), which nothing but their stop ends.
 
-An owner that is cancelled from outside sees the loop end (`asyncio.run` cancels every task there is): runners that nobody stops
+An owner that is cancelled from outside sees the loop end (`asyncio.run` cancels every task there is): runners that no code stops
 are stopped, those that are being stopped are waited for, then the app closes. Without that the parts, which go on, would keep the
 loop from ending.
 
@@ -58,7 +58,7 @@ class Stoppable(Protocol):
     """A runner, as its app knows it."""
 
     async def see_stopped(self) -> None:
-        """Stop it if nobody does; return when it has stopped."""
+        """Stop it if no other task does; return when it has stopped."""
 
 
 class OpenApp:
@@ -136,7 +136,7 @@ class OpenApp:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the owner has ended: by closing, or because somebody cancelled it."""
+        """Whether the owner has ended: by closing, or because it was cancelled."""
         return self._owner is not None and self._owner.done()
 
     def loop_ends(self) -> bool:
@@ -145,7 +145,7 @@ class OpenApp:
 
     @property
     def is_ending(self) -> bool:
-        """Whether somebody cancelled the owner, as `asyncio.run` does with every task at its end."""
+        """Whether the owner was cancelled, as `asyncio.run` does with every task at its end."""
         return self._owner is not None and self._owner.cancelling() > 0
 
     async def _flush(self) -> None:
@@ -193,7 +193,7 @@ class OpenApp:
             enqueued = await self._enqueuer.enqueue_many(rows)
         else:
             enqueued = [await self._enqueuer.enqueue(row) for row in rows]
-        callers.tell(self.events, rows, enqueued)
+        callers.tell(self.events, rows, enqueued, connection)
         return enqueued
 
     async def enqueue_one(self, row: NewRow) -> Enqueued:
@@ -208,10 +208,10 @@ class OpenApp:
         self.check_usable()
         return await self._read(partial(jobs.get, job_id=job_id))
 
-    async def ended_among(self, ids: Sequence[int]) -> list[Ending]:
-        """Those of the jobs that have ended, and those that are not there."""
+    async def ended_among(self, ids: Sequence[int], *, gone: bool) -> list[Ending]:
+        """Those of the jobs that have ended, and with `gone` those that are not there."""
         self.check_usable()
-        return await self._read(partial(jobs.ended_among, ids=ids))
+        return await self._read(partial(jobs.ended_among, ids=ids, gone=gone))
 
     async def awaited_kinds(self, ids: Sequence[int], key: str | None) -> list[AwaitedKind]:
         """Of the jobs that have not started, one of each kind."""

@@ -2,7 +2,7 @@
 
 A part is a coroutine function that runs from its start to its stop: a coordinator, the call line, the listener, a duty.
 
-1. Only `stop` ends a part. One that ends otherwise - an error, a cancellation that leaked or that somebody else meant for it, a
+1. Only `stop` ends a part. One that ends otherwise - an error, a cancellation that leaked or was meant for another task, a
    SystemExit - is started again: at once the first time and whenever it had lived for a second, else after 0.1 s, 0.2 s, 0.4 s
    ... 5 s.
 2. A part that returns is done: a duty that was drained, a listener where no notifications arrive.
@@ -10,7 +10,7 @@ A part is a coroutine function that runs from its start to its stop: a coordinat
    `troubles` says so in words, which health and each beat repeat.
 4. Nothing ends the program from here but KeyboardInterrupt, which is raised in the interpreter's main thread for that. The loop
    that it ends has still to stop the app, for which the part is started again.
-5. Two tasks are no parts, since nobody could begin them again: the one that stops a runner, and the owner of the app. A stop
+5. Two tasks are no parts, since nothing could begin them again: the one that stops a runner, and the owner of the app. A stop
    that is struck, by a cancellation or KeyboardInterrupt, is made anew without grace. Whatever else ends it is raised to its
    caller and told as `RunnerLostItself`, the runner counts as stopped, and its beats end: others take its jobs. An owner that
    ends stops the app's runners, so `jobs.run()` ends, and closes the app; `health()` is not ready and says so.
@@ -55,7 +55,7 @@ class Part:
         self.name = name
         self.restarts = 0
         self.error: BaseException | None = None  # why it was last started again
-        self.ended_at = float("-inf")  # when it last ended though nobody had stopped it; time.monotonic()
+        self.ended_at = float("-inf")  # when it last ended though it had not been stopped; time.monotonic()
         self._run = run
         self._events = events
         self._failures = 0  # in a row, without a life of a second in between
@@ -113,7 +113,7 @@ class Part:
 
     @property
     def is_in_trouble(self) -> bool:
-        """Whether it ended though nobody had stopped it, and has not lived for a second since."""
+        """Whether it ended though it had not been stopped, and has not lived for a second since."""
         return not self._is_stopped and time.monotonic() - self.ended_at < WELL_SECONDS + self._backing_off_seconds
 
     @property

@@ -1,8 +1,8 @@
-"""Keeps the rows in step with what operators paused, and what nobody serves out of the claim's way.
+"""Keeps the rows in step with what operators paused, and what no runner serves out of the claim's way.
 
 A pause takes effect by its row in `pauses`: no claim that begins after its commit takes a job of that queue, type or key. Those
 that are under way then have ended when the verb answers (`wait_for_claims`, for a key `hold_back_key`, in
-`store/routines/pauses`); for a row that is written by hand nobody waits. What was claimed before goes on: a claim is the start as
+`store/routines/pauses`); no verb waits for a row written by hand. What was claimed before goes on: a claim is the start as
 the database knows it, and the handler is called when the claim's answer has come to the runner. To wait for that, too, would take
 a write for each start. All else is housekeeping, so that claims do not walk over what they may not take:
 
@@ -11,12 +11,12 @@ a write for each start. All else is housekeeping, so that claims do not walk ove
 2. Each change, also one by hand, wakes the duty (in memory here, by NOTIFY elsewhere). It moves a batch at a time, and goes on at
    once as long as there was something to move; else it comes back after its interval. So a notification that got lost costs that.
 3. Of a paused queue nothing is moved: no claim looks into it. Claims do not look at keys: the verb holds the head of a paused one
-   back, under the locks of its row and its key, and the duty one that somebody's hand made pending.
+   back, under the locks of its row and its key, and the duty one that an operator's SQL made pending.
 4. Jobs of a type or a version that no live runner serves are moved out of the way, too, when they are among the first of a queue
-   and have been due for five minutes. A runner that registers wakes the duty, and does one pass itself, whoever's turn it is:
-   what it serves comes back.
+   and have been due for five minutes. A runner that registers wakes the duty, and does one pass itself, whatever its turn: what
+   it serves comes back.
 5. Only rows that asyncjobs had made `paused` come back by themselves: `holds` has the types and keys that were paused, until ten
-   minutes after that was seen to have ended, and what nobody served. What an operator's UPDATE has set to `paused` stays so until
+   minutes after that was seen to have ended, and what had no runner. What an operator's UPDATE has set to `paused` stays so until
    an UPDATE, or the verb that resumes its type or key, lets it go.
 6. Rows that come back keep their order among those of the same type and version, and get new places, behind what is pending.
 
@@ -63,7 +63,7 @@ class Pauser(Duty):
         return max(self.interval_seconds, _COST_RATIO * (self._monotonic() - began))
 
     async def aside(self) -> None:
-        """At the start: what nobody served until now comes back."""
+        """At the start: what no runner served until now comes back."""
         if not self._has_looked:
             await self._converge()
 

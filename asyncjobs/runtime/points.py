@@ -1,6 +1,6 @@
 """Named points at the awaits of the protocols, where tests make things go wrong or look on.
 
-Nobody installs a hook in production: there a point costs the look at one global.
+No program installs a hook in production: there a point costs the look at one global.
 
     if points.active:
         await points.reach("finish.sent")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Polling:
-    """Rings after so many seconds, as often as somebody waits for it."""
+    """Rings after so many seconds, as often as a coordinator waits for it."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -20,7 +20,7 @@ class Polling:
         self._ring[ring] = None
 
     def begin(self) -> None:
-        """Somebody begins to wait."""
+        """A coordinator begins to wait."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._seconds(), self._rings)
 

@@ -1,7 +1,7 @@
-"""Delete what has been kept for long enough, in batches that nobody has to wait for.
+"""Delete what has been kept for long enough, in batches that no other statement has to wait for.
 
 A pass deletes at most a batch of each kind, in one statement, and is followed by another at once as long as one of them was full.
-What somebody holds is skipped. A kind that cannot be pruned keeps no other from it; the pass counts as failed then. A pass with
+What is locked is skipped. A kind that cannot be pruned keeps no other from it; the pass counts as failed then. A pass with
 nothing to do is that one statement.
 """
 

@@ -35,6 +35,7 @@ class Registration:
     def __init__(
         self, pool: Pool, attempts: Attempts, queues: Queues, *, types: Sequence[str], versions: Mapping[str, int],
         events: Events, gives_up: bool, declares: Sequence[DeclaredType] = (), limits: Sequence[Mapping[str, Any]] = (),
+        name: str | None = None,
     ) -> None:  # fmt: skip
         self.id = 0
         self._pool = pool
@@ -42,6 +43,7 @@ class Registration:
         self._queues = queues
         self._types, self._versions, self._declares = types, versions, declares
         self._limits = limits
+        self._name = name
         self._events = events
         self._gives_up = gives_up  # the first time, when the database has been asked some times
         self._when_gone: Callable[[], None] = lambda: None
@@ -71,7 +73,7 @@ class Registration:
         self._attempts.cancel_all("claim lost")
 
     def unconfirmed(self, runner_id: int) -> None:
-        """Nobody has confirmed for too long that this runner is alive."""
+        """No beat has confirmed for too long that this runner is alive."""
         if runner_id == self.id:
             self.give_up_claims()
 
@@ -121,6 +123,7 @@ class Registration:
                 types=self._types,
                 versions=self._versions,
                 declares=self._declares,
+                name=self._name,
                 duties=duties,
                 slots={one.queue: {lane.name or "": lane.slots.size for lane in one.lanes.values()} for one in self._queues},
                 prefetch={one.queue: one.stock.most for one in self._queues if one.stock.most},

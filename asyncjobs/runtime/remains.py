@@ -5,7 +5,7 @@ A program that ends by its own stop was not killed by what it ran. And a job doe
 1. A stop that finds attempts says so with the next beat: the runner's row has `stopped_at`. From then on the runner serves
    nothing, and its end, however it comes, is no death: the rescue gives back what it leaves, with the attempts, and blames no
    job. So a process that is killed in its grace, or that ends before its handlers do, costs no job an attempt.
-2. While a handler runs that ignored the stop, the beats go on, from the heartbeat's thread: nobody takes its job.
+2. While a handler runs that ignored the stop, the beats go on, from the heartbeat's thread: no other runner takes its job.
 3. What such a handler answers after all is written at once, from that thread: in a web application the process and its loop
    may live on for long. It counts as an answer within the grace does. A job that was completed inside its handler's own
    transaction is left to the rescue.
@@ -14,7 +14,7 @@ A program that ends by its own stop was not killed by what it ran. And a job doe
 5. After the last one the runner's row is taken away, and the thread ends. The exit of the process ends the beats, and what still
    runs then is given back by the rescue of others, after `runner_timeout`.
 
-A database that is away is tried again for as long as nobody can have taken the jobs.
+A database that is away is tried again for as long as no other runner can have taken the jobs.
 """
 
 from collections.abc import Callable, Sequence

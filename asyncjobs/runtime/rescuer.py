@@ -4,8 +4,8 @@ One runner rescues for all, under the lease of the duty `rescue`; that one and t
 that a fail-over costs no time. What may happen, in this order:
 
 1. A look, one statement: every runner's beat, and whether a job names a runner that does not exist. With nothing to do that
-   is all. A runner that is alone has nobody to look at, and after a look that found nothing it looks at every third pass only,
-   for what somebody's hand may have left. The heartbeat tells it that it is alone: at each beat it hears how many runners
+   is all. A runner that is alone has no other to look at, and after a look that found nothing it looks at every third pass only,
+   for what an operator's SQL may have left. The heartbeat tells it that it is alone: at each beat it hears how many runners
    there are, and when that changes the rescuer is woken.
 2. A runner whose beat stayed the same for `runner_timeout` of our own clock (the rules are in `model/liveness.py`) is
    deleted, if its beat is still the one we saw, and kept among the former runners. Of several rescuers one deletes it. A
@@ -90,10 +90,12 @@ class Rescuer(Duty):
             self._lost(type, status)
         for queue in rescued.queues:
             self._wakes.pending(queue)
+        if self.items:
+            self._wakes.due_in(0.0, in_process_only=True)  # what has expired, or is to be tried again soon
         return 0.0 if rescued.more else None
 
     async def aside(self) -> None:
-        """Observe: whoever takes over knows already since when a runner is silent."""
+        """Observe: the runner that takes over knows already since when a runner is silent."""
         if self._observes() and not self._has_nobody_to_look_at():
             await self._observe()
 

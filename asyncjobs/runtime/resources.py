@@ -97,7 +97,7 @@ class Resources:
             if task is None or task.done():
                 continue
             if not held.value.done():
-                task.cancel()  # it is still being opened, and nobody waits for it
+                task.cancel()  # it is still being opened, and no attempt waits for it
             await asyncio.wait([task], timeout=max(until - time.monotonic(), 0))
 
     async def let_go(self) -> None:

@@ -63,6 +63,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     types: Sequence[DeclaredType] = ()  # what enqueues from SQL are told of the handlers
     guarded: Mapping[str, str] = {}  # types with a circuit breaker, and its service
     hooks: Sequence[Hook] = ()
+    name: str | None = None  # what people call it
     budget: Budget | None = None  # of jobs that it starts; None: as many as there are
 
 
@@ -110,7 +111,7 @@ def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
     registration = Registration(
         pool, attempts, queues, types=types, events=events, gives_up=settings.connect_timeout is not None,
         versions={name: one.version for name, one in declared.handlers.items() if one.version > 1}, declares=declared.types,
-        limits=declared.limits,
+        limits=declared.limits, name=declared.name,
     )  # fmt: skip
     listening = Listening(
         declared.listen, opened.wakes, opened.notifier, events=events, notify=settings.notify,
@@ -161,7 +162,8 @@ def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -
     surroundings = Surroundings(
         open_context=declared.open_context, events=opened.events, runner_id=parts.registration.runner_id, threads=parts.threads,
         max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
-        report_progress=parts.progress.report, complete=parts.verifier.complete, was_committed=parts.verifier.was_committed,
+        report_progress=parts.progress.report, complete=parts.verifier.complete,
+        complete_sync=parts.verifier.complete_sync, was_committed=parts.verifier.was_committed,
         share=parts.resources.use, close_key=Throttling(opened.pool, opened.events).close_key,
         may_begin=parts.heartbeat.may_begin, loop_ends=opened.loop_ends,
         hooks=declared.hooks, hook_seconds=settings.hook_timeout, retrying=settings.retrying,

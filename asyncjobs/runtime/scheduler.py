@@ -3,7 +3,7 @@
 It is the duty `cron`: under a lease, unless another strategy is asked for, and `background_job_leases` shows who does it. But
 what makes a tick happen once is the tick itself, not the lease: the row of a schedule says which tick it got to, and a tick is
 one statement that moves the row on *from the tick that was seen* and makes the job, or does neither. So no term has to be named,
-and whoever is not the holder may do without harm what the holder does not. What may happen, in this order:
+and a runner that is not the holder may do without harm what the holder does not. What may happen, in this order:
 
 1. Declare, each runner: the rows are held against what this program declares. A row is added (its first tick comes after now),
    changed, enabled again, or, when no runner that lives declares it, disabled; none is ever deleted. The rules for programs that
@@ -28,8 +28,11 @@ that had their turn do not come twice, so a schedule rests until the clock gets 
 that had none (the clock had been put forward over them), it begins anew from now, and passes over those that had theirs: however
 wrong the clock was, no schedule rests for longer than its ticks came one after the other meanwhile. All that from a minute on.
 
+One that is to run on start makes a job when a runner that declares it starts, once in that runner's life, as an operator's
+`run_schedule` would: none if its last job has not ended, or was made within a minute, so that a deployment of many makes one.
+
 A schedule that cannot tick (no such time zone on this host, a job that the database refuses) has failed: it is disabled with
-the reason, alone, and told once. Whoever would let it tick tries again at each look, and the first tick that makes its job
+the reason, alone, and told once. A runner that would let it tick tries again at each look, and the first tick that makes its job
 enables it; what it missed meanwhile is treated as its `misfire` says. Until then health, doctor and metrics name it. One whose
 key a stranger's transaction holds is tried again a moment later. An error of the connection fails the pass.
 """
@@ -67,7 +70,7 @@ _AGAIN_SECONDS: Final = 1.0
 _DECLARE_SECONDS: Final = 1.0
 #: After a tick whose row was locked: it was taken, unless that was a runner that declares, or an operator.
 _LOCKED_SECONDS: Final = 0.2
-#: A tick that is so late is made by whoever sees it: its holder does not.
+#: A tick that is so late is made by any runner that sees it: its holder does not.
 LATE: Final = timedelta(seconds=2)
 #: A runner without schedules of its own only looks for such as were removed.
 _IDLE_FACTOR: Final = 4
@@ -95,6 +98,7 @@ class Scheduler(Duty):
         self._pool = pool
         self._wakes = wakes
         self._schedules = {one.name: one for one in schedules}
+        self._to_start = {one.name for one in schedules if one.runs_on_start}
         self._runner_id = runner_id
         self._declared_as: int | None = None
         self._declare_at = 0.0
@@ -142,12 +146,33 @@ class Scheduler(Duty):
             if seen.ahead:
                 await self._reanchor(link, seen)
                 seen = await self._look(link, runner_id)
-            # Who holds an advisory lock cannot be seen: it is taken for somebody who declares the same.
+            if self._to_start:
+                await self._start(link, seen)
+            # Who holds an advisory lock cannot be seen: it is taken for a runner that declares the same.
             led = set[str]() if leads else seen.led if self.leader is not None else set(seen.last_ticks)
             self.failed = frozenset(seen.failed)
             delays = [await self._see_to(link, name, at, seen.now, is_led=name in led) for name, at in seen.last_ticks.items()]
         delay = min(delays, default=self.interval_seconds) - (self._monotonic() - self._looked_at)
         return None if delay >= self.interval_seconds else max(delay, 0.0)
+
+    async def _start(self, link: Link, seen: store.ScheduleLook) -> None:
+        """Make the jobs of those that run on start, once in this runner's life."""
+        self._to_start &= seen.last_ticks.keys()
+        for name in sorted(self._to_start):
+            try:
+                ids = await store.start(link, self._declared_as or 0, name)
+            except Exception as error:
+                if is_rolled_back(error):
+                    continue  # its row or its key is held: at the next look
+                if is_passing(error):
+                    raise
+                await self._disable(link, name, error)
+                ids = []
+            self._to_start.discard(name)
+            if ids:
+                row = self._schedules[name].row
+                self._wakes.pending(row.queue, front=row.priority < _ORDINARY, in_process_only=not row.notify)
+                self.events.emit(ScheduleFired(schedule=name, job_ids=ids, tick_at=seen.now, late_seconds=0.0))
 
     async def _look(self, link: Link, runner_id: int) -> store.ScheduleLook:
         self._looked_at = self._monotonic()
@@ -215,6 +240,8 @@ class Scheduler(Duty):
         if ticked.job_ids:
             row = schedule.row
             self._wakes.pending(row.queue, front=row.priority < _ORDINARY, in_process_only=not row.notify)
+            if row.expires_seconds is not None:
+                self._wakes.expires_in(row.expires_seconds, in_process_only=not row.notify)
             late = (now - due.reached).total_seconds()
             self.events.emit(
                 ScheduleFired(schedule=schedule.name, job_ids=ticked.job_ids, tick_at=due.reached, late_seconds=late)

@@ -4,16 +4,16 @@
    is gone, are dropped: after a fail-over the sequence may hand them out again.
 2. If the answer never comes, the *same* ids and tokens are sent again, for at most `retry_seconds`: a row that is there with its
    token was written by the first try. Sending with new ids would write rows twice; looking whether they are there says "no" while
-   the first try is still committing. A row that is there with another token is somebody else's: the sequence is looked at, moved
+   the first try is still committing. A row that is there with another token is another job's: the sequence is looked at, moved
    on if it is behind its rows (`store/sequences.py`), and ours is sent with a new id.
 3. If the server refuses a batch, it is cut in halves until the bad row is alone: only that one is answered with the error.
 4. A batch that waits for a lock longer than `lock_timeout` gives up and its rows are tried one by one; those that have to wait
    are answered with the time-out. A row whose key another row of the batch has just waited for in vain is not tried.
 5. A row that asked for it is refused when its dedup key is taken; then nothing of the batch was written, and the others are sent
    again without it.
-6. A row that waits for nobody may be sent by its caller's own task (`send_one`): one statement, and no more than that in the way
+6. A row that waits for no lock may be sent by its caller's own task (`send_one`): one statement, and no more than that in the way
    of it. If it fails, that was the first try of all this. A caller that is cancelled meanwhile takes the connection with it,
-   since the statement is on it; whoever comes next opens another.
+   since the statement is on it; the next sender opens another.
 """
 
 import asyncio
@@ -133,7 +133,7 @@ class Sender:
         self.link.abort()
 
     async def send_one(self, row: NewRow) -> Enqueued:
-        """Write a row that waits for nobody; raises why it was not. The caller's cancellation ends it."""
+        """Write a row that waits for no lock; raises why it was not. The caller's cancellation ends it."""
         if points.active or not self.link.is_open or (job_id := self._ids.take_one()) is None:
             (answer,) = await self.send([row])
             if isinstance(answer, Exception):

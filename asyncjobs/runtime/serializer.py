@@ -24,22 +24,22 @@ READ COMMITTED: each statement in it has a fresh snapshot, so what is looked up 
    key has no dispatched row. The lock makes "no dispatched row" true until the commit: an ack that ends the last job either
    committed before (then the enqueue dispatches) or finds the key empty, waits for this lock, and looks again.
 2. *Enqueue in a caller's transaction.* The row has no place until the commit; then a deferred trigger locks the keys of all such
-   rows, draws places and dispatches. So the order is the order of the commits, and an open transaction blocks nobody. Under
+   rows, draws places and dispatches. So the order is the order of the commits, and an open transaction blocks no other. Under
    REPEATABLE READ and SERIALIZABLE the trigger cannot see what others dispatched since its snapshot: it leaves a request
    (`dispatch_requests`, and a NOTIFY) that a serializer carries out after the commit. Under SERIALIZABLE it looks into no index,
    either: any two such transactions would conflict there, and one of them would fail.
 3. *The head ends* (completed, dead, cancelled). The ack deletes its row and dispatches the next in the same transaction: first
-   without the lock (nobody else can dispatch while the deleted row is visible to them), and for keys that seem empty under it.
-   Crash before the commit: nothing happened. After: it is done. When somebody holds that lock for longer than a moment, the ack
-   leaves a request instead: whoever holds it commits before or after it, and the serializer looks when both are visible.
+   without the lock (no other can dispatch while the deleted row is visible to it), and for keys that seem empty under it.
+   Crash before the commit: nothing happened. After: it is done. When that lock is held for longer than a moment, the ack
+   leaves a request instead: the holder commits before or after it, and the serializer looks when both are visible.
    The ack looks behind the place of the head that ended: all who wait have later ones, since places are drawn under the lock. A
    row that was not dispatched says nothing of the kind: when such a one is let go, the line is looked at from its front.
    A runner that has nothing else to claim (`runtime/keys.py`) acks with `finish_one`, which makes the next head its own
-   in the slot that the last one left, if nobody paused anything. That is the claim's rule of one owner (token, attempt, the
+   in the slot that the last one left, if no operator paused anything. That is the claim's rule of one owner (token, attempt, the
    runner's row) and the dispatch's of one head, in one statement. A suspect becomes pending
    as always: only a scan knows whether a runner may have one.
 4. *The head fails, snoozes, is interrupted, or is rescued*: it keeps its row, so the key is held and the place is kept. When it
-   is due it becomes pending again, with a new place among the pending jobs: keys that fail for ever overtake nobody.
+   is due it becomes pending again, with a new place among the pending jobs: keys that fail for ever overtake no other.
 5. *The head dies and its type halts*: the row stays, marked. Only `retry` or `release_key` move the key on; sweep and ack leave
    it.
 6. *A delayed job* is `scheduled` in `jobs` and not in the line. When due it joins at the end, under the key's lock.
@@ -47,8 +47,8 @@ READ COMMITTED: each statement in it has a fresh snapshot, so what is looked up 
    handler has ended. If the runner dies in between, the rescue or the sweep lets it go.
 8. *An operator's verb* (cancel a waiting job or the head, retry, release, pause, resume, purge) derives the head anew before its
    transaction ends. Those on a key lock its head's row first: no ack that dispatches without the lock is under way then. A cancel
-   of a waiting job takes the key's lock and then the row, as whoever dispatches it has the row first.
-9. *Somebody's hand* deletes rows, or a request is not carried out (its runner died): the sweep finds stalled keys and dispatched
+   of a waiting job takes the key's lock and then the row, as a dispatch has the row first.
+9. *Strangers' SQL* deletes rows, or a request is not carried out (its runner died): the sweep finds stalled keys and dispatched
    rows whose job is gone or ended, and mends them. A job that waits in `jobs` and is in no line joins it anew, at the end, by way
    of a promotion that is due. Nothing else relies on the sweep.
 10. *A key is paused.* The pause is committed; then its head is held back under the key's lock. A head that is pending becomes
@@ -178,6 +178,6 @@ class Serializer(Duty):
         except Exception as error:
             if not is_lock_timeout(error):
                 raise
-            return  # somebody is at it, or the next sweep is
+            return  # another runner is at it, or the next sweep is
         for queue in queues:
             self._wakes.pending(queue)

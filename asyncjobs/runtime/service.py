@@ -59,7 +59,7 @@ class Service:
         self._version = 0
         self._wake_at = float("inf")
         self._changed = asyncio.Event()
-        self._turned: asyncio.Event | None = None  # while somebody waits for the end of a pass
+        self._turned: asyncio.Event | None = None  # while a task waits for the end of a pass
         self._stopped = False
 
     @property

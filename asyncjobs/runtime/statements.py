@@ -10,45 +10,7 @@ functions of its own:
    `finish`: 70 of 86 µs at 10 jobs a call, 33 of 39 at 50. A claim of an idle runner: 712 of 1,063 thousand instructions.
 3. `finish`: anything else, also what has to say how far it was.
 
-What they write, and what they answer, is the same.
-
-A key with a backlog is one `finish_one` after the other, and what it costs is the key's pace (0.33 to 0.44 of one round trip with
-a commit, from run to run). Of the server, in thousands of instructions a call, counted by valgrind on PostgreSQL 18,
-the mean of 100 calls:
-
-    104  indexes opened, described and closed: 9 of `jobs` in each of two statements, 6 of `serialized_jobs`
-    130  conditions of the partial ones among them: made ready 97, looked at 33
-     66  entries written
-    255  statements begun and ended, without indexes, the one around the function among them
-     20  their plans found
-    294  rows found, computed and written; the steps of the function
-     18  the function's settings set and reset
-    162  the client's statement received and answered, and its commit
-
-What two changes were worth, in thousands of instructions a call on tables without a vacuum. First, without four indexes of `jobs`
-and one, and with an answer of 18 columns, whose type has a name, instead of 29:
-
-    finish_one                   1,167 -> 1,049
-    finish_completed, 10 jobs    2,482 -> 2,353
-    finish_completed, 50 jobs    8,340 -> 8,014
-    a single enqueue               315 ->   293
-
-Then, where rows had been looked up one by one, by id, for outcomes and for claims: outcomes look up theirs all at once, and
-a claim goes to where the rows are that it has locked (in longer series than those above):
-
-    finish_completed, 10 jobs    2,426 -> 2,220
-    finish_completed, 50 jobs    8,325 -> 7,432
-    finish_completed, 250 jobs  39,189 -> 36,016
-
-Of the client: 158 calls of Python functions, of which 29 are the outcome's way through its actor, in four turns of the loop: the
-answer (the next attempt is started in it), the attempt, the actor, the call line. A handler that waits takes more.
-
-Tried: one INSERT … ON CONFLICT for the job that ended and the head took 38 more, although it spares the indexes of a statement;
-`finish_completed` with the runner's row and the pauses read by the statement that writes the outcomes took as much as with a
-statement for these, and one statement that finds and claims as much as two. Two calls of a runner in flight, on two
-connections, each for half of the slots: 15,800 jobs a second instead of 14,200 at 50 slots, 5,600 instead of 5,700 at ten, and
-in two processes 18,800 instead of 23,300; with `prefetch` as many as without it. Waiting less is not worth that half as many
-jobs a call cost more each, where the cores are busy. Not tried: heads that are put into `jobs` before their turn.
+What they write, and what they answer, is the same. Where the instructions of a call go, and what was tried: bench/NOTES.md.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -65,6 +27,7 @@ from asyncjobs.store.database import Link
 
 _kind: Final = attrgetter("outcome.kind")
 _progress: Final = attrgetter("progress")
+_empties: Final = attrgetter("outcome.empties")
 
 
 class Statements:
@@ -127,4 +90,7 @@ class Statements:
 
 
 def _all_completed(acks: Sequence[Ack]) -> bool:
-    return [*map(_kind, acks)].count("completed") == len(acks) == [*map(_progress, acks)].count(None)
+    """Whether all have completed, and nothing but the end is to be written of any."""
+    if not [*map(_kind, acks)].count("completed") == len(acks) == [*map(_progress, acks)].count(None):
+        return False
+    return True not in [*map(_empties, acks)]

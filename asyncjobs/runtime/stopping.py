@@ -7,7 +7,7 @@
 4. Write the outcomes; what was cancelled goes back to pending at once, with its attempt. A database that is away is given what
    is left of the grace to come back.
 5. End the duties and give up their leases; one successor is woken. Roll up what was counted.
-6. Take the runner's row away, so that nobody has to find out. A database that is slow has what is left of the grace for this,
+6. Take the runner's row away, so that no other has to find out. A database that is slow has what is left of the grace for this,
    too, five seconds at most; one that is known to be away has not. If handlers ignored their cancellation the row stays, and
    says so, and the beats go on: their jobs are not given to others while they run (`runtime/remains.py`).
 
@@ -15,7 +15,7 @@ Handlers that ignored their cancellation are abandoned: neither `asyncio.run` no
 
 What an end of a program leaves behind:
 
-- An end of the loop, whoever causes it (`sys.exit` in another task, a second Ctrl-C under `asyncio.run`): a stop, whose handlers
+- An end of the loop, whatever causes it (`sys.exit` in another task, a second Ctrl-C under `asyncio.run`): a stop, whose handlers
   `asyncio.run` has cancelled already. They are given back with their attempts. The task that stops is not cancelled with them.
 - The handler that ends the program with a SystemExit of its own, or of a task group's, has failed.
 - A handler that was told to end has `cleanup` seconds, unless a second stop comes; what it then answers counts. So does the
@@ -47,7 +47,7 @@ _LEAVE_SECONDS: Final = 0.2
 #: Of the grace, unless `cleanup` says otherwise.
 _CLEANUP_SHARE: Final = 0.2
 _CLEANUP_SECONDS: Final = 5.0
-#: For leaving, of a grace that nobody needs any more. Where a statement took longer than a fifth of a second, row and leases
+#: For leaving, of a grace that no handler needs any more. Where a statement took longer than a fifth of a second, row and leases
 #: were left to expire: the next runner did the duties ten seconds later, and the row was there for `runner_timeout`.
 _LEAVE_WITHIN_GRACE_SECONDS: Final = 5.0
 
@@ -97,7 +97,7 @@ class Stopping:
         except KeyboardInterrupt:  # Python raises it in whichever task just runs
             await self._stop(0)
             raise
-        except asyncio.CancelledError:  # it is nobody's to cancel
+        except asyncio.CancelledError:  # no task has a right to cancel it
             await self._stop(0)
         except Exception as error:
             reason = f"its stop failed: {type(error).__name__}: {error}"
@@ -147,7 +147,7 @@ class Stopping:
         return min(grace * _CLEANUP_SHARE, _CLEANUP_SECONDS) if given is None else min(given, grace)
 
     async def _wait_grace(self, seconds: float) -> bool:
-        """Whether every handler ended by itself, within the grace or until somebody is in a hurry."""
+        """Whether every handler ended by itself, within the grace or until the stop is hurried."""
         await self._wait_unless_hurried(self._wait_ended(seconds))
         return not self._parts.attempts.all
 
@@ -222,7 +222,7 @@ class Stopping:
             )
 
     async def _write_metrics(self, seconds: float) -> None:
-        with suppress(Exception):  # the next roll-up is somebody else's: what cannot be written in time is not counted
+        with suppress(Exception):  # the next roll-up is another runner's: what cannot be written in time is not counted
             await self._parts.metrics.write(timeout=seconds)
 
     async def _take_row_away(self, seconds: float, *, stays: bool, kept: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ A program that has only a stub knows neither the handler's timeout nor its attem
 1. The row of a job of a stub says in `on_dead` that its handler is to be asked: `ask`, or `ask all` when nothing was said about
    attempts. No timeout says nothing, nor does the ordinary priority.
 2. The runner that claims it writes what the handler declares (of a lane, its timeout), before the handler starts. From then on
-   the row is like any other: its death halts its key or does not, whoever sees it die.
+   the row is like any other: its death halts its key or does not, whichever runner sees it die.
 3. A runner that cannot write it gives the job back with its attempt, for a while. One that dies in between loses an attempt that
    never began; the next asks again.
 4. What ends before it was ever claimed, by an operator's hand, ends as an ordinary job does: its key goes on.
@@ -43,8 +43,8 @@ class Declared(Protocol):
 class Stubs:
     """Completes claimed jobs of stubs by what their handlers declare."""
 
-    def __init__(self, handlers: Mapping[str, Declared], queues: Iterable[Queue], settings: Settings) -> None:
-        self._handlers = handlers
+    def __init__(self, definitions: Mapping[str, Declared], queues: Iterable[Queue], settings: Settings) -> None:
+        self._definitions = definitions
         self._settings = settings  # whose defaults come last
         self._lanes = {(queue.name, name): lane.timeout_seconds for queue in queues for name, lane in queue.lanes.items()}
 
@@ -61,17 +61,17 @@ class Stubs:
         return msgspec.structs.replace(finished, claimed=[*finished.claimed, *(one.job for one in asked)], asking=[]), []
 
     def _completed(self, job: Claimed, on_dead: str) -> Asked:
-        handler = self._handlers[job.type]
+        definition = self._definitions[job.type]
         timeout = (
             job.timeout_seconds
-            or handler.timeout_seconds
+            or definition.timeout_seconds
             or self._lanes.get((job.queue, job.lane or ""))
             or self._settings.timeout
         )
         full = msgspec.structs.replace(
             job,
             timeout_seconds=None if timeout == inf else timeout,
-            max_attempts=(handler.max_attempts or self._settings.max_attempts) if on_dead == ASK_ALL else job.max_attempts,
-            priority=handler.priority if job.priority == ORDINARY_PRIORITY else job.priority,
+            max_attempts=(definition.max_attempts or self._settings.max_attempts) if on_dead == ASK_ALL else job.max_attempts,
+            priority=definition.priority if job.priority == ORDINARY_PRIORITY else job.priority,
         )
-        return Asked(job=full, on_dead=handler.on_dead)
+        return Asked(job=full, on_dead=definition.on_dead)

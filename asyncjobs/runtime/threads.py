@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """As many threads as functions run at a time, used again. For one event loop; whoever uses it limits how many run."""
+    """As many threads as functions run at a time, used again. For one event loop; its user limits how many run."""
 
     def __init__(self) -> None:
         self._idle: list[_Thread] = []
@@ -75,7 +75,7 @@ class _Thread(threading.Thread):
     def run(self) -> None:
         while (call := self.calls.get()) is not None:
             answer = call()
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(RuntimeError):  # the loop is closed: no task waits
                 call.loop.call_soon_threadsafe(answer)
                 call.loop.call_soon_threadsafe(self._free, self)
             del call, answer  # else they would be kept until the next call

@@ -29,7 +29,7 @@ from typing import Final
 
 import msgspec
 
-from asyncjobs.connections import Connection
+from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.errors import ClaimLost, UsageError
 from asyncjobs.model.claim import Ack, storable
 from asyncjobs.model.outcome import Outcome
@@ -89,15 +89,16 @@ class Verifier:
 
     async def complete(self, attempt: Attempt, connection: Connection, result: str | None, dropped: str | None) -> None:
         """Complete the attempt's job over the handler's own connection. ClaimLost: let its transaction roll back."""
-        claimed = attempt.claimed
-        if not await callers.complete(
-            connection, self._database, claimed.id, claimed.token, result=result, dropped=dropped,
-            progress=attempt.unwritten_progress,
-        ):  # fmt: skip
-            raise ClaimLost(f"job {claimed.id} is not this attempt's any more: let its transaction roll back.")
+        if not await callers.complete(connection, self._database, _completion(attempt, result, dropped)):
+            raise _lost(attempt)
+
+    def complete_sync(self, attempt: Attempt, connection: SyncConnection, result: str | None, dropped: str | None) -> None:
+        """`complete` on a synchronous connection, in the handler's thread."""
+        if not callers.complete_sync(connection, self._database, _completion(attempt, result, dropped)):
+            raise _lost(attempt)
 
     async def was_committed(self, attempt: Attempt, /, *, is_patient: bool) -> bool | None:
-        """Whether the transaction in which this attempt's job was completed was committed; None: nobody knows yet."""
+        """Whether the transaction in which this attempt's job was completed was committed; None: it is not known yet."""
         claimed, patience = attempt.claimed, _PATIENCE_SECONDS if is_patient else _AT_ONCE_SECONDS
         try:
             async with asyncio.timeout(_LONGEST_LOOK_SECONDS), self._pool.take() as link:
@@ -135,7 +136,7 @@ class Verifier:
             except Exception as error:  # noqa: BLE001 - one pass
                 ack = self._after(error, ack)
             if not is_verified:
-                await asyncio.sleep(_PAUSE_SECONDS)  # nobody tells when a stranger's transaction ends
+                await asyncio.sleep(_PAUSE_SECONDS)  # nothing tells when a stranger's transaction ends
         self._open.pop(ack.id, None)
         if not self._open:
             self._idle.set()
@@ -169,3 +170,12 @@ class Verifier:
     def _tell(self, queues: Sequence[str]) -> None:
         for queue in queues:
             self._wakes.pending(queue)
+
+
+def _completion(attempt: Attempt, result: str | None, dropped: str | None) -> callers.Completion:
+    claimed, empties = attempt.claimed, not attempt.handler.keeps_payload
+    return callers.Completion(claimed.id, claimed.token, result, dropped, attempt.unwritten_progress, empties)
+
+
+def _lost(attempt: Attempt) -> ClaimLost:
+    return ClaimLost(f"job {attempt.claimed.id} is not this attempt's any more: let its transaction roll back.")

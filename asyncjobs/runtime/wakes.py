@@ -4,13 +4,19 @@ The runners and waiters of a process register here; whatever makes a job pending
 once, and the parts in this process are woken in memory, the other processes by one NOTIFY.
 """
 
+import re
 from collections.abc import Callable, Collection
+from math import ceil
 from typing import Final, Protocol
 
 #: What notifications begin with.
 KINDS: Final = frozenset("qfdlksbpxt")
 #: A runner's id has no more digits than this, whatever a stranger notifies.
 _DIGITS: Final = 19
+#: What becomes due, or expires, within this time is told to the promoters, the rest is found by their interval.
+SOON_SECONDS: Final = 10.0
+#: In so many seconds something is due; of anything else, now.
+_SECONDS: Final = re.compile(r"[0-9]{1,2}(\.[0-9])?", re.ASCII)
 
 
 class Woken(Protocol):
@@ -29,7 +35,7 @@ class Woken(Protocol):
         """A schedule was enabled."""
 
     def wake_pauses(self) -> None:
-        """Something was paused or resumed, or a runner came that serves what nobody did."""
+        """Something was paused or resumed, or a runner came that serves what no other did."""
 
     def wake_requests(self) -> None:
         """The end of jobs that run was asked for."""
@@ -38,7 +44,7 @@ class Woken(Protocol):
         """Leases are free, and this runner is to take them."""
 
     def wake_all(self) -> None:
-        """Anything may have changed: nobody listened for a while."""
+        """Anything may have changed: no notification was heard for a while."""
 
 
 class Wakes:
@@ -69,6 +75,15 @@ class Wakes:
         if not in_process_only:
             self._notify("d")
 
+    def expires_in(self, seconds: float, *, in_process_only: bool = False) -> None:
+        """A job that waits expires in so many seconds. The others are told if that is soon, and to a tenth of a second: there may
+        be many such jobs, and a promoter that knows of an earlier one has nothing to do.
+        """
+        for woken in tuple(self._woken):
+            woken.wake_due(seconds)
+        if seconds < SOON_SECONDS and not in_process_only:
+            self._notify(f"d:{ceil(seconds * 10) / 10:g}")
+
     def lease_free(self, runner_id: int, *, in_process_only: bool = False) -> None:
         """Leases are free, and that runner is to take them."""
         for woken in tuple(self._woken):
@@ -77,12 +92,12 @@ class Wakes:
             self._notify(f"l:{runner_id}")
 
     def heard(self, payload: str) -> None:
-        """Another process notified this. What is not understood (a newer program's) wakes nobody."""
+        """Another process notified this. What is not understood (a newer program's) wakes no part."""
         kind, _, queue = payload.partition(":")
         if kind in {"q", "f"}:
             self.pending(queue, front=kind == "f", in_process_only=True)
         elif kind == "d":
-            self.due_in(0.0, in_process_only=True)
+            self.due_in(float(queue) if _SECONDS.fullmatch(queue) else 0.0, in_process_only=True)
         elif kind == "l" and queue.isdecimal() and len(queue) <= _DIGITS:
             self.lease_free(int(queue), in_process_only=True)
         elif kind == "k":
@@ -116,7 +131,7 @@ class Wakes:
         self._breakers = changed
 
     def breakers(self, *, in_process_only: bool = False, others_only: bool = False) -> None:
-        """A circuit breaker has changed: whoever remembers how it was has to look."""
+        """A circuit breaker has changed: parts that remember how it was have to look."""
         if not others_only:
             self._breakers()
         if not in_process_only:
@@ -152,7 +167,7 @@ class Wakes:
 
     @property
     def has_waiters(self) -> bool:
-        """Whether somebody waits for the end of a job."""
+        """Whether a task waits for the end of a job."""
         return bool(self._waiters)
 
     def ended(self, job_id: int) -> None:

@@ -7,7 +7,7 @@ texts, and one text comes back. Drivers are told by what they can do, none is im
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -44,19 +44,29 @@ def _read(answer: str) -> EnqueueAnswer:
     return enqueue_answer({"taken": None, "reserved": None, "later": None, **msgspec.json.decode(answer, type=dict[str, Any])})
 
 
-async def complete(
-    connection: Connection,
-    database: Database,
-    job_id: int,
-    token: int,
-    *,
-    result: str | None,
-    dropped: str | None,
-    progress: str | None = None,
-) -> bool:
+class Completion(NamedTuple):
+    """What a handler's transaction is to write of its job; the claim's token fences it."""
+
+    job_id: int
+    token: int
+    result: str | None = None
+    dropped: str | None = None
+    progress: str | None = None
+    empties: bool = False
+
+    def texts(self) -> tuple[str | None, ...]:
+        """As they are sent."""
+        return str(self.job_id), str(self.token), self.result, self.dropped, self.progress, str(self.empties).lower()
+
+
+async def complete(connection: Connection, database: Database, completion: Completion) -> bool:
     """Complete a processing job in the connection's transaction. False: the claim is not ours any more."""
-    answer = await call(connection, database.sql("complete_in_transaction"), str(job_id), str(token), result, dropped, progress)
-    return answer == "true"
+    return await call(connection, database.sql("complete_in_transaction"), *completion.texts()) == "true"
+
+
+def complete_sync(connection: SyncConnection, database: Database, completion: Completion) -> bool:
+    """`complete` on a synchronous connection."""
+    return call_sync(connection, database.sql("complete_in_transaction"), *completion.texts()) == "true"
 
 
 async def call(connection: Any, sql: str, *args: str | None) -> str:

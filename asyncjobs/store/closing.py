@@ -3,7 +3,7 @@
 1. A polite close takes `seconds` at most, which the driver is told, and a tenth more where the driver does not keep to it. A
    server that does not answer until then is not waited for: the connection is aborted.
 2. Closing raises nothing. Some versions of asyncpg end a close that ran out of time with a bare CancelledError, which would end
-   the task that called it although nobody cancelled that task.
+   the task that called it although that task was not cancelled.
 3. A cancellation that was meant for the caller goes through, after the connection was aborted.
 4. A connection that is in the middle of a transaction, or closed already, is aborted at once.
 """

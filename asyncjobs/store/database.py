@@ -21,6 +21,7 @@ from asyncpg.prepared_stmt import PreparedStatement
 from asyncjobs.store import closing
 from asyncjobs.store.failures import said_plainly, spoils_connection
 from asyncjobs.store.hosts import Hosts
+from asyncjobs.store.known_types import Knowing
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Record: TypeAlias = asyncpg.Record
@@ -117,7 +118,7 @@ class Database:
         """A new connection, named `asyncjobs <role>` in pg_stat_activity."""
         given = self._connect_kwargs
         settings = {"application_name": f"asyncjobs {role}", **given["server_settings"]}
-        options: dict[str, Any] = {**given, "server_settings": settings}
+        options: dict[str, Any] = {"connection_class": Knowing, **given, "server_settings": settings}
 
         async def attempt(dsn: str) -> Connection:
             return await asyncpg.connect(

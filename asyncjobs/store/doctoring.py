@@ -7,6 +7,7 @@ and waited for, only where the server's process is not the one that was reached:
 
 import asyncio
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -54,9 +55,9 @@ async def signs(database: Database, *, listening: Database | None = None, silent
         )
         seen = await _of_server(link)
         if schema.is_readable:
-            seen |= await _of_tables(link, seen.pop("now"), silent_after)
+            seen |= await _of_tables(link, seen.pop("now"), seen.pop("indexes"), silent_after)
         else:
-            del seen["now"]
+            del seen["now"], seen["indexes"]
         if database.sets_isolation:
             del seen["isolation"]
         return Signs(schema=schema, pooled=not await _hears((listening or database).plain()), **seen)
@@ -68,9 +69,11 @@ async def _of_server(link: Link) -> dict[str, Any]:
     asked_at = datetime.now(UTC)
     (server,) = await link.fetch("doctor_server")
     answered_at = datetime.now(UTC)
+    tables = await link.fetch("doctor_tables", link.database.schema)
     return {
         "now": server["now"],
-        "tables": [TableUse(*row) for row in await link.fetch("doctor_tables", link.database.schema)],
+        "indexes": {name: name not in row["invalid"] for row in tables for name in row["indexes"]},
+        "tables": [TableUse(row["name"], row["live"], row["dead"], row["left_out"]) for row in tables],
         "transactions": [Transaction(*row) for row in await link.fetch("doctor_transactions", LONG_TRANSACTION)],
         "skew_seconds": (asked_at + (answered_at - asked_at) / 2 - server["now"]).total_seconds(),
         "connections": server["connections"],
@@ -80,13 +83,14 @@ async def _of_server(link: Link) -> dict[str, Any]:
     }
 
 
-async def _of_tables(link: Link, now: datetime, silent_after: float) -> dict[str, Any]:
-    indexes = {row["name"]: row["valid"] for row in await link.fetch("doctor_indexes", link.database.schema)}
+async def _of_tables(link: Link, now: datetime, indexes: Mapping[str, bool], silent_after: float) -> dict[str, Any]:
     everybody = await runners.everybody(link, _FORMER)
+    unserved = [(one.queue, one.type, one.unserved) for one in (await overview.depths(link)).counts if one.unserved]
+    stuck = await link.fetch("doctor_jobs", _WAITS_SECONDS, _PAUSED)
     living = [(one, one.beat_at) for one in everybody if one.beat_at is not None]
     return {
         "missing_indexes": sorted(expected_indexes(link.database) - indexes.keys()),
-        "invalid_indexes": [name for name, valid in indexes.items() if not valid],
+        "invalid_indexes": sorted(name for name, is_valid in indexes.items() if not is_valid),
         "leases": [
             LeaseAge(one.duty, one.runner_id, _age(now, one.renewed_at), _age(now, one.last_run_at))
             for one in await leases.leases(link)
@@ -105,12 +109,22 @@ async def _of_tables(link: Link, now: datetime, silent_after: float) -> dict[str
             key=lambda death: death.died_at,
             reverse=True,
         ),
-        "unserved": [(one.queue, one.type, one.unserved) for one in (await overview.depths(link)).counts if one.unserved],
-        "waits": [tuple(row) for row in await link.fetch("doctor_waits", _WAITS_SECONDS)],
-        "held_by_hand": [tuple(row) for row in await link.fetch("doctor_paused", _PAUSED)],
+        "unserved": unserved,
+        "undeclared": await _undeclared(
+            link, {type for _, type, _ in unserved} - {type for one, _ in living for type in one.types}
+        ),
+        "waits": [(one["name"], one["count"], one["slots"]) for one in stuck if one["why"] == "starved"],
+        "held_by_hand": [(one["name"], one["count"]) for one in stuck if one["why"] == "paused"],
         "sequences": [tuple(row) for row in await link.fetch("doctor_sequences")],
         "blocked_keys": [BlockedKeys(*row) for row in await link.fetch("doctor_keys", LONG_BLOCKED, silent_after)],
     }
+
+
+async def _undeclared(link: Link, types: set[str]) -> dict[str, datetime | None]:
+    """When each of these types, which no living runner has, was declared last."""
+    rows = await link.fetch("declared_types", sorted(types)) if types else []
+    declared: dict[str, datetime] = {row["name"]: row["declared_at"] for row in rows}
+    return {type: declared.get(type) for type in sorted(types)}
 
 
 async def _hears(database: Database) -> bool:

@@ -18,7 +18,7 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
     key = row["serialization_key"]
     line = await serialized.keys(link, "", 1, key) if key is not None else []
     head = line[0] if line else None
-    names = {("queue", row["queue"]), ("type", row["type"]), ("key", key)}
+    names = {("queue", row["queue"]), ("type", row["type"]), ("key", key), ("all", pauses.ALL)}
     held = [one for one in await pauses.pauses(link) if (one.kind, one.name) in names]
     service = breaker_of(row["type"])
     breaker = next(iter(await breakers.listed(link, service)), None) if service is not None else None
@@ -36,6 +36,7 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
         runner_stopped_at=row["runner_stopped_at"],
         started_at=row["started_at"], completed_at=row["completed_at"], error_message=row["error_message"],
         runners=row["runners"], serving_queue=row["serving_queue"], serving_type=row["serving_type"], serving=row["serving"],
+        declared_at=row["declared_at"],
         losses=row["losses"], suspicion=row["suspicion"], version=row["version"], newest_version=row["newest_version"],
         is_ahead=bool(row["is_ahead"]),
         ahead=row["ahead"] if limit is None or limit["limit_key"] is None else limit["ahead"], running=row["running"],

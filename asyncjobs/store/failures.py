@@ -67,7 +67,7 @@ def is_rolled_back(error: BaseException) -> bool:
 
 
 def is_lock_timeout(error: BaseException) -> bool:
-    """Whether the statement gave up waiting for somebody else's lock."""
+    """Whether the statement gave up waiting for another transaction's lock."""
     return isinstance(error, asyncpg.PostgresError) and error.sqlstate == "55P03"
 
 

@@ -12,7 +12,7 @@ host that does not answer, because its machine is gone, would use up all of it, 
    is promoted because the primary is silent.
 5. When another host than before accepted, the connections to that one are dropped, also those on which an answer is awaited: a
    machine that is gone would be waited for until each statement's time-out, and one that was demoted and went on would take
-   NOTIFYs that nobody hears.
+   NOTIFYs that no runner hears.
 6. When all have refused, so does the connect. An error that does not pass by itself (a wrong password) is raised as it is.
 """
 

@@ -1,4 +1,4 @@
-"""What tests look at: every job, and what there is to do. No program calls these: they read whole tables."""
+"""What tests look at: every job, and what there is to do. No program calls these: they read whole tables, and empty them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -27,3 +27,9 @@ async def next_due(link: Link, queues: Sequence[str], types: Sequence[str]) -> d
     """When the next of their jobs becomes due; None when none will."""
     row = await link.fetch_row("next_due", queues, types)
     return None if row is None else row["run_at"]
+
+
+async def clear(link: Link) -> None:
+    """Forget all jobs, and close all circuit breakers."""
+    await link.fetch("clear_jobs")
+    await link.fetch("clear_breakers")

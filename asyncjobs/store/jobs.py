@@ -161,7 +161,9 @@ async def finish(
         [scan.most_limited for scan in scans], [scan.start[0] for scan in scans], [scan.start[1] for scan in scans],
         types, suspects, token_base, token_seq, msgspec.json.encode(probes).decode() if probes else None,
     )  # fmt: skip
-    return _finished(rows)
+    finished = _finished(rows)
+    # (where a probe's types may start is nothing to the scan of others)
+    return msgspec.structs.replace(finished, past={}) if probes else finished
 
 
 async def finish_one(
@@ -199,7 +201,7 @@ async def finish_completed(
 async def skipped(
     link: Link, runner_id: int, scans: Sequence[tuple[str, str | None]], types: Sequence[str], *, suspects: bool
 ) -> set[tuple[str, str | None]]:
-    """Those of the scans (queue, lane) that would find a job if nobody held rows locked."""
+    """Those of the scans (queue, lane) that would find a job if no rows were locked."""
     queues, lanes = [queue for queue, _ in scans], [lane for _, lane in scans]
     return {(row["queue"], row["lane"]) for row in await link.fetch("skipped", runner_id, queues, lanes, types, suspects)}
 
@@ -215,12 +217,15 @@ def _finished(rows: Sequence[Record]) -> Finished:
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
     heads = [row["queue"] for row in rows if row["kind"] == "head"]
     asking = [(_claimed(row), row["kind"]) for row in rows if row["kind"] in {"ask", "ask all"}]
-    expired = [msgspec.json.decode(row["rest"], type=Expired) for row in rows if row["kind"] == "expired"]
+    ends = [row for row in rows if row["kind"] == "expired"]
+    expired = [msgspec.json.decode(row["rest"], type=Expired) for row in ends]
     due = [float(row["rest"]) for row in rows if row["kind"] == "due"]
     gone = len(claimed) + len(lost) + len(heads) + len(asking) + len(expired) + len(due) < len(rows)
     return Finished(
         claimed, lost, [*heads, *(queue for one in expired for queue in one.queues)], gone=gone, asking=asking,
-        expired=[job for one in expired for job in one.ended], due_seconds=min(due, default=None),
+        expired=[job for one in expired for job in one.ended],
+        past={row["scan"]: (row["priority"], row["place"]) for row in ends if row["place"] is not None},
+        due_seconds=min(due, default=None),
     )  # fmt: skip
 
 
@@ -229,7 +234,7 @@ def _claimed(row: Record) -> Claimed:
 
 
 async def ack_alone(link: Link, runner_id: int, ack: Ack, *, max_errors: int) -> Finished:
-    """Write one outcome, without waiting long for whoever has locked its row (then: an error with SQLSTATE 55P03)."""
+    """Write one outcome, without waiting long for a lock of its row (then: an error with SQLSTATE 55P03)."""
     rows = await link.fetch("finish_alone", runner_id, *_ack_columns([ack]), max_errors)
     lost = [ack.token for row in rows if row["kind"] == "lost"]
     return Finished([], lost, [row["queue"] for row in rows if row["kind"] == "head"], gone=False)
@@ -271,6 +276,7 @@ def _as_json(ack: Ack) -> str | None:
         "message": outcome.message,
         "error": outcome.error,
         "unbegun": None if outcome.is_begun else True,
+        "empties": outcome.empties or None,
         "progress": None if ack.progress is None else msgspec.Raw(ack.progress.encode()),
     }
     said = {name: value for name, value in said.items() if value is not None}
@@ -317,9 +323,9 @@ async def status(link: Link, job_id: int) -> str | None:
     return None if row is None else row["status"]
 
 
-async def ended_among(link: Link, ids: Sequence[int]) -> list[Ending]:
-    """Those of the jobs that have ended, and those that are not there; of what ended without a result the row, too."""
-    endings = [Ending(*row) for row in await link.fetch("ended_among", ids)]
+async def ended_among(link: Link, ids: Sequence[int], *, gone: bool) -> list[Ending]:
+    """Those of the jobs that have ended, and with `gone` those that are not there; the row of what ended without a result."""
+    endings = [Ending(*row) for row in await link.fetch("ended_among", ids, gone)]
     failed = [one.id for one in endings if one.status in {"dead", "cancelled"}]
     if not failed:
         return endings

@@ -1,7 +1,7 @@
 """Leases of duties: beating with them, releasing, and statements that touch nothing once their term is over.
 
 The rules are in `model/lease.py`. Each statement may be repeated after an answer that was lost: a renewal counts once more, and
-an acquisition that nobody was told of shows as a lease of one's own that is not known, and expires.
+an acquisition whose answer was lost shows as a lease of one's own that is not known, and expires.
 """
 
 import secrets
@@ -152,7 +152,7 @@ async def leases(link: Link) -> list[Lease]:
 async def fetch_held(link: Link, name: str, fence: Fence | None, *args: Any, timeout: float | None = None) -> Record:
     """The row of a named statement that holds the lease itself: one round trip. LeaseLost when the term of `fence` is over.
 
-    Without a fence it is done whoever has the lease.
+    Without a fence it is done whichever runner has the lease.
     """
     under = (None, None, None) if fence is None else fence.named
     (row,) = await link.fetch(name, *under, *args, timeout=timeout)

@@ -1,7 +1,7 @@
 """The connection that LISTENs: asyncpg's side of it.
 
 asyncpg tells us of a closed connection within a tenth of a second, of a peer that fell silent never: only a statement that is
-not answered in time shows it, so whoever owns a listener calls `ping` now and then. A connection that failed is aborted, not
+not answered in time shows it, so the owner of a listener calls `ping` now and then. A connection that failed is aborted, not
 closed: closing waits for the very peer that is dead.
 """
 
@@ -85,7 +85,7 @@ class Listener:
         )
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: object) -> None:  # noqa: ARG002 - asyncpg's signature
-        # A notification that was on its way when the connection was dropped is nobody's any more.
+        # A notification that was on its way when the connection was dropped has no reader any more.
         if connection is self._connection:
             self._on_notification(str(payload), pid)
 

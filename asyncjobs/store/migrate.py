@@ -24,7 +24,7 @@ from asyncjobs.store.database import ISOLATION, Connection, Database, Record, in
 from asyncjobs.store.failures import is_passing
 
 _ATTEMPTS = 12
-#: Bodies, conditions and defaults are bound to operators and functions when they are made: by this path, whoever makes them.
+#: Bodies, conditions and defaults are bound to operators and functions when they are made: by this path, for any role.
 _PATH = "SET LOCAL search_path = pg_catalog, pg_temp;"
 _LEAST_SERVER = 14  # functions whose bodies are parsed when they are made
 _LEDGERS = ("migrations_table", "routines_table")
@@ -132,7 +132,7 @@ async def migrate(database: Database, *, allow_breaking: bool = True) -> list[st
 
     With `allow_breaking=False` it stops with SchemaOutdated before the first migration that is marked breaking, unless the schema
     is new. Raises SchemaTooNew for a schema that a newer asyncjobs changed incompatibly, SchemaError for one in which something
-    of somebody else's has a name of ours.
+    of another program's has a name of ours.
     """
     connection = await database.connect("migrate", command_timeout=300)
     try:

@@ -63,7 +63,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     paused: int  # by an operator, by type or key; what a paused queue holds is pending
     processing: int  # running, or claimed ahead
     failed: int  # to be retried
-    dead_letters: int  # that nobody has acknowledged
+    dead_letters: int  # that are not acknowledged
     halted_keys: int
     oldest_pending_age: timedelta | None  # since it was due
     lanes: list[LaneUse]
@@ -99,7 +99,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """What there is now, as numbers."""
 
     depths: list[Depth]
-    dead_letters: int  # that nobody has acknowledged
+    dead_letters: int  # that are not acknowledged
     halted_keys: int
     failed_schedules: int  # that could not make their jobs, and are tried again
 

@@ -1,13 +1,16 @@
 """What operators hold back: queues, types and keys."""
 
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from asyncjobs.store.database import Link
 
-Kind: TypeAlias = Literal["queue", "type", "key"]
+Kind: TypeAlias = Literal["queue", "type", "key", "all"]
+
+#: The name of the one pause of kind "all": every queue there is, or will be.
+ALL: Final = "all"
 
 
 class Pause(msgspec.Struct, frozen=True):
@@ -48,7 +51,7 @@ async def wait_for_claims(link: Link) -> None:
 
 
 async def resume(link: Link, kind: Kind, name: str) -> bool:
-    """Take the pause of a queue or a type away; whether there was one."""
+    """Take the pause of a queue, a type or all away; whether there was one."""
     (row,) = await link.fetch("resume", kind, name)
     return bool(row["resumed"])
 

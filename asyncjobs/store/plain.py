@@ -1,4 +1,4 @@
-"""Enqueues of rows that wait for nobody: without dedup key and serialization key, sent for the first time.
+"""Enqueues of rows that wait for no lock: without dedup key and serialization key, sent for the first time.
 
 They are most of all enqueues, and one plain INSERT does, of which there are three:
 
@@ -8,7 +8,7 @@ They are most of all enqueues, and one plain INSERT does, of which there are thr
 
 What they write is the same as what `enqueue` writes. Ids were reserved just now, so none of them is there already, unless the
 server has forgotten that it gave them away (a fail-over). Then the INSERT fails as a whole, and is told as a conflict that passes
-by itself: made again, by the function for rows of all kinds, it says which ids are somebody else's.
+by itself: made again, by the function for rows of all kinds, it says which ids are another enqueue's.
 """
 
 import asyncio

@@ -9,7 +9,7 @@ from asyncjobs.store.database import Database, Link
 
 
 class Pool:
-    """At most `size` connections, opened when they are first needed. Whoever finds none free waits. After its close: none."""
+    """At most `size` connections, opened when they are first needed. A task that finds none free waits. After its close: none."""
 
     def __init__(self, database: Database, size: int) -> None:
         self._free = [database.link("pool") for _ in range(size)]
@@ -21,7 +21,7 @@ class Pool:
     async def take(self) -> AsyncGenerator[Link]:
         """A link for the time of the block. It comes back whatever happens in there, also to a cancelled caller. NotOpen."""
         async with self._turn:
-            if self._is_closed:  # a handler may outlive its app: what it opened then, nobody would close
+            if self._is_closed:  # a handler may outlive its app: what it opened then would stay open
                 raise NotOpen("the app was closed, and its connections with it.")
             link = self._free.pop()
             try:

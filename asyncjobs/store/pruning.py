@@ -47,7 +47,7 @@ async def prune(link: Link, keep: Keep, batch: int, fence: Fence | None = None) 
 
 
 async def prunable(link: Link, keep: Keep) -> Pruned:
-    """How much there is to delete, about: what somebody holds, or a halted key needs, is counted and will be spared."""
+    """How much there is to delete, about: what is locked, or a halted key needs, is counted and will be spared."""
     times = (keep.completed, keep.cancelled, keep.dead_letters, keep.runners, list(keep.types), list(keep.types.values()))
     (row,) = await link.fetch("prunable", *times, timeout=300)
     return Pruned(row["jobs"], row["dead_letters"], row["runners"], row["dedup_keys"], more=any(row))

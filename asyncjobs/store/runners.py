@@ -62,6 +62,7 @@ class RunnerRow(msgspec.Struct, frozen=True):
     versions: dict[str, int]  # by type, the newest payload that it can run, where that is not 1
     troubles: list[str]  # what its last beat said of its parts
     stopped_at: datetime | None  # since when it stops, or stopped, by itself
+    name: str | None  # what people call it
 
     def can_run(self) -> list[str]:
         """Its types as people read them, with the newest version of their payloads if they have any."""
@@ -87,6 +88,7 @@ async def register(
     prefetch: Mapping[str, int] | None = None,
     versions: Mapping[str, int] | None = None,
     declares: Sequence[DeclaredType] = (),
+    name: str | None = None,
 ) -> None:
     """Make the runner known. Claims need it: they hold its row. `slots`: by queue and lane ("" for general ones). `prefetch`: by
     queue, how many jobs it may claim ahead of them. `versions`: by type, the newest payload it can run, where that is not 1.
@@ -95,7 +97,19 @@ async def register(
     declared = msgspec.json.encode([{**msgspec.structs.asdict(one), "digest": one.digest} for one in declares]).decode()
     room, ahead, newest = (msgspec.json.encode(one or {}).decode() for one in (slots, prefetch, versions))
     await link.fetch(
-        "register_runner", id, host, pid, version, sorted(queues), sorted(types), sorted(duties), room, ahead, newest, declared
+        "register_runner",
+        id,
+        host,
+        pid,
+        version,
+        sorted(queues),
+        sorted(types),
+        sorted(duties),
+        room,
+        ahead,
+        newest,
+        declared,
+        name,
     )
 
 

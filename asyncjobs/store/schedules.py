@@ -104,6 +104,12 @@ async def tick(link: Link, runner_id: int, name: str, last_tick: datetime, due: 
     return Ticked(row["outcome"], [job_id for job_id, created in made if created])
 
 
+async def start(link: Link, runner_id: int, name: str) -> list[int]:
+    """Make a schedule's job since its runner starts, unless another has; its id."""
+    (row,) = await link.fetch("start_schedule", name, runner_id)
+    return [job_id for job_id, created in zip(row["ids"] or (), row["created"] or (), strict=True) if created]
+
+
 async def failed(link: Link) -> list[tuple[str, str]]:
     """Those that could not tick, and why."""
     return [(row["name"], row["reason"]) for row in await link.fetch("failed_schedules")]

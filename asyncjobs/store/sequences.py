@@ -7,7 +7,7 @@ What such a sequence hands out belongs to another row, or comes before what wait
 3. A place is compared with its key's line under the key's lock; is one later there, places are drawn again. So the order of a
    key holds, whatever the sequence did. (In a caller's SERIALIZABLE transaction nothing may be looked at: there 1 has to do.)
 4. A dead letter, or a request, whose number is taken draws another one.
-5. Whoever may not be helped is told by an EnqueueError that names the sequence; the doctor names them all.
+5. A caller that may not be helped is told by an EnqueueError that names the sequence; the doctor names them all.
 
 Moving on is no part of a transaction, is done by any number of processes at once, and goes forward: nothing is left half done.
 """

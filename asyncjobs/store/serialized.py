@@ -128,7 +128,7 @@ class Advanced(msgspec.Struct, frozen=True):
 
     count: int  # heads that were dispatched
     queues: list[str]  # where they are pending
-    blocked: list[str]  # keys that somebody had locked: nothing was done for them
+    blocked: list[str]  # keys that were locked: nothing was done for them
 
 
 async def advance(link: Link, keys: Sequence[str], requests: Sequence[int]) -> Advanced:

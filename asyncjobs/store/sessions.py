@@ -1,4 +1,4 @@
-"""Sessions of the dashboard that somebody ended before their time, so that no process takes their cookies any more."""
+"""Sessions of the dashboard that a user ended before their time, so that no process takes their cookies any more."""
 
 from asyncjobs.store.database import Link
 

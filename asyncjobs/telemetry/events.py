@@ -22,6 +22,13 @@ class JobEnqueued(Event, frozen=True, kw_only=True):
     created: bool
 
 
+class EnqueuesUndone(Event, frozen=True, kw_only=True):
+    """A caller's transaction ended without a commit, and these jobs with it (`runtime/undone.py`)."""
+
+    job_ids: list[int]
+    how: str  # "rolled back", "closed" (a session that was left without a commit), or "ended" (a connection: one of the two)
+
+
 class AttemptStarted(Event, frozen=True, kw_only=True):
     job_id: int
     type: str
@@ -65,6 +72,7 @@ class OutcomeWritten(Event, frozen=True, kw_only=True):
     token: int
     runner_id: int
     status: str
+    in_transaction: bool = False  # of the handler (`ctx.complete`): committed before this was told, and maybe long before
 
 
 class ClaimWasLost(Event, frozen=True, kw_only=True):
@@ -180,6 +188,7 @@ class RunnerStarted(Event, frozen=True, kw_only=True):
     queues: dict[str, int]  # and their slots
     types: list[str]
     notify: str  # "listen": they arrive; "poll": they do not; "probing": that is not known yet
+    name: str | None = None  # what people call it
 
 
 class RunnerStopped(Event, frozen=True, kw_only=True):

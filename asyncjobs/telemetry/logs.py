@@ -28,6 +28,7 @@ _NUMBERS: Final[Mapping[Level, int]] = {
 #: kind of event -> level and name of its line.
 _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.JobEnqueued: ("debug", "asyncjobs.job.enqueued"),
+    e.EnqueuesUndone: ("warning", "asyncjobs.enqueues.undone"),
     e.AttemptStarted: ("debug", "asyncjobs.job.started"),
     e.AcksWritten: ("debug", "asyncjobs.acks.written"),
     e.OutcomeWritten: ("debug", "asyncjobs.job.acked"),
@@ -163,7 +164,8 @@ def _started(event: e.RunnerStarted) -> str:
     queues = ", ".join(f"{name} ({slots})" for name, slots in event.queues.items())
     arrive = {"listen": "notifications arrive", "poll": "it polls"}.get(event.notify, "no notification has arrived yet")
     where = f"on {event.database}, schema {event.schema}"
-    return f"asyncjobs runs jobs {where}, queues and slots: {one_line(queues)}; {arrive}.\n"
+    who = "asyncjobs" if event.name is None else f"asyncjobs ({one_line(event.name)})"
+    return f"{who} runs jobs {where}, queues and slots: {one_line(queues)}; {arrive}.\n"
 
 
 def line(event: e.Event) -> tuple[Level, str, dict[str, Any]]:
@@ -184,6 +186,8 @@ def _level_and_name(event: e.Event) -> tuple[Level, str]:
             return "warning", "asyncjobs.job.too_new"
         return _ATTEMPTS.get(event.outcome, ("info", "asyncjobs.job.ended"))
     level, name = _LINES.get(type(event), ("debug", f"asyncjobs.{type(event).__name__}"))
+    if isinstance(event, e.EnqueuesUndone) and event.how == "rolled back":  # which is mostly meant
+        return "info", name
     return (_level_of_failure(event) if isinstance(event, e.ServicePassFailed) else level), name
 
 

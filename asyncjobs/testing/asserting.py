@@ -15,12 +15,13 @@ from asyncjobs.job_type import JobType
 from asyncjobs.model.job import Job
 from asyncjobs.store import inspection
 from asyncjobs.testing.captured import Captured
+from asyncjobs.testing.in_memory import memory_of, run_in_loop_of
 
 #: Where jobs may have been enqueued.
 Where: TypeAlias = AsyncJobs | Captured
 
 _LISTED: Final = 20
-_UNSEEN: Final = ("notify", "on_duplicate", "dedup_for", "connection")
+_UNSEEN: Final = ("notify", "on_duplicate", "dedup_for", "debounce", "connection")
 _MISSING: Final = object()
 
 
@@ -60,9 +61,34 @@ async def refute_enqueued(
         raise AssertionError(f"enqueued, and should not be: {wanted}. {wanted.told(jobs)}")
 
 
+def assert_enqueued_sync(
+    where: Where,
+    job: JobType[..., Any] | str,
+    payload: Mapping[str, Any] | None = None,
+    /,
+    *,
+    count: int | None = None,
+    **options: Unpack[Options],
+) -> Job:
+    """`assert_enqueued` for a plain `def` test."""
+    app = where.app if isinstance(where, Captured) else where
+    return run_in_loop_of(app, lambda: assert_enqueued(where, job, payload, count=count, **options))
+
+
+def refute_enqueued_sync(
+    where: Where, job: JobType[..., Any] | str, payload: Mapping[str, Any] | None = None, /, **options: Unpack[Options]
+) -> None:
+    """`refute_enqueued` for a plain `def` test."""
+    app = where.app if isinstance(where, Captured) else where
+    run_in_loop_of(app, lambda: refute_enqueued(where, job, payload, **options))
+
+
 async def _jobs(where: Where) -> Sequence[Job]:
     if isinstance(where, Captured):
         return where.jobs
+    memory = memory_of(where)
+    if memory is not None:
+        return memory.jobs()
     async with where:
         link = where.lifecycle.database().link("test")
         try:
@@ -77,9 +103,9 @@ class _Wanted:
     def __init__(
         self, where: Where, job: JobType[..., Any] | str, payload: Mapping[str, Any] | None, options: Mapping[str, Any]
     ) -> None:
-        handlers = where.app.handlers if isinstance(where, Captured) else where.handlers
-        self.handlers = handlers
-        self._handler = _handler_of(job, handlers)
+        definitions = where.app.handlers if isinstance(where, Captured) else where.handlers
+        self.handlers = definitions
+        self._handler = _handler_of(job, definitions)
         self._fields = {name: _plain(self._handler, name, value) for name, value in (payload or {}).items()}
         self._options = _given(check_options(options, over=job.options if isinstance(job, JobType) else NONE_GIVEN))
 
@@ -110,24 +136,24 @@ class _Wanted:
         return f"   <- {', '.join(names)}" if names and names != ["type"] else ""
 
 
-def _handler_of(job: JobType[..., Any] | str, handlers: Mapping[str, JobDefinition]) -> JobDefinition:
+def _handler_of(job: JobType[..., Any] | str, definitions: Mapping[str, JobDefinition]) -> JobDefinition:
     name = job if isinstance(job, str) else job.name
-    found = handlers.get(name)
+    found = definitions.get(name)
     if found is None or (isinstance(job, JobType) and job.declaration is not found):
-        raise UnknownType(name, handlers)
+        raise UnknownType(name, definitions)
     return found
 
 
-def _plain(handler: JobDefinition, name: str, value: object) -> object:
+def _plain(definition: JobDefinition, name: str, value: object) -> object:
     """The value as JSON has it."""
-    if name not in handler.payload.fields:
-        guess = did_you_mean(name, handler.payload.fields)
-        raise InvalidPayload(handler.name, f'has no field "{name}".{guess}', path=f"$.{name}")
+    if name not in definition.payload.fields:
+        guess = did_you_mean(name, definition.payload.fields)
+        raise InvalidPayload(definition.name, f'has no field "{name}".{guess}', path=f"$.{name}")
     return msgspec.json.decode(to_json(value))
 
 
-def _defaults(handler: JobDefinition) -> dict[str, object]:
-    return {one.name: _plain(handler, one.name, one.default) for one in handler.signature.parameters if not one.is_required}
+def _defaults(definition: JobDefinition) -> dict[str, object]:
+    return {one.name: _plain(definition, one.name, one.default) for one in definition.signature.parameters if not one.is_required}
 
 
 def _given(checked: Checked) -> dict[str, Any]:
@@ -142,6 +168,14 @@ def _is(job: Job, name: str, value: Any) -> bool:
     if name == "delay":
         seconds: float = value
         return abs((job.scheduled_at - job.created_at).total_seconds() - seconds) < 1
+    if name == "expires":
+        return job.start_before is not None and job.start_before - job.scheduled_at == timedelta(seconds=value)
+    if name == "tags":  # besides those of its type
+        tags: tuple[str, ...] = value
+        return {*tags} <= {*job.tags}
+    if name == "dedup_until":
+        until: str = value
+        return (job.dedup_until or "end") == until
     column, wanted = {"run_at": "scheduled_at"}.get(name, name), timedelta(seconds=value) if name == "timeout" else value
     is_same: bool = getattr(job, column) == wanted
     return is_same

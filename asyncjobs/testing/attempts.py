@@ -129,7 +129,8 @@ def _follow(attempt: Attempt, at: float, event: Event) -> None:
             attempt.claim_lost = True
         case OutcomeWritten(token=attempt.token):
             # A rescue is told of after its commit: by then the job's next attempt may have started, and seems to be meant.
-            attempt.claim_lost = False
+            # What the handler's transaction wrote was written before its runner was declared dead: since then the key goes on.
+            attempt.claim_lost = event.in_transaction and attempt.fenced_at is not None
         case JobsRescued():
             attempt.claim_lost |= attempt.job_id in event.job_ids
         case JobsGivenBack():

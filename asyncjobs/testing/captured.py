@@ -9,24 +9,20 @@ them: whoever waits for a result of one gets a UsageError. A `connection=` is no
 """
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from itertools import count
-from math import inf
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from asyncjobs.app import AsyncJobs
+from asyncjobs.connections import unused
 from asyncjobs.errors import DuplicateJob, UsageError
+from asyncjobs.handles import Watching
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
-from asyncjobs.model.trace import own_trace
 from asyncjobs.open.current_app import keeper
-from asyncjobs.settings import MAX_ATTEMPTS_DEFAULT
+from asyncjobs.testing.rows import job_of, made_up_ids
 
-_ids: Final = count(1)
+_NOWHERE: Final = ", but this test keeps jobs in memory, where nothing runs them: use in_memory(jobs), or a database, for that."
 
 
 class Captured:
@@ -34,18 +30,11 @@ class Captured:
 
     def __init__(self, app: AsyncJobs) -> None:
         self.app = app
+        self.loop: asyncio.AbstractEventLoop | None = None  # any will do
         self.jobs: list[Job] = []
-        self._loop = _running_loop()
 
     def __repr__(self) -> str:
         return f"<Captured {[job.type for job in self.jobs]}>"
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop in which it was made. UsageError when there was none, and a thread asks."""
-        if self._loop is None:
-            raise UsageError("captured() was entered outside of an event loop: enqueue_sync needs one.")
-        return self._loop
 
     def keep(self, rows: Sequence[NewRow]) -> list[Enqueued]:
         """Keep these jobs: all of them, or DuplicateJob and none."""
@@ -56,6 +45,20 @@ class Captured:
             self.jobs = before
             raise
 
+    async def get(self, job_id: int) -> Job | None:
+        """Nothing runs these jobs: UsageError."""
+        raise UsageError(f"job {job_id} was asked for{_NOWHERE}")
+
+    async def wait_final(self, job_id: int, timeout: float | None) -> Job:
+        """Nothing runs these jobs: UsageError."""
+        del timeout
+        raise UsageError(f"job {job_id} was waited for{_NOWHERE}")
+
+    async def watch(self, job_ids: Sequence[int], told: Callable[[], None], *, timeout: float | None) -> Watching:
+        """Nothing runs these jobs: UsageError."""
+        del told, timeout
+        raise UsageError(f"{len(job_ids)} jobs were waited for{_NOWHERE}")
+
     def _keep(self, row: NewRow) -> Enqueued:
         for at, job in enumerate(self.jobs):
             if row.dedup_key is not None and (job.type, job.dedup_key) == (row.type, row.dedup_key):
@@ -64,37 +67,8 @@ class Captured:
                 if row.on_duplicate == "replace":
                     self.jobs[at] = job_of(row, job_id=job.id)
                 return Enqueued(job.id, created=False, did="replaced" if row.on_duplicate == "replace" else "kept")
-        self.jobs.append(job_of(row, job_id=next(_ids)))
+        self.jobs.append(job_of(row, job_id=next(made_up_ids)))
         return Enqueued(self.jobs[-1].id, created=True)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-def attempts_of(row: NewRow) -> int:
-    """How many attempts it has, as its table says where nobody did."""
-    return MAX_ATTEMPTS_DEFAULT if row.max_attempts is None else row.max_attempts
-
-
-def job_of(row: NewRow, *, job_id: int | None = None) -> Job:
-    """The job that this row would make if it were written now."""
-    now = datetime.now(UTC)
-    due = row.run_at or now + timedelta(seconds=row.delay_seconds or 0)
-    same: dict[str, Any] = {name: getattr(row, name) for name in Job.__struct_fields__ if name in NewRow.__struct_fields__}
-    same |= {"payload": msgspec.json.decode(row.payload), "run_at": due, "max_attempts": attempts_of(row)}
-    made_id = next(_ids) if job_id is None else job_id
-    same["correlation_id"] = row.correlation_id or own_trace(made_id)
-    same["dedup_until"] = None if row.dedup_until == "end" else row.dedup_until
-    same["start_before"] = None if row.expires_seconds is None else due + timedelta(seconds=row.expires_seconds)
-    return Job(
-        **same, id=made_id, status="scheduled" if due > now else "pending", scheduled_at=due,
-        timeout=None if row.timeout_seconds in {None, inf} else timedelta(seconds=row.timeout_seconds or 0), created_at=now,
-        updated_at=now,
-    )  # fmt: skip
 
 
 @contextmanager
@@ -102,7 +76,9 @@ def captured(jobs: AsyncJobs, /) -> Generator[Captured]:
     """Keep what the block enqueues in this app, which need not be open, by whichever tasks and threads it starts."""
     made = Captured(jobs)
     token = keeper.set(made)
+    unused.append(made)
     try:
         yield made
     finally:
+        unused.remove(made)
         keeper.reset(token)

@@ -9,7 +9,8 @@ were taken, when handlers started and ended, which writes were accepted, and wha
 
 1. A token is of one claim. A claim's writes are accepted at most once, and never after the claim was taken away.
 2. Two attempts of one job, or of two jobs with one key, do not overlap, unless the earlier one had lost its claim. (One that
-   breaks rule 6 is not held against others, too.)
+   breaks rule 6 is not held against others, too.) So has one whose handler completed its job in its own transaction, and whose
+   process was frozen after the commit and declared dead: the key goes on, and its end is told of when it wakes.
 3. A *stay* of a job in its key's line lasts from its joining until it is over: completed, cancelled, dead (if its type halts:
    not before it was released). No job starts before all stays with a lower place are over. An operator's retry of a job that
    was over is a new stay, with the place of its new joining; one of a job that halted its key goes on with the old.

@@ -9,7 +9,8 @@ import msgspec
 from asyncjobs.app import AsyncJobs
 from asyncjobs.context import JobContext, Resource
 from asyncjobs.dsn import parse_dsn
-from asyncjobs.errors import UsageError
+from asyncjobs.errors import ConfigurationError, UsageError
+from asyncjobs.model.names import kind_of, shown
 from asyncjobs.model.outcome import Duration
 from asyncjobs.settings import MoreSettings, make_settings
 
@@ -37,17 +38,20 @@ def override(
     *,
     dsn: str | None = None,
     stand_ins: Mapping[Provider, Provider] | None = None,
+    runs: bool = True,
     **settings: Unpack[Settings],
 ) -> Generator[AsyncJobs]:
     """Let the app use this DSN and these settings in the block, then its own again.
 
     With another DSN, `listen_dsn` and `connect_kwargs`, which belong to the app's own server, are left out, and the schema is
     created when it is not there (`auto_migrate`), unless said otherwise. `stand_ins` maps what handlers `ctx.use` to what they
-    get instead. The app must be closed at the beginning and at the end: open it inside. UsageError when it is open,
-    ConfigurationError for a setting that cannot be meant.
+    get instead. With `runs=False` lifespans and `jobs.runner()` open the app and run nothing: `run_until_idle` does. The app must
+    be closed at the beginning and at the end: open it inside. UsageError when it is open, ConfigurationError for a setting that
+    cannot be meant.
     """
     _refuse_open(jobs, "before override() is entered")
-    own_dsn, own_settings, own_stand_ins = jobs.dsn, jobs.settings, jobs.stand_ins
+    _check_runs(runs)
+    own_dsn, own_settings, own_stand_ins, rested = jobs.dsn, jobs.settings, jobs.stand_ins, jobs.rests
     given: dict[str, Any] = dict(settings)
     if dsn is not None:
         parse_dsn(dsn)
@@ -56,12 +60,17 @@ def override(
     changed = make_settings({**msgspec.structs.asdict(own_settings), **given})
     jobs.dsn, jobs.settings = own_dsn if dsn is None else dsn, changed
     given_stand_ins: Mapping[Any, Any] = stand_ins or {}
-    jobs.stand_ins = {**own_stand_ins, **given_stand_ins}
+    jobs.stand_ins, jobs.rests = {**own_stand_ins, **given_stand_ins}, rested or not runs
     try:
         yield jobs
         _refuse_open(jobs, "before override() is left")
     finally:
-        jobs.dsn, jobs.settings, jobs.stand_ins = own_dsn, own_settings, own_stand_ins
+        jobs.dsn, jobs.settings, jobs.stand_ins, jobs.rests = own_dsn, own_settings, own_stand_ins, rested
+
+
+def _check_runs(runs: object) -> None:
+    if not isinstance(runs, bool):
+        raise ConfigurationError(f"runs={shown(runs)} is {kind_of(runs)}: give True or False.")
 
 
 def _refuse_open(jobs: AsyncJobs, when: str) -> None:

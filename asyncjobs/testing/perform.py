@@ -21,7 +21,6 @@ from asyncjobs.declare.new_job import admit
 from asyncjobs.errors import AmbiguousApp, InvalidOption
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.duration import duration_seconds
-from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.outcome import Cancel, Dead, Retry, Snooze, Verdict, verdict_in
 from asyncjobs.open.current_app import keeper, open_apps
@@ -29,7 +28,8 @@ from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, Events
-from asyncjobs.testing.captured import Captured, attempts_of, job_of
+from asyncjobs.testing.captured import Captured
+from asyncjobs.testing.rows import attempts_of, claimed_of, job_of
 
 N = TypeVar("N")
 
@@ -66,19 +66,20 @@ def _app_of(new: NewJob[Any]) -> AsyncJobs:
 class _Performance:
     """The handler of one attempt, watched, and what surrounds it."""
 
-    def __init__(self, app: AsyncJobs, handler: JobDefinition, kept: Captured) -> None:
+    def __init__(self, app: AsyncJobs, definition: JobDefinition, kept: Captured) -> None:
         self._app = app
         self._kept = kept
-        self._handler = handler
+        self._handler = definition
         self._answer: object = None
         self._completed: list[str | None] = []
         # What an attempt asks of a handler.
-        self.function: Callable[..., Any] = self._watched_async if handler.is_async else self._watched
-        self.is_async, self.wraps_async, self.version = handler.is_async, handler.wraps_async, handler.version
-        self.takes_context = handler.takes_context
-        self.retrying = handler.retrying
-        self.decode_payload = handler.decode_payload
-        self.encode_result = handler.encode_result
+        self.function: Callable[..., Any] = self._watched_async if definition.is_async else self._watched
+        self.is_async, self.wraps_async, self.version = definition.is_async, definition.wraps_async, definition.version
+        self.keeps_payload = definition.keeps_payload
+        self.takes_context = definition.takes_context
+        self.retrying = definition.retrying
+        self.decode_payload = definition.decode_payload
+        self.encode_result = definition.encode_result
 
     def _watched(self, *args: Any, **kwargs: Any) -> object:
         with self._noting_verdicts():
@@ -135,7 +136,8 @@ class _Performance:
         return Surroundings(
             open_context=self._open_context, events=events, runner_id=lambda: 0, threads=threads,
             max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
-            report_progress=_forget, complete=self._complete, was_committed=_yes,
+            report_progress=_forget, complete=self._complete,
+            complete_sync=self._complete_sync, was_committed=_yes,
             share=resources.use, hooks=self._app.hooks.attempt,
         )  # fmt: skip
 
@@ -148,17 +150,13 @@ class _Performance:
     async def _complete(self, _: Attempt, __: object, result: str | None, ___: str | None) -> None:
         self._completed.append(result)
 
+    def _complete_sync(self, _: Attempt, __: object, result: str | None, ___: str | None) -> None:
+        self._completed.append(result)
+
 
 def _claimed(row: NewRow, number: int) -> Claimed:
     job = job_of(row)
-    timeout = None if job.timeout is None else job.timeout.total_seconds()
-    same: dict[str, Any] = {name: getattr(job, name) for name in Claimed.__struct_fields__ if name in Job.__struct_fields__}
-    same |= {"payload": row.payload, "progress": None}
-    return Claimed(
-        **same, scan=0, token=job.id, place=job.id, attempt=number, timeout_seconds=timeout,
-        scheduled_epoch=job.scheduled_at.timestamp(), run_epoch=job.run_at.timestamp(), started_epoch=time.time(),
-        created_epoch=job.created_at.timestamp(),
-    )  # fmt: skip
+    return claimed_of(job, row.payload, number, token=job.id, place=job.id)
 
 
 def _nothing(_: Attempt, __: Ack) -> None:

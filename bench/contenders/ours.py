@@ -1,4 +1,4 @@
-"""asyncjobs, with default settings but for what the options say: `prefetch`, or `queues` or `types` among which jobs go round."""
+"""asyncjobs, with default settings but for what the options say: `prefetch`, `tags`, `queues` or `types` among which jobs go."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -31,7 +31,7 @@ class Ours(Contender):
         self.jobs = AsyncJobs(dsn, queues=[Queue(name) for name in self.queues], routers=[self.router])
 
     def _declare(self, name: str, queue: str, key: str | None = None) -> Note:
-        @self.router.job(name, queue=queue, serialize_by=key)
+        @self.router.job(name, queue=queue, serialize_by=key, tags=self.options.get("tags", ()))
         async def note(number: int, at: float, key: str) -> None:
             await self.handled(number, at, key)
 

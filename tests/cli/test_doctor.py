@@ -28,8 +28,8 @@ async def test_findings_are_a_table_with_evidence_and_remedy(dsn: str, connectio
     assert first.startswith("critical")
     assert "jobs_due" in first
     assert "`asyncjobs migrate --sql`" in first
-    (unserved,) = [line for line in others if "1 of nobodys in default" in line]
-    assert "start a runner that serves this queue" in unserved
+    (undeclared,) = [line for line in others if "1 of nobodys in default" in line]
+    assert "start the program that has its handler" in undeclared
 
 
 async def test_where_nothing_is_wrong_it_says_so(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

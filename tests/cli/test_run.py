@@ -61,9 +61,9 @@ async def test_options_reach_the_app(module: str, monkeypatch: pytest.MonkeyPatc
     _, [default], types = calls[-1]
     assert (default.concurrency, types, levels[-1]) == (2, ["greet"], ("info", "json"))
     await cli("run", f"{module}:jobs")
-    assert (calls[-1][1:], ends[-1]) == ((None, None), (False, None, None))
-    await cli("run", f"{module}:jobs", "--until-idle", "--max-jobs", "7", "--max-time", "1.5m")
-    assert ends[-1] == (True, 7, 90.0)
+    assert (calls[-1][1:], ends[-1]) == ((None, None), (False, None, None, None))
+    await cli("run", f"{module}:jobs", "--until-idle", "--max-jobs", "7", "--max-time", "1.5m", "--name", "a")
+    assert ends[-1] == (True, 7, 90.0, "a")
 
 
 async def test_every_line_of_a_json_log_is_json(module: str, tmp_path: Path, dsn: str) -> None:

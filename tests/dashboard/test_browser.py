@@ -221,6 +221,17 @@ async def test_one_job_is_taken_on_its_page(ada: Person, rows: Connection, ids: 
     await ada.goes(f"/jobs/{ids['scheduled']}")
     await ada.clicks("Retry")
     assert "retried (was scheduled)" in await ada.told()
+    job_id = await insert_job(rows, type="late", status="scheduled")
+    await ada.goes(f"/jobs/{job_id}")
+    await ada.page.locator("summary", has_text="Change").click()
+    await ada.page.get_by_label("Priority").fill("3")
+    await ada.clicks("Change")
+    assert await ada.told() == f"Job {job_id}: changed (was scheduled)."
+    await ada.clicks("Cancel")
+    await ada.confirms()
+    await ada.clicks("Delete")
+    await ada.confirms()
+    assert await ada.told() == f"Job {job_id}: deleted (was cancelled)."
 
 
 async def test_a_key_is_held_and_let_go(ada: Person, rows: Connection, ids: dict[str, int]) -> None:
@@ -266,6 +277,9 @@ async def test_queues_and_types_are_held_and_let_go(ada: Person) -> None:
     assert "provider down" in await ada.page.locator("[data-live]").inner_text()
     await ada.clicks("Resume type email")
     assert await ada.told() == 'Type "email" goes on.'
+    await ada.clicks("Pause everything")
+    assert await ada.page.get_by_role("button", name="Pause everything").count() == 0
+    await ada.clicks("Resume everything")
 
 
 async def test_dead_letters_are_acknowledged_and_requeued(ada: Person) -> None:
@@ -358,4 +372,4 @@ async def test_a_server_that_stops_does_not_wait_for_open_pages(chrome: Any, ser
 
 
 async def test_every_verb_was_used_here() -> None:
-    assert len(VERBS) == 18, "a new verb: use it here, as people do"
+    assert len(VERBS) == 20, "a new verb: use it here, as people do"

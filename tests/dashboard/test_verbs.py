@@ -57,6 +57,49 @@ async def status(rows: Connection, job_id: int) -> str:
     return str(await rows.fetchval("SELECT status FROM asyncjobs.jobs WHERE id = $1", job_id))
 
 
+async def test_a_job_is_changed_and_deleted_and_who_did_it_is_told_once(
+    ada: Operator, rows: Connection, told: list[VerbUsed]
+) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    job_id = await insert_job(rows, status="scheduled", run_at=later, type="changing")
+    fields = {"id": str(job_id), "to_priority": "7", "to_max_attempts": "9", "to_timeout": "30", "to_delay": "60", "to_queue": ""}
+    page = await ada.does("jobs/change", fields, path=f"/jobs/{job_id}")
+    assert f"Job {job_id}: changed (was scheduled)." in page.text
+    row = await rows.fetchrow("SELECT priority, max_attempts, timeout, run_at FROM asyncjobs.jobs WHERE id = $1", job_id)
+    assert row
+    assert (row["priority"], row["max_attempts"], row["timeout"]) == (7, 9, timedelta(seconds=30))
+    assert row["run_at"] < later
+    page = await ada.does("jobs/delete", {"id": str(job_id)}, asked=f"Delete job {job_id}?", path=f"/jobs/{job_id}")
+    assert f"Job {job_id} was left as it is: scheduled." in page.text
+    await ada.does("jobs/cancel", {"id": str(job_id)}, asked="Cancel", path=f"/jobs/{job_id}")
+    page = await ada.browser.send("jobs/delete", [("back", f"/jobs/{job_id}"), ("id", str(job_id)), ("sure", "yes")])
+    assert (page.status, page.url.path) == (200, "/jobs")
+    assert f"Job {job_id}: deleted (was cancelled)." in page.text
+    assert await rows.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE id = $1", job_id) == 0
+    used = [(one.verb, one.by, one.outcome) for one in told if one.verb in {"jobs.change", "jobs.delete"}]
+    assert used == [("jobs.change", "ada", "changed"), ("jobs.delete", "ada", "scheduled"), ("jobs.delete", "ada", "deleted")]
+
+
+async def test_all_that_have_a_tag_are_changed_and_deleted(ada: Operator, rows: Connection) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    ids = [await insert_job(rows, status="scheduled", run_at=later, tags=["nightly"]) for _ in range(3)]
+    await ada.does("jobs/change", {"all": "yes", "tag": "nightly", "to_priority": "3"}, asked="this would change 3 of 3")
+    assert await rows.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE priority = 3 AND id = ANY ($1)", ids) == 3
+    await ada.does("jobs/cancel", {"all": "yes", "tag": "nightly"}, asked="this would change 3 of 3")
+    await ada.does("jobs/delete", {"all": "yes", "tag": "nightly"}, asked="this would change 3 of 3")
+    assert await rows.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE id = ANY ($1)", ids) == 0
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"to_priority": "x"}, {"to_priority": "99999"}, {"to_delay": "-1"}, {"to_timeout": "0"}, {"to_other": "1"}]
+)
+async def test_a_change_that_cannot_be_meant_is_refused(browser: Browser, rows: Connection, fields: dict[str, str]) -> None:
+    job_id = await insert_job(rows, status="scheduled", run_at=datetime.now(UTC) + timedelta(hours=1))
+    page = await browser.send("jobs/change", [("id", str(job_id)), *fields.items()])
+    assert page.status == 400
+    assert await rows.fetchval("SELECT priority FROM asyncjobs.jobs WHERE id = $1", job_id) == 100
+
+
 async def test_one_job_is_retried_cancelled_killed_and_failed(ada: Operator, rows: Connection, told: list[VerbUsed]) -> None:
     later = datetime.now(UTC) + timedelta(hours=1)
     retried = await insert_job(rows, status="scheduled", run_at=later)

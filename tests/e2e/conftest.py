@@ -8,6 +8,7 @@ import pytest
 from asyncjobs.runtime import breakers
 from asyncjobs.store.database import Connection
 from tests.programs import worker
+from tests.support.memory_and_server import Opening, SyncOpening, opening, placing
 
 
 @pytest.fixture
@@ -30,6 +31,18 @@ async def worker_app(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerato
     monkeypatch.setenv("ASYNCJOBS_DSN", dsn)
     async with worker.jobs as jobs:
         yield jobs
+
+
+@pytest.fixture(params=["memory", "server"])
+def where(request: pytest.FixtureRequest) -> Opening:
+    """Opens an app in memory, or on a server."""
+    return opening(None if request.param == "memory" else request.getfixturevalue("dsn"))
+
+
+@pytest.fixture(params=["memory", "server"])
+def placed(request: pytest.FixtureRequest) -> SyncOpening:
+    """Has an app's jobs in memory, or on a server, in a plain test."""
+    return placing(None if request.param == "memory" else request.getfixturevalue("dsn"))
 
 
 @pytest.fixture

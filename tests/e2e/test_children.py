@@ -1,11 +1,12 @@
 """What an attempt hands on to the jobs that its handler enqueues, and how far it says it is."""
 
 import asyncio
+from datetime import date
 from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs, JobContext, Queue
+from asyncjobs import AsyncJobs, InvalidOption, JobContext, JobNotFound, NotOpen, Queue, UsageError, gather
 from asyncjobs.context import current
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AttemptStarted
@@ -116,3 +117,57 @@ async def test_runner_lives_through_a_database_that_takes_no_outcomes_for_a_whil
         ended = [await handle.wait(timeout=20) for handle in handles]
     assert [job.status for job in ended] == ["completed", "dead"] * 5
     assert {job.attempts for job in ended} == {1}
+
+
+async def test_children_of_a_handle_have_their_results_as_their_types_declare_them(jobs: AsyncJobs) -> None:
+    @jobs.job("dated", aliases=["former"])
+    async def dated(day: date) -> date:
+        return day
+
+    @jobs.job("none")
+    async def none() -> None: ...
+
+    @jobs.job("parent")
+    async def parent(ctx: JobContext, count: int) -> int:
+        made = await ctx.jobs.enqueue_many(dated.new(date(2026, 1, 1 + n)) for n in range(count))
+        await none.enqueue()
+        return len(made)
+
+    async with jobs.runner():
+        handle = await parent.enqueue(3)
+        assert await handle.result(timeout=10) == 3
+        children = await handle.children()
+        assert [one.id for one in children] == sorted(one.id for one in children)
+        results = await gather(children, timeout=10)
+        assert set(results) == {date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3), None}
+        assert [await child.result(timeout=10) for child in children] == results
+        assert [one.id for one in await handle.children(limit=2)] == [one.id for one in children[:2]]
+        assert await children[0].children() == []
+        assert [one.id for one in await jobs.handle(handle.id).children()] == [one.id for one in children]
+        with pytest.raises(JobNotFound):
+            await jobs.handle(99_999).children()
+        for limit in (-1, 10**10):
+            with pytest.raises((UsageError, InvalidOption)):
+                await handle.children(limit=limit)
+
+
+async def test_a_child_of_a_type_that_this_app_does_not_have_answers_plain_json(jobs: AsyncJobs, database: Database) -> None:
+    other = AsyncJobs(database.dsn, schema=database.schema)
+
+    @jobs.job("dated")
+    async def dated(day: date) -> date:
+        return day
+
+    @other.job("elsewhere")
+    async def elsewhere() -> None: ...
+
+    async with jobs.runner(), other:
+        parent = await dated.enqueue(date(2026, 1, 1))
+        await dated.using(parent_job_id=parent.id).enqueue(date(2026, 1, 2))
+        [child] = await other.handle(parent.id).children()
+        assert await child.result(timeout=10) == "2026-01-02"
+
+
+async def test_children_of_a_handle_need_an_open_app(jobs: AsyncJobs) -> None:
+    with pytest.raises(NotOpen, match="children"):
+        await jobs.handle(1).children()

@@ -45,7 +45,7 @@ async def test_effects_and_completion_commit_together(
     row, effects = await found(connection)
     assert (row["status"], row["attempts"], row["runner_id"], effects) == ("completed", 1, None, 1)
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.dedup_keys") == 0
-    assert [event.status for event in recorder.of(OutcomeWritten)] == ["completed"]
+    assert [(event.status, event.in_transaction) for event in recorder.of(OutcomeWritten)] == [("completed", True)]
 
 
 @TRANSACTIONS
@@ -62,6 +62,7 @@ async def test_rollback_takes_both_back_and_the_attempts_outcome_counts(
     async with jobs.runner():
         job = await (await pay.enqueue()).wait(timeout=10)
     assert (job.status, job.error_message) == ("dead", "ValueError: the card was refused")
+    assert [(event.status, event.in_transaction) for event in recorder.of(OutcomeWritten)] == [("dead", False)]
     assert (await found(connection))[1] == 0
     assert recorder.of(ClaimWasLost) == []
 
@@ -185,7 +186,7 @@ async def test_reconciliation_leaves_a_job_alone_whose_transaction_is_open(
     def line(*args: Any, **fields: Any) -> CallLine:
         return CallLine(*args, **fields | {"reconcile_seconds": 0.05})
 
-    monkeypatch.setattr("asyncjobs.runtime.call_line.jobs", SimpleNamespace(**vars(stored) | {"give_back": give_back}))
+    monkeypatch.setattr("asyncjobs.runtime.doubt.jobs", SimpleNamespace(**vars(stored) | {"give_back": give_back}))
     monkeypatch.setattr("asyncjobs.runtime.runner_parts.CallLine", line)
 
     @jobs.job("open")

@@ -111,8 +111,9 @@ async def fail(setup: Setup) -> None:
 async def cancel_then_kill(setup: Setup) -> None:
     """In one moment: the last request counts."""
     await setup.started()
-    await setup.shop.app.admin.cancel(setup.job_id, "by me")
-    await setup.shop.app.admin.kill(setup.job_id, "by me")
+    async with setup.connection.transaction():  # else its runner may have ended it between the two
+        await setup.shop.app.admin.cancel(setup.job_id, "by me", connection=setup.connection)
+        await setup.shop.app.admin.kill(setup.job_id, "by me", connection=setup.connection)
 
 
 async def cancel_between(setup: Setup) -> None:

@@ -20,6 +20,7 @@ from asyncjobs import AsyncJobs, NotOpen, Queue, WouldBlock
 from asyncjobs.integrations.aiohttp import setup
 from asyncjobs.runtime import points
 from asyncjobs.store.database import Connection, quote_identifier
+from asyncjobs.testing import run_until_idle
 from tests.support.eventually import eventually, patience
 from tests.support.steps import cancelled_at
 
@@ -117,6 +118,20 @@ async def test_test_client_runs_the_lifespan_in_a_loop_of_its_own_each_time(dsn:
 
     assert await asyncio.to_thread(ask) == [2, 4]
     assert await asyncio.to_thread(ask) == [2, 4]
+
+
+async def test_a_lifespan_may_leave_the_jobs_to_other_processes(dsn: str, schema: str) -> None:
+    jobs = AsyncJobs(dsn, schema=schema)
+    fastapi_app(jobs)  # declares
+    for app in (FastAPI(lifespan=jobs.lifespan(run=False)), FastAPI(lifespan=lambda app: jobs.lifespan(app, run=False))):
+        async with app.router.lifespan_context(app):
+            handle = await jobs.enqueue("double", {"n": 4})
+            assert jobs.runners == []
+            assert not jobs.health(runs=True).is_ready
+            await run_until_idle(jobs)
+            assert await handle.result(timeout=5) == 8
+    async with jobs.lifespan(None, run=True):
+        assert len(jobs.runners) == 1
 
 
 async def test_without_its_lifespan_the_app_says_what_is_missing(dsn: str, schema: str) -> None:

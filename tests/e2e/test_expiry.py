@@ -153,6 +153,21 @@ async def test_what_was_claimed_ahead_and_expires_is_given_to_nobody(dsn: str, c
     assert office.ran == [3]
 
 
+@pytest.mark.unaudited("rows are inserted by hand")
+async def test_a_runner_soon_starts_what_stands_behind_very_many_that_have_expired(dsn: str, connection: Connection) -> None:
+    office = Office(dsn, promote_interval=60)
+    async with office.app:
+        await connection.execute(
+            """INSERT INTO asyncjobs.jobs (type, status, enqueue_token, start_before)
+            SELECT 'hold', 'pending', 1, now() - interval '1 second' FROM generate_series(1, 25000)"""
+        )
+        handle = await office.note.enqueue(1)
+        async with office.app.runner() as runner:
+            assert await handle.result(timeout=10) == 1
+            assert runner.parts.line.calls <= 15  # three look over all of them; ending them a thousand a call would take 26
+    await connection.execute("DELETE FROM asyncjobs.jobs")
+
+
 async def test_what_expires_in_line_behind_others_leaves_it(office: Office) -> None:
     key: Any = {"serialization_key": "k"}
     await office.hold.using(**key).enqueue()

@@ -1,5 +1,7 @@
 """`override`: a program's own app, pointed at a test's database."""
 
+from typing import Any
+
 import pytest
 
 from asyncjobs import AsyncJobs, ConfigurationError, InvalidDSN, SchemaMissing, UsageError
@@ -74,3 +76,29 @@ def test_an_error_in_the_block_is_the_blocks() -> None:
     with pytest.raises(KeyError), override(jobs, grace=1):
         raise KeyError
     assert jobs.settings.grace == 5
+
+
+async def test_nothing_runs_by_itself_when_told_so(dsn: str) -> None:
+    jobs = production()
+    with override(jobs, dsn=dsn, runs=False):
+        for opening in (jobs.lifespan(None), jobs.lifespan(None, run=True), jobs.runner(grace=1)):
+            async with opening as got:
+                handle = await jobs.enqueue("ping", {})
+                assert jobs.runners == []
+                assert jobs.health(runs=True).is_ready
+                if got is not None:
+                    got.wake()
+                    await got.stop(timeout=1)
+                assert [job.result for job in await run_until_idle(jobs)] == ["pong"]
+                assert await handle.result(timeout=5) == "pong"
+        with override(jobs):
+            assert jobs.rests  # an inner block takes nothing back
+    assert not jobs.rests
+
+
+@pytest.mark.parametrize("runs", [None, 1, "no"])
+def test_runs_is_true_or_false(runs: Any) -> None:
+    jobs = production()
+    with pytest.raises(ConfigurationError, match=r"runs=.*: give True or False"), override(jobs, runs=runs):
+        pass
+    assert not jobs.rests

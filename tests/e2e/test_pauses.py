@@ -1,13 +1,14 @@
 """Pause, resume and drain, as operators use them on apps that run."""
 
 import asyncio
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 from asyncjobs import AsyncJobs, Queue
 from asyncjobs.errors import InvalidName, UsageError
 from asyncjobs.store.database import Connection
+from asyncjobs.store.pauses import Paused
 from asyncjobs.telemetry.events import AttemptStarted
 from asyncjobs.testing import Recorder
 from tests.support.eventually import eventually
@@ -139,3 +140,63 @@ async def test_one_thing_at_a_time_and_by_a_name_that_can_be(dsn: str) -> None:
             await app.admin.pause(queue="")
         assert not (await app.admin.pause(type="emial")).served
         assert await app.admin.resume(type="emial")
+
+
+@pytest.mark.matrix("notify")
+async def test_everything_rests_at_once_also_a_queue_that_comes_later_and_goes_on(dsn: str, notify: Notify) -> None:
+    shop, other = Shop(dsn, notify=notify), AsyncJobs(dsn, queues=[Queue("new")], notify=notify, poll_interval=0.2)
+
+    @other.job("late", queue="new", serialize_by="{key}")
+    async def late(key: str) -> str:
+        return key
+
+    admin = shop.app.admin
+    async with shop.app.runner():
+        await admin.pause(queue="other", by="ada")
+        assert (await admin.pause_all(reason="upgrade", by="eve")).is_new
+        assert (await admin.pause_all()) == Paused(is_new=False, served=True)
+        told = await admin.explain((await shop.email.enqueue(0)).id)
+        assert told.sentence.endswith(": everything is paused by eve: upgrade.")
+        held: list[Any] = [await shop.email.enqueue(1), await shop.sms.enqueue(2)]
+        async with other.runner():
+            held += [await late.enqueue("k"), await late.enqueue("k")]
+            await asyncio.sleep(0.5)
+            assert {(await shop.app.get(one.id)).status for one in held} <= {"pending", "waiting"}  # type: ignore[union-attr]
+            elsewhere = await shop.email.using(queue="other").enqueue(3)
+            assert await admin.resume_all()
+            assert not await admin.resume_all()
+            assert [await one.result(timeout=10) for one in held] == [1, 2, "k", "k"]
+            assert [(one.kind, one.name) for one in await admin.pauses()] == [("queue", "other")]
+            assert (await shop.app.get(elsewhere.id)).status == "pending"  # type: ignore[union-attr]
+
+
+async def test_drain_of_everything_waits_for_what_runs(dsn: str) -> None:
+    shop = Shop(dsn)
+    async with shop.app.runner():
+        shop.may_end.clear()
+        handle = await shop.email.enqueue(1)
+        await eventually(lambda: bool(shop.app.health().runners[0].running), description="it runs")
+        assert await shop.app.admin.drain_all(timeout=0.3) == 1
+        shop.may_end.set()
+        assert await shop.app.admin.drain_all(timeout=10) == 0
+        assert await handle.result(timeout=5) == 1
+
+
+async def test_what_was_claimed_ahead_is_given_back_when_everything_is_paused(dsn: str) -> None:
+    jobs, may_end = AsyncJobs(dsn, queues=[Queue(concurrency=1, prefetch=5)]), asyncio.Event()
+
+    @jobs.job("slow")
+    async def slow() -> None:
+        await may_end.wait()
+
+    async with jobs.runner():
+        handles = await jobs.enqueue_many(slow.new() for _ in range(4))
+        await eventually(lambda: jobs.health().runners[0].waiting == 3, description="three wait")
+        await jobs.admin.pause_all()
+        await eventually(lambda: jobs.health().runners[0].waiting == 0, description="they were given back")
+        may_end.set()
+        assert await jobs.admin.drain_all(timeout=5) == 0
+        assert sorted([(await jobs.get(one.id)).status for one in handles]) == ["completed", *["pending"] * 3]  # type: ignore[union-attr]
+        await jobs.admin.resume_all()
+        for one in handles:
+            await one.wait(timeout=5)

@@ -181,3 +181,37 @@ async def test_sees_a_child_of_a_job_that_was_completed_in_its_transaction(dsn: 
     async with jobs:
         await books.enqueue()
         assert [job.type for job in await run_until_idle(jobs)] == ["books", "next"]
+
+
+async def test_what_an_operator_opened_a_breaker_for_stays(dsn: str) -> None:
+    jobs = AsyncJobs(dsn)
+    jobs.circuit_breaker("mail")
+
+    @jobs.job("mails", breaker="mail", serialize_by="line")
+    async def mails() -> None: ...
+
+    @jobs.job("other")
+    async def other() -> None: ...
+
+    async with jobs:
+        await jobs.enqueue_many([mails.new(), mails.new(), other.new()])
+        await jobs.admin.open_breaker("mail")
+        assert [job.type for job in await run_until_idle(jobs, timeout=5)] == ["other"]
+        await jobs.admin.reset_breaker("mail")
+        assert [job.type for job in await run_until_idle(jobs)] == ["mails", "mails"]
+
+
+async def test_waits_until_what_has_expired_has_ended(dsn: str) -> None:
+    jobs = AsyncJobs(dsn, promote_interval=60)
+
+    @jobs.job("note", serialize_by="line")
+    async def note(number: int) -> Snooze | None:
+        return Snooze(3600) if number == 0 else None
+
+    async with jobs, MovableClock(jobs) as clock:
+        await note.enqueue(0)
+        behind = await note.using(expires=60).enqueue(1)
+        await run_until_idle(jobs)
+        await clock.advance(61)
+        assert await run_until_idle(jobs) == []
+        assert (await behind.wait(timeout=0)).has_expired

@@ -10,18 +10,8 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import (
-    AsyncJobs,
-    DatabaseUnavailable,
-    JobDied,
-    JobRouter,
-    JobType,
-    NotOpen,
-    SchemaMissing,
-    UsageError,
-    WaitTimeout,
-    WouldBlock,
-)
+from asyncjobs import AsyncJobs, DatabaseUnavailable, JobDied, JobRouter, JobType, NotOpen, SchemaMissing, WaitTimeout
+from asyncjobs.errors import UsageError, WouldBlock
 from asyncjobs.open.other_threads import wait_in, without_loop
 from asyncjobs.store.database import Connection
 from tests.support.eventually import eventually
@@ -352,3 +342,52 @@ def test_what_waits_for_nothing_needs_no_loop() -> None:
     assert without_loop(turns()) == 5
     with loop_elsewhere() as loop, pytest.raises(UsageError, match="it waits for something"):
         without_loop(waits(loop.create_future()))
+
+
+FORKING_BESIDE_A_LOOP = """
+import asyncio, gc, os, sys, threading
+from asyncjobs import AsyncJobs
+
+jobs = AsyncJobs(sys.argv[1])
+
+@jobs.job("add")
+async def add(a: int) -> None: ...
+
+loop, may_end, is_open = asyncio.new_event_loop(), threading.Event(), threading.Event()
+
+async def keep_open() -> None:
+    async with jobs:
+        await add.enqueue(1)
+        is_open.set()
+        while not may_end.is_set():
+            await asyncio.sleep(0.01)
+
+def run() -> None:
+    loop.run_until_complete(keep_open())
+    loop.close()
+
+thread = threading.Thread(target=run)
+thread.start()
+is_open.wait()
+print("before", flush=True)
+child = os.fork()
+if child == 0:
+    jobs.lifecycle._forget_gone()  # as the next open would
+    del loop, keep_open, run, thread
+    gc.collect()
+    with jobs.sync():
+        print("in the fork", add.enqueue_sync(3).id, flush=True)
+    gc.collect()
+    sys.exit()
+assert os.waitpid(child, 0)[1] == 0
+print("after", add.enqueue_sync(4).id, flush=True)
+may_end.set()
+thread.join()
+"""
+
+
+async def test_a_fork_closes_nothing_of_an_app_that_is_open_in_another_thread_s_loop(dsn: str, connection: Connection) -> None:
+    async with Program.python("-W", "ignore::DeprecationWarning", "-c", FORKING_BESIDE_A_LOOP, dsn) as program:
+        await program.succeeds()
+    assert [line.split()[0] for line in program.output] == ["before", "in", "after"]
+    assert await connection.fetchval("SELECT array_agg((payload ->> 'a')::int ORDER BY 1) FROM asyncjobs.jobs") == [1, 3, 4]

@@ -329,7 +329,7 @@ async def test_gathering_takes_hardly_longer_than_the_drain(dsn: str, *, elsewhe
         drains.append(await _drain(dsn, COUNT, gathers=False))
         gathered.append(await _drain(dsn, COUNT, gathers=True, elsewhere=elsewhere))
     drain, took = statistics.median(drains), statistics.median(gathered)
-    assert took <= (drain + 0.6 if elsewhere else 1.2 * drain), (drains, gathered)  # elsewhere: a poll, and what it reads
+    assert took <= 1.2 * drain + (0.1 if elsewhere else 0), (drains, gathered)  # elsewhere: a look at the end, and what it reads
 
 
 async def test_memory_grows_with_the_handles_only(app: AsyncJobs) -> None:

@@ -124,7 +124,7 @@ def _ways() -> list[dict[str, Any]]:
 
 
 #: What their owner's path looks up: statements that are sent on connections of callers.
-THEIRS = ("enqueue_in_transaction", "complete_in_transaction", "hold_lease_in_transaction")
+THEIRS = ("enqueue_in_transaction", "complete_in_transaction", "hold_lease_in_transaction", "verb_in_transaction")
 
 
 async def test_statements_on_a_callers_connection_use_nothing_of_a_strangers(hostile_dsn: str) -> None:
@@ -144,7 +144,11 @@ async def test_statements_on_a_callers_connection_use_nothing_of_a_strangers(hos
             for key in (None, "k"):
                 assert (await email.using(connection=theirs, serialization_key=key).enqueue(1)).created
         database = Database(hostile_dsn)
-        assert await theirs.fetchval(database.sql("complete_in_transaction"), "1", "1", None, None, None) == "false"
+        assert await theirs.fetchval(database.sql("complete_in_transaction"), "1", "1", None, None, None, "false") == "false"
+        async with theirs.transaction():
+            assert (await jobs.admin.change(1, delay=1, connection=theirs)).outcome == "changed"
+            assert (await jobs.admin.cancel(1, connection=theirs)).outcome == "cancelled"
+            assert (await jobs.get(1, connection=theirs) or 0) != 0
         assert await theirs.fetchval(database.sql("hold_lease_in_transaction"), "duty", "1", "1", "4.0") == "false"
     await theirs.close()
 

@@ -89,6 +89,12 @@ def end(job: str, request: str) -> str:
     return f"SELECT v.outcome, v.was FROM asyncjobs.end_job({{{job}}}, '{request}', 'by hand', 10) AS v"
 
 
+def change(job: str, **changes: object) -> str:
+    """An operator's change of a job that waits."""
+    said = json.dumps(changes).replace("{", "{{").replace("}", "}}")
+    return f"SELECT v.outcome, v.was FROM asyncjobs.change_job({{{job}}}, '{said}') AS v"
+
+
 def _runtime(bury: str) -> dict[str, Call]:
     gone = bury.replace("$1::bigint[]", "ARRAY[2]::bigint[]").replace("$2::bigint[]", "ARRAY[0]::bigint[]")
     prune = "asyncjobs.prune(NULL, NULL, NULL, 9, '-1 s', '-1 s', '-1 s', '-1 s', NULL, NULL)"
@@ -151,6 +157,10 @@ def _of_job(job: str) -> dict[str, Call]:
     calls = {f"{request} {job}": one(end(job, request)) for request in ("cancel", "dead", "fail")}
     return calls | {
         f"retry {job}": one(f"SELECT v.outcome, v.was, v.other_id FROM asyncjobs.retry_job({{{job}}}, 'ada') AS v"),
+        f"change {job}": one(change(job, priority=7)),
+        f"change later {job}": one(change(job, delay=3600)),
+        f"change now {job}": one(change(job, delay=0)),
+        f"delete {job}": one(f"SELECT v.outcome, v.was FROM asyncjobs.delete_job({{{job}}}) AS v"),
         f"complete_in_transaction {job}": one(COMPLETE_IN_TRANSACTION % (job, job)),
         f"progress {job}": one(f"SELECT asyncjobs.set_progress({mine}, ARRAY['1'])"),
         f"settle {job}": one(f"SELECT s.completed FROM asyncjobs.verify_completed({{{job}}}, {{t_{job}}}) AS s"),

@@ -31,7 +31,15 @@ _TABLES: Final = (
     "runners",
     "former_runners",
     "pauses",
+    "holds",
+    "replacements",
 )
+#: All others. No call and no duty writes to these, which is looked at in the end: what one play leaves would be in the next.
+_OTHERS: Final = r"""
+SELECT c.relname FROM pg_class AS c
+WHERE c.relnamespace = 'asyncjobs'::regnamespace AND c.relkind = 'r' AND c.relname <> ALL ($1::text[])
+  AND c.relname NOT LIKE 'audit\_%'  -- an auditor's notes, which no call reads
+"""
 _WAITS: Final = "SELECT wait_event_type = 'Lock' OR wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = $1"
 _RUNNERS: Final = (
     "INSERT INTO asyncjobs.runners (id, host, pid, version, queues, types) "
@@ -81,13 +89,21 @@ class Lab:
         functions = Path(__file__).with_name("lab.sql").read_text(encoding="ascii")
         await self._desk.execute(f"DROP SCHEMA IF EXISTS lab CASCADE; CREATE SCHEMA lab; {kept}")
         await self._desk.execute(f"CREATE VIEW lab.audit AS {' UNION ALL '.join(audits)}; {functions}")
+        self._untouched = await self._others()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        touched = [name for name, content in (await self._others()).items() if content != self._untouched[name]]
         for connection in (self._desk, *self._players):
             await connection.close()
+        assert not touched, f"calls write to {touched}, which are not reset between two plays"
+
+    async def _others(self) -> dict[str, Any]:
+        """What is in the tables that are not reset."""
+        names = [name for (name,) in await self._desk.fetch(_OTHERS, _TABLES)]
+        return {name: await self._desk.fetchval(f"SELECT jsonb_agg(t) FROM asyncjobs.{name} AS t") for name in names}
 
     async def build(self, world: World) -> None:
         """Make the world, keep a copy of it, and fill it into the calls that it has."""
@@ -114,7 +130,7 @@ class Lab:
             f"DELETE FROM asyncjobs.{t}; INSERT INTO asyncjobs.{t} OVERRIDING SYSTEM VALUE TABLE lab.{t}; " for t in _TABLES
         )
         self._back = (
-            f"BEGIN; SET LOCAL session_replication_role = replica; {back}; DELETE FROM asyncjobs.replacements; "
+            f"BEGIN; SET LOCAL session_replication_role = replica; {back}; "
             "SELECT setval('asyncjobs.jobs_id_seq', 5000), setval('asyncjobs.place_seq', 5000); COMMIT"
         )
 

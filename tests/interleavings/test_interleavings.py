@@ -1,7 +1,7 @@
 """Any two calls that write, one of them waiting for the other: the end is one that some serial order gives, and nobody deadlocks.
 
 In `make test`: what pauses, what replaces and what ends many, beside the calls of runners, on the worlds in which they have met;
-and what brings a job with a dedup key to life.
+what brings a job with a dedup key to life; and changes and deletes by hand.
 All pairs on all worlds, and triples, are played by `make proof`.
 """
 
@@ -29,6 +29,9 @@ QUICK = {
     "plain dead, dedup_for": (r"^(tx )?again p|^(retry p|requeue)$", r"retry|requeue"),
     "plain dead, dedup_for over": (r"^(tx )?(again|replace) p|^(retry p|requeue|prune)$", r"retry|requeue"),
     "plain retried, dedup_for over": (r"^tx again p|^(again p|retry p|requeue|cancel p)$", "again"),
+    "head pending, 1 behind": (r"^change( later| now)? [hw]$|^(cancel [hw]|claim|pause_key|end_jobs)$", "change"),
+    "plain delayed due": (r"^change( later| now)? p$|^(retry p|promote|cancel p|tx replace p)$", "change"),
+    "plain dead": (r"^delete p$|^(tx )?again p$|^(retry p|requeue|acknowledge|prune)$", "delete"),
     "plain deleted": (r"^(tx )?(again|replace) p$", "again"),
     "plain pending": (r"^(tx )?replace p|^(cancel p|dead p|end_jobs|claim|pause type)$", r"replace|pause"),
 }

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from asyncjobs.model.claim import Claimed, Scan
 from asyncjobs.runtime import coordinator as module
-from asyncjobs.runtime.call_line import Found, NoAnswer
 from asyncjobs.runtime.coordinator import Coordinator, Shared
+from asyncjobs.runtime.orders import Found, NoAnswer
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.settings import Queue
 from tests.support.claims import a_claimed

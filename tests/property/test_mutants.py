@@ -91,7 +91,11 @@ MUTANTS: tuple[Raced, ...] = (
     Raced("no new head after a resume", (Change("resume_key", _ALL_HEADS, ""),), caught_by=["a_resumed_key_has_a_head"]),
     Raced(
         "no new head after a cancel",
-        (Change("end_job", "_heads := asyncjobs.release_keys(ARRAY[_id]);", ""),),
+        (
+            Change(
+                "end_idle", "_heads := asyncjobs.release_keys(_keyed, CASE WHEN _status = 'dead' THEN _keyed ELSE '{}' END);", ""
+            ),
+        ),
         caught_by=["a_key_whose_head_was_cancelled_has_another"],
     ),
     Raced(

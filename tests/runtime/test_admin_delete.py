@@ -57,7 +57,7 @@ async def test_what_is_kept_for_no_time_goes_at_the_next_prune_and_for_ever_neve
         await connection.execute(
             "UPDATE asyncjobs.jobs SET completed_at = now() - interval '50 years' WHERE status = 'cancelled'"
         )
-        assert (await jobs.admin.prune()).jobs == 1
+        assert (await jobs.admin.prune()).jobs <= 1  # or the runner's own pass, while it waited until nothing was due
         assert (await jobs.get(done.id), (await cancelled.wait()).status) == (None, "cancelled")
     with pytest.raises(ConfigurationError, match="keep_completed=-1 must be at least 0"):
         make(dsn, keep_completed=-1)

@@ -211,7 +211,45 @@ async def test_jobs_that_nobody_runs_are_told(dsn: str, connection: Connection) 
     await insert_job(connection, type="nobodys")
     assert (await found(dsn))["no runner lives"].severity == "critical"
     await insert_runner(connection, id=1)
+    what = "jobs of a type that nobody declares wait"
+    assert (await found(dsn))[what].evidence == "1 of nobodys in default; no runner ever did"
+    await insert_runner(connection, id=2, types=["nobodys"], queues=["other"])
     assert (await found(dsn))["jobs that nobody would run wait"].evidence == "1 of nobodys in default"
+
+
+async def test_jobs_of_types_that_no_program_declares_any_more_are_told_also_before_they_are_due(dsn: str) -> None:
+    former, now = AsyncJobs(dsn), AsyncJobs(dsn)
+
+    @former.job("fax")
+    async def fax() -> None: ...
+
+    @now.job("email")
+    async def email() -> None: ...
+
+    async with former.runner():
+        handle = await fax.using(delay=3600).enqueue()
+    async with now.runner():
+        connection = await asyncpg.connect(dsn)
+        await connection.execute("""SELECT asyncjobs.enqueue('yet to come', '{}', '{"undeclared": true, "delay": 60}')""")
+        declared_at = await connection.fetchval("SELECT max(declared_at) FROM asyncjobs.types WHERE name = 'fax'")
+        await connection.close()
+        told = [one for one in await now.admin.doctor() if one.what == "jobs of a type that nobody declares wait"]
+        assert [one.evidence for one in told] == [
+            f"1 of fax in default; one did last at {declared_at:%Y-%m-%d %H:%M:%S}",
+            "1 of yet to come in default; no runner ever did",
+        ]
+        sentence = (await now.admin.explain(handle.id)).sentence
+        assert sentence.endswith(
+            'Then it waits all the same: no runner that lives has a handler for "fax", '
+            f"one declared it last at {declared_at:%Y-%m-%d %H:%M:%S} UTC."
+        )
+        found = (await now.admin.find(type="yet to come")).jobs
+        await now.admin.retry(found[0].id)
+        explained = await now.admin.explain(found[0].id)
+        assert explained.reason == "no handler"
+        assert explained.sentence.endswith('no runner that lives has a handler for "yet to come", none ever had.')
+    async with now.runner(), former.runner():
+        assert not [one for one in await now.admin.doctor() if "of fax" in one.evidence]
 
 
 async def has_failed(jobs: AsyncJobs, key: str) -> bool:

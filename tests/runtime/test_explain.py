@@ -34,8 +34,12 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "its runner 9 is gone: it is taken back by the next rescue, if another runner lives.",
     ),
     "another queue": ({"queue": "mail"}, "no runner for queue", 'no runner that lives serves the queue "mail".'),
-    "another type": ({"type": "fax"}, "no handler", 'no runner that lives has a handler for "fax".'),
-    "held, unserved": ({"status": "paused", "type": "fax"}, "no handler", 'no runner that lives has a handler for "fax".'),
+    "another type": ({"type": "fax"}, "no handler", 'no runner that lives has a handler for "fax", none ever had.'),
+    "held, unserved": (
+        {"status": "paused", "type": "fax"},
+        "no handler",
+        'no runner that lives has a handler for "fax", none ever had.',
+    ),
     "newer": (
         {"version": 2},
         "newer version",

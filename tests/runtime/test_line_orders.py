@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from asyncjobs.model.claim import FRONT, Ack, Scan
+from asyncjobs.model.claim import FRONT, Ack, Claimed, Scan
 from asyncjobs.model.outcome import Outcome
-from asyncjobs.runtime import points
-from asyncjobs.runtime.call_line import Found, NoAnswer
+from asyncjobs.runtime import orders, points
+from asyncjobs.runtime.orders import Found, NoAnswer
 from asyncjobs.settings import Queue
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
@@ -80,13 +80,14 @@ async def test_submitter_that_is_cancelled_with_its_answer_in_hand_gives_it_back
     async with at_work(database, connection, BUSY) as rig:
         await busy(rig)
         [job_id] = await rig.enqueue()
-        answer = rig.line._answer
+        answer = orders._answer
 
-        def cut(order: Any, found: list[Found]) -> None:
-            answer(order, found)
+        def cut(order: Any, found: list[Found]) -> list[Claimed]:
+            left = answer(order, found)
             submitting.cancel()
+            return left
 
-        monkeypatch.setattr(rig.line, "_answer", cut)
+        monkeypatch.setattr(orders, "_answer", cut)
         submitting = asyncio.create_task(rig.line.submit((), [Scan("default", None, 1)]))
         with pytest.raises(asyncio.CancelledError):
             await submitting

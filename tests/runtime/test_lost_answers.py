@@ -246,7 +246,7 @@ async def test_giving_back_that_comes_late_leaves_newer_claims_alone(rig: AtWork
         raise ConnectionResetError
 
     monkeypatch.setattr(jobs, "give_back", lost)
-    rig.line._in_doubt = True
+    rig.line._doubt.raised_by(())
     rig.line._alarm.wake()
     await eventually(lambda: late, description="the call was sent")
     [job_id] = await running(rig)

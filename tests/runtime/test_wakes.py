@@ -25,6 +25,22 @@ def test_what_was_heard_from_others_is_not_notified_again() -> None:
     assert notified == []
 
 
+def test_what_expires_soon_is_told_to_a_tenth_of_a_second() -> None:
+    notified: list[str] = []
+    wakes, there = Wakes(notified.append), Wakes(lambda _: None)
+    woken, others = Woken(), Woken()
+    wakes.add(woken)
+    there.add(others)
+    for seconds in (1.0, 1.91, 0.0, 9.99, 10.0, 3600.0):
+        wakes.expires_in(seconds)
+    wakes.expires_in(2.0, in_process_only=True)
+    assert woken.due == [1.0, 1.91, 0.0, 9.99, 10.0, 3600.0, 2.0]
+    assert notified == ["d:1", "d:2", "d:0", "d:10"]
+    for payload in (*notified, "d", "d:x", "d:1e3", "d:-1", "d:nan", "d:0.55", "d:٣"):
+        there.heard(payload)
+    assert others.due == [1.0, 2.0, 0.0, 10.0, *[0.0] * 7]
+
+
 def test_what_is_not_understood_wakes_nobody() -> None:
     wakes, woken = Wakes(lambda _: None), Woken()
     wakes.add(woken)

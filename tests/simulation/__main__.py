@@ -12,7 +12,7 @@ from itertools import zip_longest
 import structlog
 
 from asyncjobs.testing.databases import databases
-from tests.simulation.course import draw
+from tests.simulation.course import SCENES, draw
 from tests.simulation.mutants import MUTANTS, Simulated, mutated
 from tests.simulation.server import Server
 from tests.simulation.simulate import Result, simulate
@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--dsn", help="a server to use; else one is started")
     parser.add_argument("--trace", action="store_true", help="print what happened in each")
-    parser.add_argument("--kind", choices=["quarrels", "is_unruly", "is_calm"], help="only worlds of this kind")
+    parser.add_argument("--kind", choices=["quarrels", "is_unruly", "is_calm", *SCENES], help="only such worlds")
     parser.add_argument("--twice", action="store_true", help="simulate each twice, and compare")
     parser.add_argument("--mutants", help="break the protocol instead, in each way whose name has this in it: is it caught?")
     given = parser.parse_args()
@@ -47,9 +47,14 @@ def _on(server_dsn: str, given: argparse.Namespace) -> int:
         server = Server(dsn)
         try:
             seeds = range(given.first, given.first + given.seeds)
-            return _run(server, [seed for seed in seeds if given.kind is None or getattr(draw(seed), given.kind)], given)
+            return _run(server, [seed for seed in seeds if given.kind is None or _is_of(seed, given.kind)], given)
         finally:
             server.close()
+
+
+def _is_of(seed: int, kind: str) -> bool:
+    course = draw(seed)
+    return course.scene == kind if kind in SCENES else bool(getattr(course, kind))
 
 
 def _run(server: Server, seeds: Sequence[int], given: argparse.Namespace) -> int:

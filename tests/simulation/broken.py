@@ -17,8 +17,10 @@ from asyncjobs.runtime import duties, service
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator
+from asyncjobs.runtime.doubt import Doubt
 from asyncjobs.runtime.keys import Keys
 from asyncjobs.runtime.leader import Leader
+from asyncjobs.runtime.ledger import Ledger
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.notifier import Notifier
 from asyncjobs.runtime.parts import Part
@@ -82,9 +84,9 @@ def forget_marks() -> list[Any]:
 
 def no_doubt() -> list[Any]:
     async def mutant(self: Any) -> None:
-        self._in_doubt, self._reconcile_at = False, float("inf")
+        self.is_raised, self.due_at = False, float("inf")
 
-    return [patch.object(CallLine, "_reconcile", mutant)]
+    return [patch.object(Doubt, "resolve", mutant)]
 
 
 def never_unconfirmed() -> list[Any]:
@@ -153,7 +155,7 @@ def lost_acks() -> list[Any]:
             return await call(self, acks, send)
         except DATABASE_ERRORS:
             for ack in acks:
-                self._acks.pop(ack.token, None)
+                self._ledger.unwritten.pop(ack.token, None)
             raise
 
     return [patch.object(CallLine, "_call", mutant)]
@@ -201,7 +203,7 @@ def claims_beside_itself() -> list[Any]:
                 self._probation.claimed(job)
         return frozenset()
 
-    return [patch.object(CallLine, "_enter", mutant)]
+    return [patch.object(Ledger, "enter", mutant)]
 
 
 def never_at_the_front() -> list[Any]:

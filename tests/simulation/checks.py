@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from asyncjobs.model.status import FINAL
 from asyncjobs.store.database import Database
-from asyncjobs.telemetry.events import AttemptStarted, OutcomeWritten, RunnerRegistered
+from asyncjobs.telemetry.events import AttemptStarted, ClaimWasLost, OutcomeWritten, RunnerRegistered
 from asyncjobs.testing import Joined, Ready, Recorder, Serving
 from asyncjobs.testing.attempts import Attempt, Place, out_of_order, overlapping, uncounted
 from asyncjobs.testing.history import History
@@ -17,6 +17,8 @@ from tests.simulation.server import Server
 
 #: Within which time a job starts that can.
 _PROMPT_SECONDS: Final = 1.5
+#: The server's clock counts microseconds.
+_SAME_SECONDS: Final = 1e-5
 _STALLED: Final = """
 SELECT DISTINCT s.serialization_key FROM asyncjobs.serialized_jobs AS s
 WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS h
@@ -94,6 +96,34 @@ def _fenced(recorder: Recorder, told: Told) -> list[str]:
     return found
 
 
+def unended(server: Server, recorder: Recorder) -> list[str]:
+    """Jobs that were completed under a token whose attempt had not ended: by another's outcome. The clock must not be set.
+
+    (Of one that is frozen or cut off nobody hears whether its outcome was accepted.)
+    """
+    ended = {attempt.token: attempt.ended_at for attempt in recorder.attempts()}
+    rows = server.fetch(
+        "SELECT m.job_id, m.token, extract(epoch FROM m.at - $1)::float8 AS at FROM asyncjobs.simulated_moves AS m"
+        " JOIN asyncjobs.jobs AS j ON j.id = m.job_id WHERE m.was = 'processing' AND m.is_now = 'completed'"
+        " AND (j.payload->'plan')::text NOT LIKE '%complete%'",
+        server.instant(0.0),
+    )
+    return [
+        f"P2: job {row['job_id']} was completed while its attempt under token {row['token']} had not ended"
+        for row in rows
+        if (ended_at := ended.get(row["token"])) is None or ended_at > row["at"] + _SAME_SECONDS
+    ]
+
+
+def taken(recorder: Recorder) -> list[str]:
+    """Claims that were lost where there is no reason."""
+    return [
+        f"P2: job {event.job_id} was taken from a runner that was neither dead nor silent"
+        for _, event in recorder.recorded
+        if isinstance(event, ClaimWasLost) and event.during == "ack"
+    ]
+
+
 def _whole(server: Server) -> list[str]:
     """What handlers write in the transactions in which they complete their jobs, and the jobs."""
     rows = server.fetch(
@@ -131,7 +161,7 @@ def _is_unseen(process: Process, since: float, until: float) -> bool:
 
 
 def _lost(server: Server, told: Told) -> list[str]:
-    there = {row[0] for row in server.fetch("SELECT id FROM asyncjobs.jobs")}
+    there = {row[0] for row in server.fetch("SELECT id FROM asyncjobs.jobs")} | told.deleted
     return [f"P1: job {id} was accepted and is gone" for ids in told.accepted.values() for id in ids if id not in there]
 
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from asyncjobs import AsyncJobs
-from asyncjobs.errors import AsyncJobsError
+from asyncjobs.errors import AsyncJobsError, KeyNotFound, StateError
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.testing import Held
 from tests.simulation.course import Course
@@ -34,6 +34,7 @@ class Told:
         self.due: dict[int, float] = {}  # id -> when it was accepted and due
         self.retried: set[int] = set()  # ids that an operator started over, perhaps
         self.released: set[int] = set()  # heads that halted their keys, before these were let go
+        self.deleted: set[int] = set()  # ids that somebody's hand has deleted
 
     def paused(self, kind: Any, name: str, claimed: Collection[int], sent_at: float, now: float) -> None:
         """A pause was answered. It says nothing if a resume was under way that may have come after it."""
@@ -65,6 +66,7 @@ class Client:
         self.random = random
         self.told = told
         self.is_done = False
+        self._crossing = asyncio.Lock()
         self._course = course
 
     async def work(self) -> None:
@@ -210,6 +212,42 @@ class Client:
         await asyncio.sleep(0.2)
         await self._resume("key", key)
 
+    async def _touch(self) -> None:
+        """An operator wants a key to go on that is not halted: the row of its head is locked for a moment, and left as it is."""
+        key = self._key()
+        await self._enqueue(serialization_key=key)
+        with contextlib.suppress(KeyNotFound, StateError):
+            await self.jobs.admin.release_key(key)
+
+    async def _chase(self) -> None:
+        """A delayed job, and another that is to be due soon, of which is told at about the time at which the first one is due."""
+        await self._enqueue(delay=0.3)
+        await asyncio.sleep(0.2 + 0.3 * self.random.random())
+        await self._enqueue(delay=0.1)
+        await asyncio.sleep(1.7)
+
+    async def _cross(self) -> None:
+        """Of two keys one has one job, the other two: the first ones end together, and then both are enqueued for at once."""
+        async with self._crossing:
+            await asyncio.gather(*(self._enqueue(serialization_key=key, seconds=0.05, queue="default") for key in "aab"))
+            await asyncio.sleep(self.random.uniform(0.05, 0.1))
+            await self._enqueue_for("a", "b", seconds=0.05)
+            await asyncio.sleep(0.8)
+
+    async def _enqueue_for(self, *keys: str, seconds: float) -> None:
+        """One for each, in one transaction."""
+        connection = await self.process.world.connect(self.process, "application", 5.0)
+        enqueued: dict[int, int] = {}
+        try:
+            async with connection.transaction():
+                for key in keys:
+                    number, type, payload, options = self._new(serialization_key=key, seconds=seconds)
+                    enqueued[number] = (await self.jobs.enqueue(type, payload, connection=connection, **options)).id
+            for number, job_id in enqueued.items():
+                self._accepted(number, job_id)
+        finally:
+            connection.terminate()
+
     async def _here(self) -> None:
         """In a transaction of its own, which may be rolled back, and may take its time."""
         number, type, payload, options = self._new(serialization_key=self.random.choice([None, self._key(), self._key()]))
@@ -263,6 +301,26 @@ class Client:
                         delay=self.random.choice([None, None, 0.3]),
                     )  # fmt: skip
                     await self.jobs.enqueue(type, payload, connection=connection, **options)
+        finally:
+            connection.terminate()
+
+    async def _move(self) -> None:
+        """A job that waits for its time is started over and replaced, at the same time, while the head of its key ends."""
+        async with self._crossing:
+            given: dict[str, Any] = {"serialization_key": self._key(), "dedup_key": "m", "seconds": 0.0}
+            await self._enqueue(serialization_key=given["serialization_key"], seconds=self.random.uniform(0.1, 0.5))
+            job_id = await self._enqueue(**given, delay=8.0)
+            self.told.retried.add(job_id)
+            await asyncio.gather(self.jobs.admin.retry(job_id), self._replace_soon(given))
+            await asyncio.sleep(0.5)
+
+    async def _replace_soon(self, given: dict[str, Any]) -> None:
+        await asyncio.sleep(0.01)
+        connection = await self.process.world.connect(self.process, "application", 5.0)
+        try:
+            async with connection.transaction():
+                _, type, payload, options = self._new(**given, on_duplicate="replace")
+                await self.jobs.enqueue(type, payload, connection=connection, **options)
         finally:
             connection.terminate()
 

@@ -4,6 +4,8 @@ others often, undisturbed by the rest; and some worlds are calm, where every job
 In some worlds nothing fails and all quarrel: enqueues that replace, operators and runners want one key at once, and most calls
 wait for others in their middle. In others nothing is well-behaved: parts of runners are cancelled, programs call `sys.exit`, and
 handlers, hooks, duties and sinks leak cancellations and exits.
+
+What takes several coincidences at once has worlds of its own, `SCENES`, where each of these is the rule.
 """
 
 from random import Random
@@ -39,6 +41,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     faults: tuple[str, ...]
     fault_every: float
+    last_fault: float = float("inf")  # when the last of them is at the latest
     strikes: tuple[str, ...]
     strike_odds: float
     freezes: tuple[float, ...]
@@ -46,6 +49,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     slow_odds: float
     late_odds: float
     gate_odds: float
+    gates_in: tuple[str, ...] = ()  # functions at whose gates alone calls wait, if any is named
     ways: tuple[str, ...]
     plans: tuple[tuple[str, ...], ...]
     keys: str
@@ -58,6 +62,13 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     prefetch: int = 0
     quarrels: bool = False  # nothing fails, and all want the same
     is_unruly: bool = False  # what is the application's leaks cancellations and exits
+    struck: tuple[str, ...] = ()  # calls of these names alone are struck, if any is named
+    scene: str = ""  # which of the rarer coincidences this world is about
+
+    @property
+    def takes_no_claims(self) -> bool:
+        """Whether no runner is dead, or seems to be, and nobody but its attempt ends a job: claims stay whose they are."""
+        return self.scene == "late give-backs"
 
     @property
     def is_calm(self) -> bool:
@@ -72,7 +83,8 @@ def draw(seed: int) -> Course:
     course = msgspec.structs.replace(course, clients=random.choice([1, 2, 2]))
     course = _calm_in_its_way(random, course) if course.is_calm else _stormier(random, course)
     course = _of_late(Random(f"late {seed}"), course)
-    return _latest(Random(f"expiry {seed}"), course)
+    course = _latest(Random(f"expiry {seed}"), course)
+    return _set(Random(f"scene {seed}"), course)
 
 
 def _of_late(random: Random, course: Course) -> Course:
@@ -85,7 +97,7 @@ def _of_late(random: Random, course: Course) -> Course:
     if chance < 0.4:
         return _unruly(random, course)
     if 0.465 <= chance < 0.485:
-        return _cut_off(random, course)
+        return msgspec.structs.replace(course, scene="cut off", prefetch=random.choice([0, 3]), **SCENES["cut off"])
     return msgspec.structs.replace(course, prefetch=random.choice([0, 0, 3]))
 
 
@@ -105,14 +117,6 @@ def _quarrelsome(random: Random, course: Course) -> Course:
         slow_odds=0.0, late_odds=0.0, gate_odds=random.choice([0.3, 0.6]), ways=_some(random, _QUARRELS),
         plans=(("ok",), ("ok",), ("die",)), keys=random.choice(["a", "ab"]), durations=(0.0, 0.0, 0.01), concurrency=3,
         has_schedule=False, prefetch=random.choice([0, 3]),
-    )  # fmt: skip
-
-
-def _cut_off(random: Random, course: Course) -> Course:
-    """Runners are cut off in the middle of attempts that last longer than it takes to declare their runner dead."""
-    return msgspec.structs.replace(
-        course, runners=2, seconds=24.0, jobs=8, faults=("part",), fault_every=6.0, strikes=(), strike_odds=0.0, break_odds=0.0,
-        plans=(("ok",),), durations=(25.0, 25.0, 0.3), concurrency=3, prefetch=random.choice([0, 3]),
     )  # fmt: skip
 
 
@@ -149,6 +153,100 @@ def _stormy(random: Random) -> Course:
             "promote_interval": random.choice([5, 15]),
         },
     )  # fmt: skip
+
+
+def _set(random: Random, course: Course) -> Course:
+    """Some worlds are about one coincidence."""
+    odds, scenes = _SCENES_OF[course.is_calm, course.quarrels]
+    if course.is_unruly or course.scene or random.random() >= odds:
+        return course
+    scene = random.choice(scenes)
+    return msgspec.structs.replace(course, scene=scene, **SCENES[scene])
+
+
+_UNDISTURBED: Final[dict[str, Any]] = {
+    "faults": (), "strikes": (), "strike_odds": 0.0, "break_odds": 0.0, "slow_odds": 0.0, "late_odds": 0.0, "gate_odds": 0.0,
+    "ways": ("plain", "keyed"), "plans": (("ok",),), "keys": "ab", "has_schedule": False, "prefetch": 0,
+}  # fmt: skip
+#: What is the rule in each of them.
+SCENES: Final[dict[str, dict[str, Any]]] = {
+    # Runners are cut off in the middle of attempts that last longer than it takes to declare their runner dead.
+    "cut off": {
+        "runners": 2, "seconds": 24.0, "jobs": 8, "faults": ("part",), "fault_every": 6.0, "strikes": (), "strike_odds": 0.0,
+        "break_odds": 0.0, "plans": (("ok",),), "durations": (25.0, 25.0, 0.3), "concurrency": 3,
+    },
+    # Outcomes arrive when others have the jobs, and run them: their process was frozen for long. Nobody else is at that time.
+    "late outcomes": {
+        **_UNDISTURBED, "runners": 3, "seconds": 60.0, "jobs": 24, "strikes": ("freeze meanwhile",), "strike_odds": 0.1,
+        "struck": ("finish_one",), "freezes": (20.0,), "durations": (4.0, 8.0), "concurrency": 3,
+    },
+    # Claims arrive when their runner has been declared dead, where others leave something to be claimed.
+    "late claims": {
+        **_UNDISTURBED, "runners": 2, "seconds": 50.0, "jobs": 24, "strikes": ("freeze meanwhile",), "strike_odds": 0.04,
+        "struck": ("finish",), "freezes": (20.0,), "durations": (4.0, 8.0), "concurrency": 1,
+    },
+    # What gives back claims that were not answered is carried out when its runner has claimed again.
+    "late give-backs": {
+        **_UNDISTURBED, "runners": 2, "seconds": 45.0, "jobs": 40, "strikes": ("hold for long",), "strike_odds": 0.08,
+        "struck": ("give_back",), "durations": (3.0, 6.0), "concurrency": 3,
+    },
+    # Processes sleep for longer than their leases last, and not so long that they are dead.
+    "naps": {
+        **_UNDISTURBED, "runners": 2, "seconds": 60.0, "jobs": 6, "faults": ("freeze",), "fault_every": 12.0,
+        "freezes": (10.0, 11.0), "durations": (0.0,), "concurrency": 3,
+    },
+    # Processes are frozen with jobs that wait there for a slot.
+    "frozen stock": {
+        **_UNDISTURBED, "runners": 3, "seconds": 60.0, "jobs": 40, "faults": ("freeze",), "fault_every": 10.0,
+        "freezes": (20.0,), "durations": (1.0, 3.0), "concurrency": 1, "prefetch": 3, "ways": ("plain",),
+    },
+    # Runners are killed, and who rescues is cut off when they have been declared dead and their jobs are still theirs.
+    "lost rescues": {
+        **_UNDISTURBED, "runners": 3, "seconds": 60.0, "jobs": 24, "faults": ("kill",), "fault_every": 14.0,
+        "strikes": ("lose the request",), "strike_odds": 0.1, "struck": ("rescue",), "durations": (2.0, 6.0),
+        "concurrency": 3, "last_fault": 40.0,
+    },
+    # Runners stop while attempts go on that do not heed it, and nobody dies.
+    "stops": {
+        **_UNDISTURBED, "runners": 2, "seconds": 24.0, "jobs": 12, "faults": ("stop",), "fault_every": 6.0,
+        "plans": (("stubborn", "ok"), ("ok",)), "durations": (1.0, 4.0), "concurrency": 3,
+    },
+    # Somebody's hand deletes jobs at the head of their keys.
+    "hands": {
+        **_UNDISTURBED, "runners": 2, "seconds": 16.0, "jobs": 24, "faults": ("hand",), "fault_every": 1.5,
+        "ways": ("keyed",), "plans": (("ok",), ("fail", "ok")), "durations": (0.3, 1.0), "concurrency": 1,
+    },
+    # Where nothing fails: operators hold jobs locked that wait to be claimed, and change nothing.
+    "touched": {"ways": ("touch",), "gate_odds": 0.6, "jobs": 10, "seconds": 24.0, "clients": 1, "runners": 2},
+    # Where nothing fails: a job is told to be due soon while those before it are being made pending.
+    "chased": {
+        "ways": ("chase",), "gate_odds": 0.0, "late_answers": ("duties",), "jobs": 20, "seconds": 30.0, "clients": 1,
+        "runners": 1, "fragile": (), "plans": (("ok",),),
+    },
+    # Key by key, backlogs of jobs that end at once, and a pause in their middle, which waits when it has the row of the head.
+    "pressed": {
+        "ways": ("press",), "keys": "ab", "clients": 1, "seconds": 24.0, "gate_odds": 0.9, "gates_in": ("check_head",),
+        "prefetch": 0, "plans": (("ok",),),
+    },
+    # Acks of two keys, one of which goes on and the other seems to be empty, meet enqueues of both.
+    "crossed": {
+        "ways": ("cross",), "keys": "ab", "clients": 1, "gate_odds": 0.9, "gates_in": ("look_again",), "prefetch": 0,
+        "plans": (("ok",),), "runners": 1, "jobs": 60, "seconds": 40.0,
+    },
+    # A job is made to wait in its key's line while whoever replaces it waits for its row, and then the head of its key ends.
+    "moved": {
+        "ways": ("move",), "keys": "ab", "clients": 2, "seconds": 24.0, "jobs": 40, "gate_odds": 0.9,
+        "gates_in": ("join_line", "replace_job"), "prefetch": 0, "plans": (("ok",),),
+    },
+}  # fmt: skip
+_OF_STORMS: Final = (
+    "late outcomes", "late claims", "late give-backs", "naps", "frozen stock", "lost rescues", "stops", "hands",
+)  # fmt: skip
+#: By whether a world is calm, and whether it quarrels: how often it has a scene, and which.
+_SCENES_OF: Final = {
+    (False, False): (0.45, _OF_STORMS), (True, False): (0.3, ("touched", "chased")),
+    (False, True): (0.45, ("pressed", "crossed", "moved")),
+}  # fmt: skip
 
 
 def _calm_in_its_way(random: Random, course: Course) -> Course:

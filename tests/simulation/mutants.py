@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
-from typing import Final
 
 from tests.simulation import broken
 from tests.simulation.app import LEASE_EXPIRY, RUNNER_TIMEOUT
@@ -36,11 +35,6 @@ def _frozen(course: Course) -> bool:
     """Processes are frozen for so long that others take their jobs and duties."""
     is_struck = course.strike_odds > 0.0 and any(one.startswith("freeze") for one in course.strikes)
     return max(course.freezes) > RUNNER_TIMEOUT and is_struck
-
-
-def _ahead(course: Course) -> bool:
-    """The same, with jobs that were claimed ahead."""
-    return course.prefetch > 0 and max(course.freezes) > RUNNER_TIMEOUT and "freeze" in {*course.faults, *course.strikes}
 
 
 def _dozes(course: Course) -> bool:
@@ -84,12 +78,6 @@ def _stubborn(course: Course) -> bool:
     return ("stubborn", "ok") in course.plans and bool({"stop", "part", "freeze"} & set(course.faults))
 
 
-def _completes(course: Course) -> bool:
-    """Jobs with keys are completed in transactions of their handlers, whose processes die."""
-    is_killed = "kill" in course.faults or (course.strike_odds > 0.0 and "kill" in course.strikes)
-    return ("complete",) in course.plans and is_killed and bool({"keyed", "many"} & set(course.ways))
-
-
 def _quarrels(*ways: str) -> Callable[[Course], bool]:
     """Calls wait for others in their middle."""
     return lambda course: course.quarrels and bool(set(ways) & set(course.ways))
@@ -113,6 +101,11 @@ def _ticks(course: Course) -> bool:
 
 def _retries(course: Course) -> bool:
     return bool({"keyed", "many"} & set(course.ways)) and len(course.keys) < 3
+
+
+def _scene(*names: str) -> Callable[[Course], bool]:
+    """Worlds that are about this."""
+    return lambda course: course.scene in names
 
 
 class Simulated(Mutant, frozen=True):
@@ -140,9 +133,10 @@ MUTANTS: tuple[Simulated, ...] = (
         Change("ack", _FENCE.format("o.token"), ""), Change("finish_one", _FENCE.format("_token"), ""),
         Change("finish_completed", _FENCE.format("ANY (_tokens)"), ""),
     ), needs=_frozen),
+    # A frozen process's outcome arrives when its job runs elsewhere, under another token: it is completed there and then.
     Simulated("acks name no token", (
         ACK_NAMES_NO_TOKEN, FINISH_ONE_NAMES_NO_TOKEN, FINISH_COMPLETED_NAMES_NO_TOKEN,
-    ), needs=_frozen),
+    ), needs=_scene("late outcomes")),
     Simulated("the attempt is not counted at the claim", (
         Change("claim", "least(j.attempts, 2147483646) + 1", "j.attempts"),
         Change("finish_completed", "least(j.attempts, 2147483646) + 1", "j.attempts"),
@@ -153,24 +147,29 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("the last of a key's line is dispatched", (
         Change("dispatch_keys", "ORDER BY s.place LIMIT 1", "ORDER BY s.place DESC LIMIT 1"),
     )),
+    # A frozen process's claim arrives when its runner has been declared dead and something is pending: that is nobody's then.
     Simulated("a runner that is gone claims", (
         Change("finish", "IF FOUND THEN\n            RETURN QUERY", "IF true THEN\n            RETURN QUERY"),
         Change("finish_completed", "ELSIF _is_special IS NULL THEN", "ELSIF false THEN"),
-    ), needs=_frozen),
+    ), needs=_scene("late claims")),
     Simulated("a snooze is an attempt", (Change("ack", "WHEN s.refund THEN", "WHEN s.refund AND s.snooze IS NOT TRUE THEN"),)),
     Simulated("a rescue leaves the token", (RESCUE_LEAVES_THE_TOKEN,), needs=_frozen),
+    # A giving back hangs for longer than its runner waits for it; the runner claims over another connection; then it is
+    # carried out, and takes these claims away.
     Simulated("giving back names no last token", (
         Change("give_back", "AND ((_last_token - coalesce(j.claim_token, _last_token)) & 4294967295) < 2147483648", ""),
-    ), needs=_lossy),
+    ), needs=_scene("late give-backs")),
     Simulated("keys are not locked", (KEYS_ARE_NOT_LOCKED,), needs=_crowded),
     Simulated("an ack does not look again", (NO_SECOND_LOOK,), needs=_crowded),
+    # An ack has dispatched the next of one key and waits for the lock of another; an enqueue of both has that lock, and waits
+    # for the row of what was dispatched.
     Simulated("busy keys are filtered after the lock", (
         Change("dispatch_keys", "WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS d WHERE "
             "d.serialization_key = ANY (ARRAY[k.key]) AND d.dispatched_at IS NOT NULL)\n          AND NOT (", "WHERE NOT ("),
         Change("dispatch_keys", "WHERE s.id = ANY (ARRAY[head.id])", "WHERE s.id = ANY (ARRAY[head.id]) AND NOT EXISTS ("
             "SELECT FROM asyncjobs.serialized_jobs AS d "
             "WHERE d.serialization_key = s.serialization_key AND d.dispatched_at IS NOT NULL)"),
-    ), needs=_gated),
+    ), needs=_scene("crossed")),
     Simulated("a retry loses its place", (
         Change("ack", _ENDED, _ENDED.replace("a.is_final", "(a.is_final OR a.status = 'failed')")),
     ), needs=_retries),
@@ -214,16 +213,25 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("attempts go on without a confirmed beat", patches=broken.never_unconfirmed, needs=_parted),
     Simulated("a runner is dead after one late beat", patches=broken.dead_at_a_glance),
     Simulated("an enqueue is repeated blindly", patches=broken.enqueue_blindly, needs=_lossy),
-    Simulated("a wake-up during a pass is lost", patches=broken.late_version, needs=_late),
-    Simulated("jobs of runners that left are nobody's", patches=broken.no_orphans, needs=_stubborn),
+    # A job is hinted at while the answer of a promotion is under way that did not see it: nobody looks for an interval.
+    Simulated("a wake-up during a pass is lost", patches=broken.late_version, needs=_scene("chased")),
+    # Who declared a runner dead is cut off before it takes the jobs back: at the next look nobody is dead, and the jobs name a
+    # runner that is gone.
+    Simulated("jobs of runners that left are nobody's", patches=broken.no_orphans, needs=_scene("lost rescues")),
     Simulated("nobody hints at what becomes due", patches=broken.no_hints, needs=_calm),
     Simulated("the next head of a key is not told of", patches=broken.silent_heads, needs=_calm),
-    Simulated("a short claim does not look once more", patches=broken.looks_once, needs=_gated),
+    # A verb has the row locked of a job that it leaves as it is, and the scan that was woken for this job skips it.
+    Simulated("a short claim does not look once more", patches=broken.looks_once, needs=_scene("touched")),
     Simulated("scans never return to the front", patches=broken.never_at_the_front, needs=_calm),
-    Simulated("a lease is trusted for ever", patches=broken.trusted_for_ever, needs=_dozes),
+    # A holder sleeps for longer than its lease lasts, and begins a pass when it wakes, before a beat is answered: beside one of
+    # whoever took over.
+    Simulated("a lease is trusted for ever", patches=broken.trusted_for_ever, needs=_scene("naps")),
     Simulated("a lease is taken at sight", patches=broken.taken_at_sight),
     Simulated("a job is started beside itself", patches=broken.claims_beside_itself, needs=_stubborn),
-    Simulated("keys are not swept", patches=broken.no_sweep, needs=_completes),
+    # Somebody's hand deletes the job at the head of a key: its place holds the key, and no outcome is ever going to let it go.
+    # (When a runner dies between a completion in a handler's transaction and the end of the attempt, the rescue does that, too.)
+    Simulated("keys are not swept", patches=broken.no_sweep, needs=_scene("hands")),
+    # A pause has the row of a key's head; the head's outcome waits for that row, and then starts the next by what it saw before.
     Simulated("a statement that waited decides by the pauses of before", (
         Change("finish_one", "(SELECT true FROM asyncjobs.runners",
             "(SELECT NOT EXISTS (SELECT FROM asyncjobs.pauses) FROM asyncjobs.runners"),
@@ -235,20 +243,24 @@ MUTANTS: tuple[Simulated, ...] = (
         Change("hold_back_key", "PERFORM asyncjobs.hold_key(_key);",
             "PERFORM asyncjobs.hold_key(_key);\n    INSERT INTO asyncjobs.pauses (kind, name) VALUES ('key', _key) "
             "ON CONFLICT DO NOTHING;"),
-    ), needs=_quarrels("press", "pause")),
+    ), needs=_scene("pressed")),
     Simulated("a pause waits for no claim", (
         Change("wait_for_claims", "WHILE _claims && asyncjobs.claims_under_way() LOOP", "WHILE false LOOP"),
         Change("hold_back_key", "PERFORM asyncjobs.hold_key(_key);", "PERFORM asyncjobs.lock_keys(ARRAY[_key]);"),
     ), needs=_quarrels("pause", "press")),
+    # Whoever replaces a job waits for its row, and keeps it although the job has come to wait in its key's line meanwhile; an
+    # outcome that dispatches it has its place in the line, and waits for the row.
     Simulated("locks of what has moved on are kept", (
         Change("lock_in_order", "RAISE EXCEPTION 'a job moved on' USING ERRCODE = 'AJ001';",
             "PERFORM asyncjobs.lock_keys(_keys); RETURN;"),
-    ), needs=_quarrels("swap", "replace", "sweep")),
+    ), needs=_scene("moved")),
     Simulated("a job that is brought back to life does not have its dedup key again", (
         Change("take_dedup_key", "ELSE _by_hand OR d.expires_at <= _now END",
             "ELSE (_by_hand AND d.job_id <> _id) OR d.expires_at <= _now END"),
     ), needs=_quarrels("revive")),
-    Simulated("who was frozen begins what it had claimed", patches=broken.begins_unconfirmed, needs=_ahead),
+    # A process is frozen with jobs that were claimed ahead; when it wakes an attempt ends, and its slot is free before a beat has
+    # said that others have these jobs.
+    Simulated("who was frozen begins what it had claimed", patches=broken.begins_unconfirmed, needs=_scene("frozen stock")),
     Simulated("a completion that was not committed counts", patches=broken.uncommitted_counts, needs=_unruly),
     Simulated("a part that is cancelled is not started again", patches=broken.parts_end, needs=_unruly),
     Simulated("attempts pay for the end of their program", patches=broken.charged_for_ends, needs=_unruly),
@@ -259,31 +271,4 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("a permit is given back twice", patches=broken.gives_back_twice),
     Simulated("the outcome of a key goes around its actor", patches=broken.goes_around, needs=_has("keyed", "many")),
     Simulated("two calls of a line are under way", patches=broken.two_at_a_time),
-)  # fmt: skip
-
-#: Each of these is noticed by one of the first 200 seeds. The others are not, by any of those whose worlds could show it;
-#: tests of the rules themselves notice them (acks that name no token: test_mutants, claims of who is gone: test_claim, giving
-#: back: test_lost_answers, busy keys: test_serialization_races, statements that waited: test_under_locks, trust: test_lease,
-#: those who left: test_rescuer, second looks: test_second_look, sweep: test_serializer, wake-ups: test_service, starts after a
-#: freeze: test_frozen_runner).
-NOTICED: Final = (
-    "acks are not fenced", "the attempt is not counted at the claim", "a lease is renewed by name",
-    "the last of a key's line is dispatched", "a snooze is an attempt", "a rescue leaves the token", "keys are not locked",
-    "a retry loses its place", "a snooze loses its place", "a dedup key is not freed",
-    "a claim does not see pauses", "a paused key is dispatched", "a dead head does not halt its key",
-    "a commit tells nobody of what it enqueued", "the coordinator's flag is cleared after the fetch",
-    "everybody is woken before the LISTEN", "promotion tells nobody", "a NOTIFY that failed is forgotten",
-    "claims that were not answered are forgotten", "outcomes that were not answered are forgotten",
-    "an enqueue is repeated blindly", "nobody hints at what becomes due",
-    "the next head of a key is not told of", "scans never return to the front", "a lease is taken at sight",
-    "a job is started beside itself", "a pause waits for no claim", "an ack does not look again",
-    "a schedule ticks from any tick",
-    "a taken lease is not compared again", "attempts go on without a confirmed beat", "a runner is dead after one late beat",
-    "locks of what has moved on are kept", "nobody tells a duty that its term is trusted again",
-    "a job that is brought back to life does not have its dedup key again",
-    "a completion that was not committed counts", "a part that is cancelled is not started again",
-    "attempts pay for the end of their program", "what exits in a sink ends its program", "what a duty leaks ends it",
-    "a claim is of more than there are permits", "a permit is given back twice", "the outcome of a key goes around its actor",
-    "two calls of a line are under way",
-    "a claim does not look at start_before", "what was claimed ahead does not expire", "a dedup key is freed after the claim",
 )  # fmt: skip

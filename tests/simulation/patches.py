@@ -40,7 +40,9 @@ def simulated(world: World) -> Generator[None]:
         """The heartbeat's thread: another loop of the process."""
 
         def make_loop(self) -> SimLoop:
-            return process_of(asyncio.get_running_loop()).make_loop()
+            process = process_of(asyncio.get_running_loop())
+            process.threads.append(self)
+            return process.make_loop()
 
         def start(self) -> None:
             task = self._loop.create_task(self.run(), name="heartbeat's thread")

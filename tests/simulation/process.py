@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.simulation.loop import SimLoop, make_loop
 
 if TYPE_CHECKING:
+    from asyncjobs.runtime.heartbeat import BeatThread
     from tests.simulation.connection import Connection
     from tests.simulation.world import World
 
@@ -34,6 +35,12 @@ class Process:
         self.main = make_loop(world.clock, self._complain)
         self.main.on_exit = self._exits
         self.loops = [self.main]
+        self.threads: list[BeatThread] = []
+
+    @property
+    def lingers(self) -> bool:
+        """Whether a handler that ignored its runner's stop still runs: the heartbeat goes on then, until the process ends."""
+        return any(thread._remains is not None and not thread._remains.is_empty for thread in self.threads)
 
     def make_loop(self) -> SimLoop:
         """Another thread."""

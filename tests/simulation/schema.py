@@ -26,18 +26,23 @@ BEGIN
     PERFORM pg_catalog.pg_notify(_channel, _payload);
 END $$;
 
--- Wait at the gate that the call was told of ("gates before it, its number"), for as long as that is closed.
-CREATE FUNCTION asyncjobs.simulated_gate() RETURNS boolean LANGUAGE plpgsql SET application_name = 'gate' AS $$
+-- Wait at the gate that the call was told of ("gates before it, its number", and perhaps the function whose gates count), for as
+-- long as that is closed.
+CREATE FUNCTION asyncjobs.simulated_gate(_function text) RETURNS boolean LANGUAGE plpgsql SET application_name = 'gate' AS $$
 DECLARE
-    _told integer[] := string_to_array(current_setting('simulated.gate'), ' ');
+    _told text[] := string_to_array(current_setting('simulated.gate'), ' ');
 BEGIN
-    IF _told[1] > 0 THEN
-        PERFORM set_config('simulated.gate', (_told[1] - 1) || ' ' || _told[2], false);
+    IF _told[3] <> _function THEN
+        RETURN false;
+    END IF;
+    IF _told[1] <> '0' THEN
+        _told[1] := _told[1]::integer - 1;
+        PERFORM set_config('simulated.gate', array_to_string(_told, ' '), false);
         RETURN false;
     END IF;
     PERFORM set_config('simulated.gate', '', false);
-    PERFORM pg_advisory_lock_shared(7357, _told[2]);
-    PERFORM pg_advisory_unlock_shared(7357, _told[2]);
+    PERFORM pg_advisory_lock_shared(7357, _told[2]::integer);
+    PERFORM pg_advisory_unlock_shared(7357, _told[2]::integer);
     RETURN false;
 END $$;
 
@@ -68,7 +73,7 @@ CREATE TRIGGER simulated_move AFTER UPDATE OF status ON asyncjobs.jobs
 """
 _SET: Final = re.compile(r"SET lock_timeout TO '([0-9]+m?s)'")
 _SET_HERE: Final = re.compile(r"set_config\('lock_timeout', ([^,]+), true\)")
-_GATE: Final = "IF current_setting('simulated.gate') <> '' AND asyncjobs.simulated_gate() THEN END IF; "
+_GATE: Final = "IF current_setting('simulated.gate') <> '' AND asyncjobs.simulated_gate('{}') THEN END IF; "
 #: Nobody else moves while a statement sleeps: it ends, and the world makes it again, with what it was told before.
 ASLEEP: Final = "claims are under way"
 _NO_SLEEP: Final = f"RAISE EXCEPTION '{ASLEEP}' USING ERRCODE = 'lock_not_available', DETAIL = _claims::text;"
@@ -105,6 +110,7 @@ def _gated(definition: str) -> str:
     lines: list[str] = []
     is_body = False
     before = ""
+    gate = _GATE.format(name_of(definition))
     for line in definition.split("\n"):
         code = line.strip()
         begins = (
@@ -113,7 +119,7 @@ def _gated(definition: str) -> str:
             or (before.startswith(_OPENING) and before.endswith(" THEN"))
         )
         if is_body and begins and code and not code.startswith(_NO_STATEMENT):
-            lines.append(line.replace(code, _GATE + code, 1))
+            lines.append(line.replace(code, gate + code, 1))
         else:
             lines.append(line)
         if not code.startswith("--") and code:

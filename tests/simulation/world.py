@@ -41,6 +41,7 @@ _ENQUEUES: Final = frozenset({"enqueue", "enqueue_alike", "enqueue_usual", "comm
 _MET: Final = (frozenset({"hold_back_key", "wait_for_claims"}), _ENQUEUES, _FINISHES)
 #: Those have some twenty gates, in front of and behind the locks of keys; others have fewer.
 _LONG: Final = _FINISHES | _ENQUEUES
+_GATES_OF_ONE: Final = 1  # of a function that is named: its first
 _MET_SECONDS: Final = 0.6
 _SOON_SECONDS: Final = 0.002
 #: As long as a call may sleep until others have ended, and how long at a time.
@@ -336,6 +337,8 @@ class World:
             return ""
         number = self.number()
         self.server.close_gate(number)
+        if self.course.gates_in:
+            return f"{self.random.randrange(_GATES_OF_ONE)} {number} {self.random.choice(self.course.gates_in)}"
         return f"{self.random.randrange(20 if call.name in _LONG else 8)} {number}"
 
     def _open_gate(self, gate: str) -> None:

@@ -25,7 +25,9 @@ from asyncjobs.telemetry.events import (
 )
 from asyncjobs.testing.attempts import Recorded
 
-_RECORD: Final = struct.Struct("<dBBxxIqqq")  # when, kind, word, ordinal of the attempt, job, token, runner
+_RECORD: Final = struct.Struct(
+    "<dBBxxIqqq"
+)  # when, kind, word, ordinal of the attempt (of an outcome: in a transaction), job, token, runner
 _KINDS: Final[tuple[type[Event], ...]] = (
     AttemptStarted, AttemptEnded, OutcomeWritten, ClaimWasLost, JobsRescued, JobsGivenBack, RunnerDied, RunnerLostItself,
 )  # fmt: skip
@@ -72,7 +74,8 @@ def spool(events: Events, path: Path) -> Callable[[], None]:
 def _records(at: float, event: Event) -> Iterator[bytes]:
     kind = _KINDS.index(type(event))
     word = _WORDS.index(getattr(event, "outcome", None) or getattr(event, "status", None) or "")
-    number, token, runner_id = (getattr(event, name, 0) for name in ("attempt", "token", "runner_id"))
+    token, runner_id = (getattr(event, name, 0) for name in ("token", "runner_id"))
+    number = int(event.in_transaction) if isinstance(event, OutcomeWritten) else getattr(event, "attempt", 0)
     ids: list[int] = getattr(event, "job_ids", None) or [getattr(event, "job_id", 0)]
     for job_id in ids:
         yield _RECORD.pack(at, kind, word, number, job_id, token, runner_id)
@@ -109,7 +112,8 @@ _MAKERS: Final[tuple[Callable[[Entry, str | None], Event], ...]] = (
         serialization_key=key, outcome=_WORDS[entry.word],
     ),
     lambda entry, _: OutcomeWritten(
-        job_id=entry.job_id, token=entry.token, runner_id=entry.runner_id, status=_WORDS[entry.word]
+        job_id=entry.job_id, token=entry.token, runner_id=entry.runner_id, status=_WORDS[entry.word],
+        in_transaction=bool(entry.number),
     ),
     lambda entry, _: ClaimWasLost(job_id=entry.job_id, token=entry.token, runner_id=entry.runner_id, during="its life"),
     lambda entry, _: JobsRescued(job_ids=[entry.job_id], reason=""),

@@ -62,7 +62,8 @@ CREATE TYPE asyncjobs.outcome AS (
     message text,
     error jsonb,
     unbegun boolean,
-    progress jsonb
+    progress jsonb,
+    empties boolean
 );
 
 CREATE TABLE asyncjobs.background_job_leases (
@@ -153,6 +154,7 @@ CREATE TABLE asyncjobs.former_runners (
     versions jsonb DEFAULT '{}'::jsonb NOT NULL,
     blamed bigint,
     duties text[] DEFAULT '{}'::text[] NOT NULL,
+    name text,
     CONSTRAINT former_runners_pkey PRIMARY KEY (id)
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners USING btree (ended_at);
@@ -344,7 +346,7 @@ CREATE TABLE asyncjobs.pauses (
     reason text,
     paused_by text,
     paused_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text]))),
+    CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text, 'all'::text]))),
     CONSTRAINT pauses_pkey PRIMARY KEY (kind, name)
 );
 CREATE TRIGGER pauses_note AFTER INSERT OR DELETE OR UPDATE ON asyncjobs.pauses FOR EACH ROW EXECUTE FUNCTION asyncjobs.note_pause();
@@ -386,6 +388,7 @@ CREATE TABLE asyncjobs.runners (
     slots jsonb DEFAULT '{}'::jsonb NOT NULL,
     prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
     declares bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    name text,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -632,7 +635,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 93902f001095d41a
+-- body: 44a1509a80d244e3
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -676,7 +679,7 @@ CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5276d1e8474d62db
+-- body: 5d1dbdada0bf8f46
 
 CREATE FUNCTION asyncjobs.answer_kind(_on_dead text)
     RETURNS text
@@ -696,7 +699,7 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e6ff7fadf264c9bd
+-- body: 5d567ba32ccda0a0
 
 CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _options jsonb)
     RETURNS asyncjobs.new_job
@@ -805,7 +808,7 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6b1aff27fd23aa81
+-- body: 587ff9067f8d5de3
 
 CREATE FUNCTION asyncjobs.claim_either(_runner bigint, _queue text, _lane text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb, _scan integer)
     RETURNS SETOF asyncjobs.answer
@@ -825,13 +828,13 @@ CREATE FUNCTION asyncjobs.claim_limited(_runner bigint, _queue text, _lane text,
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5c0fd1806a005de7
+-- body: b5f0101b71128ed3
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 09499294a6f56b00
+-- body: aaab613c9b787284
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -860,12 +863,12 @@ CREATE FUNCTION asyncjobs.clock()
     STABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.complete_in_transaction(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL::text)
+CREATE FUNCTION asyncjobs.complete_in_transaction(_id bigint, _token bigint, _result text, _dropped text, _progress text DEFAULT NULL::text, _empties boolean DEFAULT false)
     RETURNS boolean
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3083671f56edf7d5
+-- body: 080842b8247ccb11
 
 CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grace interval, OUT held integer, OUT resumed integer, OUT queues text[], OUT more boolean)
     RETURNS record
@@ -1009,6 +1012,16 @@ CREATE FUNCTION asyncjobs.end_holds()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b3654b5d60bcb6cd
 
+CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _max_errors integer, OUT ended jsonb, OUT queues text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ab287f6b3a8e6c7c
+
 CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -1018,7 +1031,7 @@ CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5857cf75f8a1cf38
+-- body: 6152942e6fe5ef70
 
 CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, _max_errors integer)
     RETURNS TABLE(id bigint, outcome text, was text, queues text[])
@@ -1032,14 +1045,14 @@ CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, 
 -- body: c6890b802089576b
 
 CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
-    RETURNS boolean
+    RETURNS jsonb
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d6e0ebe3226c29b9
+-- body: c8901bac7ccf9dc0
 
 CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint
@@ -1085,17 +1098,7 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: bafaea5344e52e30
 
-CREATE FUNCTION asyncjobs.expire(_ids bigint[], OUT ended jsonb, OUT queues text[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7445ce301584f60b
-
-CREATE FUNCTION asyncjobs.expire_pending(_most integer, _scan integer)
+CREATE FUNCTION asyncjobs.expire_pending(_scan integer, _queue text, _lane text, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _versions jsonb)
     RETURNS asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1105,7 +1108,7 @@ CREATE FUNCTION asyncjobs.expire_pending(_most integer, _scan integer)
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2782d503d29b0c64
+-- body: c7ba6f52512008d8
 
 CREATE FUNCTION asyncjobs.fail_each(_ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer, OUT failed bigint[], OUT pending bigint[])
     RETURNS record
@@ -1145,7 +1148,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8d438eb8b596eb9e
+-- body: 088bdf496d7b6f24
 
 CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
@@ -1156,7 +1159,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9d182d3a72e521b4
+-- body: 0089515aec57cfc6
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1166,7 +1169,7 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a7518a2c290f6b1c
+-- body: fad99ca6597dbfa5
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
@@ -1183,7 +1186,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 57140442a12e489c
+-- body: 8c764f2545b120d9
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1195,7 +1198,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f9f6c9a6469d39be
+-- body: 1f17364a76c69655
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1243,6 +1246,12 @@ CREATE FUNCTION asyncjobs.forget_types(_declared bigint[] DEFAULT '{}'::bigint[]
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3aa4890fa57c2d7c
+
+CREATE FUNCTION asyncjobs.found_below(_found bigint[], _before bigint, _look integer)
+    RETURNS bigint[]
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.fresh_token()
     RETURNS bigint
@@ -1305,7 +1314,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2ed9b047328b5502
+-- body: a23fb973df0c6e34
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1554,7 +1563,7 @@ CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh inte
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 475277e21cdd68e1
+-- body: ab90cdac7d6ded59
 
 CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[], _versions jsonb, OUT resumed integer, OUT queues text[])
     RETURNS record
@@ -1799,6 +1808,12 @@ CREATE FUNCTION asyncjobs.newest_type(_name text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0f6ba49cd9fe8e17
 
+CREATE FUNCTION asyncjobs.next_page(_ids bigint[], _limit integer, _seen bigint[], _look integer)
+    RETURNS bigint
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -1810,7 +1825,7 @@ CREATE FUNCTION asyncjobs.note_pause()
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3f6fa2cfabc47a71
+-- body: 2b4d480563f33cf4
 
 CREATE FUNCTION asyncjobs.note_suspects(_keys text[])
     RETURNS void
@@ -1906,6 +1921,16 @@ CREATE FUNCTION asyncjobs.pack_histogram(jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: da89a30ffc71e5a4
 
+CREATE FUNCTION asyncjobs.past_expired(_queue text, _lane text, _types text[], _versions jsonb, _most integer, INOUT _priority integer, INOUT _place bigint)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 731bb3633537aefa
+
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -1926,7 +1951,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 145646d7d206f82d
+-- body: dacef8b6d157b3a3
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT expired jsonb)
     RETURNS record
@@ -1937,7 +1962,7 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ccc76067e5319ba9
+-- body: 7d014d9ee51403f3
 
 CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     RETURNS bigint[]
@@ -1961,7 +1986,7 @@ CREATE FUNCTION asyncjobs.prune_dead_letters(_batch integer, _dead_letters inter
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: abb35dd11563766b
+-- body: 464d071d4d97bf20
 
 CREATE FUNCTION asyncjobs.prune_dedup_keys(_batch integer)
     RETURNS integer
@@ -2278,7 +2303,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c3345358a1580b7d
+-- body: 4ca4f20720333b69
 
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
@@ -2289,7 +2314,7 @@ CREATE FUNCTION asyncjobs.resume(_kind text, _name text)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: adedc50987576455
+-- body: 6c397ee8a1080b7f
 
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
     RETURNS record
@@ -2388,7 +2413,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 02dde9398affb54f
+-- body: af03f3be70a391d2
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval
@@ -2405,6 +2430,17 @@ CREATE FUNCTION asyncjobs.start_over(_id bigint, _by text)
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 1bf93deb13b182ea
+
+CREATE FUNCTION asyncjobs.start_schedule(_name text, _runner bigint, OUT ids bigint[], OUT created boolean[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '500ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f3397690d73b4585
 
 CREATE FUNCTION asyncjobs.status_in_line(_id bigint, OUT status text, OUT serialization_key text)
     RETURNS record
@@ -2518,6 +2554,12 @@ CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3fdf74366cbd8ae9
 
+CREATE FUNCTION asyncjobs.verb_in_transaction(_verb text, _said text)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f2c796c009dc4276
+
 CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -2552,16 +2594,6 @@ CREATE FUNCTION asyncjobs.without_paused(_ids bigint[])
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2e542ee7bc93aa76
-
-CREATE FUNCTION asyncjobs.write_end(_ids bigint[], _status text, _message text, _max_errors integer)
-    RETURNS void
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5ab33bb80cc341b0
 
 CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _now timestamp with time zone)
     RETURNS integer

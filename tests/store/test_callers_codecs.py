@@ -27,7 +27,7 @@ async def test_the_connections_own_codecs_do_not_matter(
         await _set_codecs(caller.connection)
         first, again = [await enqueue(database, caller, a_row(dedup_key="d")) for _ in range(2)]
         assert [(one.enqueued[0].id, one.enqueued[0].created) for one in (first, again)] == [(1, True), (1, False)]
-        done = await callers.complete(caller.connection, database, 1, 2, result='{"n": 1}', dropped=None)
+        done = await callers.complete(caller.connection, database, callers.Completion(1, 2, '{"n": 1}'))
         assert not done, "nobody has claimed it"
         assert not await leases.hold(caller.connection, database, leases.Fence("duty", 5, 3))
         await caller.commit()

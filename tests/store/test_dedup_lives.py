@@ -24,6 +24,11 @@ WHERE j.dedup_key = 'd' AND j.status NOT IN ('completed', 'dead', 'cancelled')
 """
 
 
+def rarely(value: object) -> Any:
+    """A column of a table that `make proof` goes through, since the other columns have each of its rows."""
+    return pytest.param(value, marks=pytest.mark.proof)
+
+
 class Answer(NamedTuple):
     """What a verb did, to the job that lives now or to the one that is in its way."""
 
@@ -96,7 +101,7 @@ AGAIN = {
 }
 
 
-@pytest.mark.parametrize("dedup_for", ["none", "lasting", "over before", "over after"])
+@pytest.mark.parametrize("dedup_for", ["none", rarely("lasting"), "over before", rarely("over after")])
 @pytest.mark.parametrize("way", AGAIN)
 async def test_job_that_lives_again_has_its_dedup_key(pair: Peers, way: str, dedup_for: str) -> None:
     again = AGAIN[way]
@@ -115,7 +120,7 @@ async def test_job_that_lives_again_has_its_dedup_key(pair: Peers, way: str, ded
     await pair.drain()
 
 
-@pytest.mark.parametrize("dedup_for", ["none", "over"])
+@pytest.mark.parametrize("dedup_for", [rarely("none"), "over"])
 @pytest.mark.parametrize("way", AGAIN)
 async def test_live_job_that_has_the_dedup_key_is_in_the_way_and_named(pair: Peers, way: str, dedup_for: str) -> None:
     again = AGAIN[way]
@@ -264,7 +269,7 @@ ON = {
 }
 
 
-@pytest.mark.parametrize("dedup_for", [None, HOUR])
+@pytest.mark.parametrize("dedup_for", [rarely(None), HOUR])
 @pytest.mark.parametrize("way", ON)
 async def test_job_that_has_not_ended_keeps_its_dedup_key(pair: Peers, way: str, dedup_for: float | None) -> None:
     move, key, fields, is_behind = ON[way]
@@ -314,7 +319,7 @@ async def test_enqueue_that_is_not_committed_is_waited_for(
     await pair.drain()
 
 
-@pytest.mark.parametrize("by", ["us", "read_committed", "repeatable_read", "serializable"])
+@pytest.mark.parametrize("by", ["us", rarely("read_committed"), rarely("repeatable_read"), "serializable"])
 @pytest.mark.parametrize("where", ["plain", "head", "waiting"])
 async def test_dedup_key_of_a_job_that_somebody_deleted_is_free(pair: Peers, where: str, by: Literal["us"] | Isolation) -> None:
     """Whatever time it has left, and whatever the enqueue says of duplicates."""

@@ -225,7 +225,7 @@ async def ack(link: Link, job_id: int, kind: OutcomeKind) -> None:
 
 
 async def complete_in_transaction(link: Link, job_id: int) -> None:
-    await link.fetch("complete_in_transaction", str(job_id), "1", None, None, None)
+    await link.fetch("complete_in_transaction", str(job_id), "1", None, None, None, "false")
     assert await jobs.verify_completed(link, job_id, 1) is not None
 
 

@@ -116,7 +116,7 @@ async def test_job_that_is_completed_in_its_handlers_transaction_has_ended_then(
     await pair.b.enqueue(None)
     job = await pair.b.claim_one()
     moment = await begin(pair)
-    await pair.a.link.fetch("complete_in_transaction", str(job.id), str(job.token), None, None, None)
+    await pair.a.link.fetch("complete_in_transaction", str(job.id), str(job.token), None, None, None, "false")
     await pair.a.commit()
     assert await pair.admin.fetchval("SELECT completed_at FROM asyncjobs.jobs") >= moment
     await pair.b.link.fetch("verify_completed", job.id, job.token)

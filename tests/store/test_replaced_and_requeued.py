@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from asyncjobs import AsyncJobs
 from asyncjobs.store import dead_letters, serialized
-from asyncjobs.store.database import Database
+from asyncjobs.store.database import Connection, Database
 from tests.support.peers import Peer, Peers, peers, spawn
 
 
@@ -102,3 +103,23 @@ async def test_retry_and_requeue_of_the_same_dead_letter_never_wait_in_a_circle(
     await asyncio.gather(*tasks)
     await holder.close()
     await pair.promises_hold()
+
+
+async def test_a_commit_with_many_replacements_looks_for_them_once(dsn: str, connection: Connection) -> None:
+    """Each deferred trigger looks where its own row stood: those that looked for any walked over all that were done."""
+    jobs = AsyncJobs(dsn)
+
+    @jobs.job("work", serialize_by="k{number}", dedup_by="{number}")
+    async def work(number: int, text: str = "") -> None: ...
+
+    replacing = work.using(on_duplicate="replace")
+    async with jobs:
+        await jobs.enqueue_many([work.new(n) for n in range(300)])
+        async with connection.transaction():
+            handles = await jobs.enqueue_many([replacing.new(n, "new") for n in range(300)], connection=connection)
+        assert {handle.did for handle in handles} == {"replaced"}
+        payloads = await connection.fetch("SELECT DISTINCT payload ->> 'text' AS text FROM asyncjobs.jobs")
+        assert [row["text"] for row in payloads] == ["new"]
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        scans = await connection.fetchval("SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'replacements'")
+        assert 0 < scans < 20

@@ -217,7 +217,7 @@ async def test_job_completed_in_its_handlers_transaction_lets_its_key_go_when_it
     second = await pair.a.enqueue(times=2)
     head = await pair.a.claim_one()
     await pair.b.begin()
-    assert await callers.complete(await pair.b.link.connection(), pair.database, head.id, head.token, result="1", dropped=None)
+    assert await callers.complete(await pair.b.link.connection(), pair.database, callers.Completion(head.id, head.token, "1"))
     await pair.b.commit()
     await sweep(pair)  # its runner lives: the handler may still run
     assert await pair.line() == [(head.id, "completed"), (second, "waiting")]
@@ -230,7 +230,7 @@ async def test_job_completed_in_its_handlers_transaction_by_a_process_that_died_
 ) -> None:
     second = await pair.a.enqueue(times=2)
     head = await pair.a.claim_one()
-    await callers.complete(await pair.b.link.connection(), pair.database, head.id, head.token, result="1", dropped=None)
+    await callers.complete(await pair.b.link.connection(), pair.database, callers.Completion(head.id, head.token, "1"))
     await pair.admin.execute("DELETE FROM asyncjobs.runners WHERE id = 1")
     await sweep(pair)
     assert await pair.line() == [(second, "pending")]

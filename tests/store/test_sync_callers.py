@@ -226,7 +226,7 @@ async def test_a_synchronous_connection_is_not_awaited(jobs: AsyncJobs, caller: 
             lambda: jobs.enqueue(email.new("a"), connection=caller.connection),
             lambda: jobs.enqueue_many([email.new("a")], connection=caller.connection),
         ):
-            with pytest.raises(UnsupportedConnection, match=r"^got \S+, which is synchronous: give it to enqueue_sync, "):
+            with pytest.raises(UnsupportedConnection, match=r"^got \S+, which is synchronous: give it to enqueue_sync \("):
                 await call()
 
 

@@ -108,7 +108,7 @@ async def test_pause_of_a_key_does_not_wait_for_the_transaction_of_a_handler_tha
     second = await pair.a.enqueue(times=2)
     job = await pair.a.claim_one()
     await pair.a.begin()
-    await callers.complete(await pair.a.link.connection(), pair.database, job.id, job.token, result=None, dropped=None)
+    await callers.complete(await pair.a.link.connection(), pair.database, callers.Completion(job.id, job.token))
     assert await pause_key(operator, "k") is True
     await pair.a.commit()
     assert await jobs.verify_completed(pair.a.link, job.id, job.token) == []

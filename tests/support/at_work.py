@@ -203,7 +203,7 @@ class AtWork:
         """Where the jobs are that are ours: they run, wait for a slot, are an actor's, a verifier's, or the line's."""
         waiting = {job_id for coordinator in self.coordinators for job_id in coordinator.waiting}
         taken = {ack.id for actor in self.keys.actors for ack in actor.taken}
-        outcomes = {ack.id for ack in self.line._acks.values()}
+        outcomes = {ack.id for ack in self.line._ledger.unwritten.values()}
         return {*self.host.running, *waiting, *taken, *outcomes, *(ack.id for ack in self.verified)}
 
     @property

@@ -37,6 +37,7 @@ class Runs:
             "max_error_bytes": 1000,
             "report_progress": lambda attempt: self.reports.append(attempt.reported),
             "complete": self._complete,
+            "complete_sync": self._complete_sync,
             "was_committed": self._was_committed,
             "share": Resources(events=self.events).use,
         }
@@ -49,6 +50,9 @@ class Runs:
         return context
 
     async def _complete(self, _attempt: Attempt, connection: Any, result: str | None, dropped: str | None) -> None:
+        self.completions.append((connection, result, dropped))
+
+    def _complete_sync(self, _attempt: Attempt, connection: Any, result: str | None, dropped: str | None) -> None:
         self.completions.append((connection, result, dropped))
 
     async def _was_committed(self, _attempt: Attempt, /, *, is_patient: bool) -> bool | None:

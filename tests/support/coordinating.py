@@ -12,8 +12,8 @@ from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime import coordinator as module
 from asyncjobs.runtime.attempts import Attempts
-from asyncjobs.runtime.call_line import Found, NoAnswer
 from asyncjobs.runtime.coordinator import Coordinator, Shared
+from asyncjobs.runtime.orders import Found, NoAnswer
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.settings import Queue
 from asyncjobs.telemetry.events import Events

@@ -1,12 +1,15 @@
-"""Doors: every kind of connection that an enqueue can join, each with a transaction that is open, and how to end it.
+"""Doors: every kind of connection that an enqueue can join, and SQL. Each has a transaction open, and the next when that is over.
 
 What is synchronous does all it does in a thread of its own, in which no event loop is: Django refuses to work beside one.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, closing, contextmanager
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -21,19 +24,22 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
-from sqlalchemy.pool import NullPool
 
-from asyncjobs import AsyncJobs, JobHandle
+from asyncjobs import AsyncJobs, Debounce, JobHandle
+from asyncjobs.errors import EnqueueError
 
 _aliases: Final = count(1)
+
+
+class Refused(Exception):
+    """What a door says instead of an id: the name of Python's error, and its text."""
 
 
 class Door(NamedTuple):
     """A connection of the user's in a transaction, how one enqueues on it, and how its transaction ends."""
 
-    connection: Any
-    #: By the type's name, with a payload by field and the options: as every door can be given them.
-    enqueue: Callable[[str, Mapping[str, Any], Mapping[str, Any]], Awaitable[JobHandle[Any]]]
+    #: By the type's name, with a payload by field and the options: as every door can be given them. The job's id.
+    enqueue: Callable[[str, Any, Mapping[str, Any]], Awaitable[int]]
     execute: Callable[[str], Awaitable[object]]
     commit: Callable[[], Awaitable[object]]
     rollback: Callable[[], Awaitable[object]]
@@ -59,44 +65,101 @@ Opening = Callable[[AsyncJobs, str], AbstractAsyncContextManager[Door]]
 
 
 def _async_door(jobs: AsyncJobs, connection: Any, execute: Any, commit: Any, rollback: Any) -> Door:
-    async def enqueue(type: str, payload: Mapping[str, Any], options: Mapping[str, Any]) -> JobHandle[Any]:
+    async def enqueue(type: str, payload: Any, options: Mapping[str, Any]) -> int:
         given: Any = {**options, "connection": connection}
-        return await jobs.enqueue(type, payload, **given)
+        try:
+            return (await jobs.enqueue(type, payload, **given)).id
+        except EnqueueError as error:
+            raise Refused(error.__class__.__name__, str(error)) from error
 
-    return Door(connection, enqueue, execute, commit, rollback)
+    return Door(enqueue, execute, commit, rollback)
+
+
+@asynccontextmanager
+async def _closed(connection: Any) -> AsyncGenerator[None]:
+    """Closed in the end, whatever fails before."""
+    try:
+        yield
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def _begun(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
+    """A connection of asyncpg's, and how its transaction ends."""
+    connection = await asyncpg.connect(dsn)
+
+    begun: Any = connection.transaction()
+
+    async def end(how: str) -> None:
+        nonlocal begun
+        await getattr(begun, how)()
+        begun = connection.transaction()
+        await begun.start()
+
+    async with _closed(connection):
+        await begun.start()
+        yield connection, partial(end, "commit"), partial(end, "rollback")
 
 
 @asynccontextmanager
 async def _asyncpg(jobs: AsyncJobs, dsn: str) -> AsyncGenerator[Door]:
-    connection = await asyncpg.connect(dsn)
-    begun = connection.transaction()
-    await begun.start()
-    async with jobs:
-        yield _async_door(jobs, connection, connection.execute, begun.commit, begun.rollback)
-    await connection.close()
+    async with _begun(dsn) as (connection, commit, rollback):
+        yield _async_door(jobs, connection, connection.execute, commit, rollback)
+
+
+#: SQLSTATEs of the door for SQL.
+_ERRORS: Final = {
+    "JOB01": "UnknownType", "JOB02": "InvalidPayload", "JOB03": "PayloadTooLarge", "JOB04": "InvalidOption",
+    "JOB05": "DuplicateJob", "JOB06": "UnknownQueue", "JOB07": "UnknownLane",
+}  # fmt: skip
+
+
+@asynccontextmanager
+async def _sql(_jobs: AsyncJobs, dsn: str) -> AsyncGenerator[Door]:
+    """`SELECT asyncjobs.enqueue(…)`."""
+    async with _begun(dsn) as (connection, commit, rollback):
+
+        async def enqueue(type: str, payload: Any, options: Mapping[str, Any]) -> int:
+            said = json.dumps({name: _in_sql(value) for name, value in options.items()})
+            try:
+                async with connection.transaction():  # a savepoint, which saves the caller's transaction
+                    call = "SELECT asyncjobs.enqueue($1, $2, $3)"
+                    return int(await connection.fetchval(call, type, json.dumps(payload), said))
+            except asyncpg.PostgresError as error:
+                name = _ERRORS.get(error.sqlstate or "", "?") if error.hint else "refused without a hint"
+                raise Refused(name, str(error).partition("\n")[0]) from error
+
+        yield Door(enqueue, connection.execute, commit, rollback)
+
+
+def _in_sql(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Debounce):
+        return {"quiet": value.quiet, "at_most": value.at_most}
+    return f"{value.total_seconds()} seconds" if isinstance(value, timedelta) else value
 
 
 @asynccontextmanager
 async def _psycopg(jobs: AsyncJobs, dsn: str) -> AsyncGenerator[Door]:
     connection = await psycopg.AsyncConnection.connect(dsn)
-    async with jobs:
+    async with _closed(connection):
         yield _async_door(jobs, connection, lambda sql: connection.execute(sql.encode()), connection.commit, connection.rollback)
-    await connection.close()
 
 
 def _async_sqlalchemy(driver: str, *, session: bool) -> Opening:
     @asynccontextmanager
     async def opening(jobs: AsyncJobs, dsn: str) -> AsyncGenerator[Door]:
-        engine = create_async_engine(make_url(dsn).set(drivername=f"postgresql+{driver}"), poolclass=NullPool)
+        engine = create_async_engine(make_url(dsn).set(drivername=f"postgresql+{driver}"))
         made: Any = AsyncSession(engine) if session else await engine.connect()
 
         async def execute(sql: str) -> object:
             connection = await made.connection() if session else made
             return await connection.exec_driver_sql(sql)
 
-        async with jobs:
+        async with _closed(made):
             yield _async_door(jobs, made, execute, made.commit, made.rollback)
-        await made.close()
         await engine.dispose()
 
     return opening
@@ -123,7 +186,7 @@ def sync_sqlalchemy(driver: str, *, session: bool) -> Callable[[str], AbstractCo
 
     @contextmanager
     def opening(dsn: str) -> Generator[SyncCaller]:
-        engine = create_engine(make_url(dsn).set(drivername=f"postgresql+{driver}"), poolclass=NullPool)
+        engine = create_engine(make_url(dsn).set(drivername=f"postgresql+{driver}"))
         made: Any = Session(engine) if session else engine.connect()
 
         def execute(sql: str) -> object:
@@ -157,12 +220,16 @@ def sync_django(dsn: str) -> Generator[SyncCaller]:
     atomic: Any = transaction.atomic(using=alias)
     atomic.__enter__()
 
+    def commit() -> None:
+        atomic.__exit__(None, None, None)
+        atomic.__enter__()
+
     def rollback() -> None:
         transaction.set_rollback(True, using=alias)
-        atomic.__exit__(None, None, None)
+        commit()
 
     with closing(connection):
-        yield SyncCaller(connection, connection.cursor().execute, lambda: atomic.__exit__(None, None, None), rollback)
+        yield SyncCaller(connection, lambda sql: connection.cursor().execute(sql), commit, rollback)
 
 
 def _sync(opening: Callable[[str], AbstractContextManager[SyncCaller]]) -> Opening:
@@ -177,20 +244,23 @@ def _sync(opening: Callable[[str], AbstractContextManager[SyncCaller]]) -> Openi
             caller = opening(dsn)
             made = await there(caller.__enter__)
 
-            async def enqueue(type: str, payload: Mapping[str, Any], options: Mapping[str, Any]) -> JobHandle[Any]:
-                handle: JobHandle[Any] = await there(
-                    lambda: jobs.enqueue_sync(type, payload, **{**options, "connection": made.connection})
-                )
-                return handle
+            async def enqueue(type: str, payload: Any, options: Mapping[str, Any]) -> int:
+                given: Any = {**options, "connection": made.connection}
+                try:
+                    handle: JobHandle[Any] = await there(lambda: jobs.enqueue_sync(type, payload, **given))
+                except EnqueueError as error:
+                    raise Refused(error.__class__.__name__, str(error)) from error
+                return handle.id
 
-            yield Door(
-                made.connection,
-                enqueue,
-                lambda sql: there(made.execute, sql),
-                lambda: there(made.commit),
-                lambda: there(made.rollback),
-            )
-            await there(caller.__exit__, None, None, None)
+            try:
+                yield Door(
+                    enqueue,
+                    lambda sql: there(made.execute, sql),
+                    lambda: there(made.commit),
+                    lambda: there(made.rollback),
+                )
+            finally:
+                await there(caller.__exit__, None, None, None)
 
     return opened
 
@@ -210,4 +280,5 @@ DOORS: Final[Mapping[str, Opening]] = {
     "AsyncSession on asyncpg": _async_sqlalchemy("asyncpg", session=True),
     "AsyncConnection on psycopg": _async_sqlalchemy("psycopg", session=False),
     **{name: _sync(opening) for name, opening in SYNC_CALLERS.items()},
+    "SQL": _sql,
 }

@@ -1,25 +1,18 @@
-"""What keys do, in a few lines: the model that the real SQL is compared with."""
+"""What keys do, in a few lines: the model that the real SQL is compared with. Its lines are those of jobs kept in memory."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from asyncjobs.model.probation import Lost, blamed, judge
+from asyncjobs.testing.key_lines import KeyLines, LineJob
 
 FINAL: Final = frozenset({"completed", "dead", "cancelled"})
 
 
-class ModelJob(msgspec.Struct):
-    """One job. `status` is that of the table; a job that waits in the line is `waiting`, one that is not in it may be, too."""
+class ModelJob(LineJob, eq=False):
+    """One job."""
 
-    id: int
-    key: str
-    halts: bool
-    status: str = "waiting"
     attempts: int = 0
-    asked: bool = False  # to end, while it runs
-    halted: bool = False
     losses: int = 0
     suspicion: int = 0
     lost_with: int | None = None  # the runner for whose end no job was to blame
@@ -29,48 +22,17 @@ class ModelJob(msgspec.Struct):
         return Lost(id=self.id, attempts=self.attempts, max_attempts=max_attempts, losses=self.losses, suspicion=self.suspicion)
 
 
-class KeyModel:
-    """Lines of jobs. A line's first job is its head if it is anything but `waiting`; `settle` makes it one."""
+class KeyModel(KeyLines[ModelJob]):
+    """Lines of jobs, and what operators and rescues do with them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.jobs: dict[int, ModelJob] = {}
-        self.lines: dict[str, list[ModelJob]] = {}
-        self.paused: set[str] = set()
-
-    def settle(self, keys: Iterable[str]) -> None:
-        """Dispatch the head of each key that has none and is not paused."""
-        for key in keys:
-            line = self.lines.get(key, [])
-            if line and line[0].status == "waiting" and key not in self.paused:
-                line[0].status = "pending"
 
     def join(self, job: ModelJob) -> None:
         """To the end of the line."""
-        job.status = "waiting"
         self.jobs[job.id] = job
-        self.lines.setdefault(job.key, []).append(job)
-
-    def due(self, job: ModelJob) -> None:
-        """It may be claimed, unless its key is paused."""
-        job.status = "paused" if job.key in self.paused else "pending"
-
-    def end(self, job: ModelJob, status: str) -> None:
-        """It ended: the next one is the head, unless it halts its key."""
-        job.status, job.asked = status, False
-        if status == "dead" and job.halts:
-            job.halted = True
-        elif job in self.lines.get(job.key, []):
-            self.lines[job.key].remove(job)
-            self.settle([job.key])
-
-    def again(self, job: ModelJob, status: str) -> None:
-        """It did not end: it keeps its place. Whoever asked for its end gets it now."""
-        if job.asked:
-            self.end(job, "cancelled")
-        elif status == "pending":
-            self.due(job)
-        else:
-            job.status = status
+        super().join(job)
 
     def lose(self, runner: int, lost: Sequence[ModelJob], max_attempts: int) -> None:
         """A runner died that had these."""
@@ -120,6 +82,6 @@ class KeyModel:
         """Of all jobs."""
         return {job.id: job.status for job in self.jobs.values()}
 
-    def order(self) -> Mapping[str, list[int]]:
+    def order(self) -> Mapping[str | None, list[int]]:
         """Of all lines."""
         return {key: [job.id for job in line] for key, line in self.lines.items() if line}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from asyncjobs.model.claim import Ack, Claimed, Scan
-from asyncjobs.runtime.call_line import Found, Order
+from asyncjobs.runtime.orders import Found, Order
 
 
 class Line:

@@ -16,6 +16,7 @@ from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Scan
 from asyncjobs.model.outcome import Outcome, OutcomeKind
 from asyncjobs.store import callers, due, jobs
 from asyncjobs.store.database import Connection, Database, Link
+from asyncjobs.store.known_types import Knowing
 from tests.support.backends import end_transaction, waits_for_lock
 from tests.support.factories import a_row, insert_runner
 
@@ -150,12 +151,8 @@ class Peers:
 
     async def promises_hold(self) -> None:
         """No key is stalled, no two heads, no limbo."""
-        link = self.database.link("audit")
-        try:
-            found = [tuple(row) for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
-        finally:
-            await link.close()
-        assert found == []
+        texts = map(self.database.sql, ("audit_jobs", "audit_keys", "audit_dedup"))
+        assert [tuple(row) for text in texts for row in await self.admin.fetch(text)] == []
 
     async def promote(self) -> None:
         """Make everything due that is scheduled or to be retried, and do what a promoter does."""
@@ -180,7 +177,8 @@ class Peers:
 async def peers(database: Database, *, call: Call = "finish") -> AsyncGenerator[Peers]:
     """Two processes on this database."""
     async with AsyncExitStack() as stack:
-        admin = await asyncpg.connect(database.dsn, command_timeout=30, server_settings={"application_name": "test"})
+        named = {"application_name": "test"}
+        admin = await asyncpg.connect(database.dsn, command_timeout=30, server_settings=named, connection_class=Knowing)
         stack.push_async_callback(admin.close, timeout=5)
         made: list[Peer] = []
         for number in (1, 2):

@@ -482,6 +482,7 @@ async def own(app: FastAPI) -> AsyncGenerator[None]:
 
 
 composed = FastAPI(lifespan=own)
+enqueues_only = FastAPI(lifespan=jobs.lifespan(run=False))
 site = web.Application()
 setup(site, jobs)
 setup(site, jobs, run=False)

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from asyncjobs.model.claim import FRONT
-from asyncjobs.runtime.call_line import Found
 from asyncjobs.runtime.coordinator import QUIET_SECONDS
+from asyncjobs.runtime.orders import Found
 from asyncjobs.runtime.slots import SlotsError
 from asyncjobs.settings import Lane, Queue
 from tests.support.claims import a_claimed

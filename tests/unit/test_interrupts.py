@@ -1,11 +1,12 @@
-"""What a second Ctrl-C does while a runner is there: `open/signals.py`."""
+"""Who is told of signals, and what a second Ctrl-C does while a runner is there: `open/signals.py`."""
 
 import asyncio
 import signal
+from functools import partial
 
 import pytest
 
-from asyncjobs.open.signals import interrupted_in_order
+from asyncjobs.open.signals import handled, interrupted_in_order
 
 
 def strike() -> None:
@@ -101,5 +102,31 @@ def test_in_another_thread_nothing_is_done() -> None:
     async def main() -> None:
         own = signal.getsignal(signal.SIGINT)
         assert await asyncio.to_thread(lambda: asyncio.run(block())) is own
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("order", [("first", "second"), ("second", "first")])
+def test_blocks_are_all_told_and_whichever_ends_last_puts_back_what_was_before(order: tuple[str, str]) -> None:
+    told: list[str] = []
+
+    async def main() -> None:
+        before = signal.getsignal(signal.SIGINT)
+        blocks = {
+            name: handled(partial(told.append, name), noted=partial(told.append, f"{name} at once"))
+            for name in ("first", "second")
+        }
+        for block in blocks.values():
+            block.__enter__()
+        strike()
+        await asyncio.sleep(0.01)
+        assert told == ["first at once", "second at once", "first", "second"]
+        blocks[order[0]].__exit__(None, None, None)
+        told.clear()
+        strike()
+        await asyncio.sleep(0.01)
+        assert told == [f"{order[1]} at once", order[1]]
+        blocks[order[1]].__exit__(None, None, None)
+        assert signal.getsignal(signal.SIGINT) is before
 
     asyncio.run(main())

@@ -10,8 +10,8 @@ import pytest
 
 from asyncjobs.model.claim import Ack, Scan
 from asyncjobs.model.outcome import Outcome
-from asyncjobs.runtime.call_line import NoAnswer
 from asyncjobs.runtime.keys import Keys
+from asyncjobs.runtime.orders import NoAnswer
 from asyncjobs.runtime.queues import Queues
 from asyncjobs.settings import Queue
 from asyncjobs.telemetry.events import Events

@@ -10,7 +10,7 @@ from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Event, Even
 from asyncjobs.testing import Joined
 from asyncjobs.testing.attempts import Attempt
 from tests.soak.judge import Table, Verdict, judged, lost_tokens
-from tests.soak.spool import SIZE, spool
+from tests.soak.spool import SIZE, entries, spool
 
 KEY = "7"
 
@@ -51,6 +51,16 @@ def test_jobs_one_after_the_other_are_clean(tmp_path: Path) -> None:
     found = verdict(tmp_path, [started(1, 11), *ended(1, 11), started(2, 12), *ended(2, 12)])
     assert found.is_clean
     assert (found.jobs, found.attempts) == (2, 2)
+
+
+@pytest.mark.parametrize("in_transaction", [True, False])
+def test_a_spooled_outcome_tells_whether_the_handlers_transaction_wrote_it(tmp_path: Path, *, in_transaction: bool) -> None:
+    written = OutcomeWritten(job_id=1, token=11, runner_id=1, status="completed", in_transaction=in_transaction)
+    events = Events()
+    end = spool(events, tmp_path / "0")
+    events.emit(written)
+    end()
+    assert [entry.event(None).event for entry in entries(tmp_path / "0")] == [written]
 
 
 TWICE = [started(1, 11), started(1, 13, attempt=2), *ended(1, 11), *ended(1, 13, attempt=2)]

@@ -123,6 +123,19 @@ def test_an_attempt_whose_outcome_was_accepted_had_its_claim() -> None:
     assert (first.claim_lost, second.claim_lost) == (True, False)
 
 
+@pytest.mark.parametrize("in_transaction", [True, False])
+def test_a_key_goes_on_when_a_process_was_frozen_between_the_commit_that_completed_the_job_and_its_end(
+    *, in_transaction: bool
+) -> None:
+    died = RunnerDied(runner_id=1, unchanged_seconds=30)
+    written = OutcomeWritten(job_id=1, token=10, runner_id=1, status="completed", in_transaction=in_transaction)
+    first = started(1, 10, key="k")
+    beside = [started(2, 11, key="k", runner_id=2), ended(2, 11), ended(1, 10), written]
+    assert promises(overlapping(history(first, died, *beside))) == [("P3", 2)] * (not in_transaction)
+    is_alive = history(first, *beside)
+    assert promises(overlapping(is_alive)) == [("P3", 2)]
+
+
 def test_an_attempt_that_started_when_its_runner_was_dead_is_found_and_one_that_went_on_is_not() -> None:
     died = RunnerDied(runner_id=1, unchanged_seconds=30)
     attempts = history(started(1, 10), died, started(2, 11), started(3, 12, runner_id=2), ended(1, 10), ended(2, 11))

@@ -6,15 +6,18 @@ from typing import Final
 import msgspec
 
 from asyncjobs.admin import Admin
+from asyncjobs.admin.jobs import Change
 from asyncjobs.dashboard.filters import JOB_FIELDS, is_filtered, job_filter
+from asyncjobs.dashboard.forms import Fields
 from asyncjobs.dashboard.problems import BadInput
-from asyncjobs.dashboard.verbs.verb import Deed, Outcome, Question, Verb, counted, tally
+from asyncjobs.dashboard.verbs.verb import BACK, Deed, Outcome, Question, Verb, counted, tally
 from asyncjobs.errors import JobNotFound, StateError
 from asyncjobs.model.finding import JobFilter, JobsDone
 from asyncjobs.store.serialized import CHANGES
 from asyncjobs.store.serialized import Verb as Done
 
 _MOST: Final = 500  # that one form names
+_DIGITS: Final = 12
 
 
 class _Way(msgspec.Struct, frozen=True):
@@ -25,6 +28,33 @@ class _Way(msgspec.Struct, frozen=True):
     one: Callable[[Admin, int, Deed], Awaitable[Done]]
     many: Callable[[Admin, JobFilter, Deed, bool], Awaitable[JobsDone]]
     asks: str | None  # what is said of one job before it is done; None: it just is
+    fields: tuple[str, ...] = ()  # that its form has besides
+    tells: bool = True  # the page tells who used it; else `admin` does
+
+
+#: What a form may change of a job, by the name of its field without `to_`.
+_CHANGED: Final = ("priority", "queue", "lane", "delay", "max_attempts", "timeout")
+
+
+def _changes(deed: Deed) -> Change:
+    """What is to be other; BadInput when nothing is, and for what is no number."""
+    form, texts = deed.form, {name: deed.form.text(f"to_{name}") for name in _CHANGED}
+    if not any(texts.values()):
+        raise BadInput("Say what is to be other: a priority, a queue, a delay, attempts or a time-out.")
+    return Change(
+        priority=_whole(form, "to_priority"), queue=texts["queue"], lane=texts["lane"],
+        delay=0.0 if texts["delay"] == "0" else form.seconds("to_delay"), max_attempts=_whole(form, "to_max_attempts"),
+        timeout=form.seconds("to_timeout"),
+    )  # fmt: skip
+
+
+def _whole(form: Fields, name: str) -> int | None:
+    text = form.text(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < _DIGITS):
+        raise BadInput(f"{name}: a whole number, as 10.")
+    return int(text)
 
 
 _WAYS: Final = (
@@ -52,6 +82,19 @@ _WAYS: Final = (
         lambda admin, which, deed, dry: admin.fail_all(deed.message("failed"), will_retry=True, dry_run=dry, **which),
         "The attempt that runs is asked to end, and counts as failed; the job is retried while it has attempts left.",
     ),
+    _Way(
+        "change", "changed",
+        lambda admin, job_id, deed: admin.change(job_id, by=deed.by, **_changes(deed)),
+        lambda admin, which, deed, dry: admin.change_all(_changes(deed), by=deed.by, dry_run=dry, **which),
+        None, tuple(f"to_{name}" for name in _CHANGED), tells=False,
+    ),
+    _Way(
+        "delete", "deleted",
+        lambda admin, job_id, deed: admin.delete(job_id, by=deed.by),
+        lambda admin, which, deed, dry: admin.delete_all(by=deed.by, dry_run=dry, **which),
+        "It is gone for good, with its dead letters. One that has not ended is left as it is: cancel it first.",
+        tells=False,
+    ),
 )  # fmt: skip
 
 
@@ -62,7 +105,7 @@ def _verb(way: _Way) -> Verb:
     async def do(deed: Deed) -> Outcome:
         return await (_do_all(way, deed) if deed.form.flag("all") else _do_some(way, deed))
 
-    return Verb(f"jobs/{way.name}", do, ("id", "all", "message", *JOB_FIELDS), ask)
+    return Verb(f"jobs/{way.name}", do, ("id", "all", "message", *way.fields, *JOB_FIELDS), ask, way.tells)
 
 
 async def _question(way: _Way, deed: Deed) -> Question | None:
@@ -92,7 +135,8 @@ async def _do_some(way: _Way, deed: Deed) -> Outcome:
     ids = _ids(deed)
     if len(ids) == 1:
         done = await way.one(deed.admin, ids[0], deed)
-        return Outcome(f"job {ids[0]}", f"{done.told(ids[0]).capitalize()}.", done.is_change)
+        is_gone = done.outcome == "deleted" and deed.form.text(BACK) == f"/jobs/{ids[0]}"  # its own page
+        return Outcome(f"job {ids[0]}", f"{done.told(ids[0]).capitalize()}.", done.is_change, to="/jobs" if is_gone else None)
     outcomes = tally([await _outcome(way.one(deed.admin, job_id, deed)) for job_id in ids])
     is_change = any(name in CHANGES for name in outcomes)
     return Outcome("jobs " + ", ".join(map(str, ids)), f"{len(ids):,} jobs: {counted(outcomes)}.", is_change)

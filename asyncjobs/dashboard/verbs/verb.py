@@ -71,6 +71,7 @@ class Verb(msgspec.Struct, frozen=True):
     do: Do
     fields: tuple[str, ...]
     ask: Ask | None = None
+    tells: bool = True  # False: what `do` calls tells the events itself
 
     async def perform(self, visit: Visit, form: Fields) -> Response:
         """Ask, or do it, tell the events, and go back with what came of it. A form that was answered says `sure`."""
@@ -87,7 +88,8 @@ class Verb(msgspec.Struct, frozen=True):
             raise
         finally:
             visit.site.news.forget()
-        self._tell(deed, outcome.target, outcome=outcome.said)
+        if self.tells:
+            self._tell(deed, outcome.target, outcome=outcome.said)
         to = form.text(BACK) if outcome.to is None else outcome.to
         return visit.back(to, say=outcome.said, kind="good" if outcome.is_change else "same")
 

@@ -316,7 +316,8 @@ CREATE TYPE asyncjobs.answer AS (
 -- What an attempt made of its job, where it did not just complete. `refund` does not count the attempt; one that had begun (`unbegun` is
 -- not true) counts all the same when its job ends at somebody's request. `progress`: how far it was, where that is not written yet.
 CREATE TYPE asyncjobs.outcome AS (
-    status text, delay float8, refund boolean, snooze boolean, dropped text, message text, error jsonb, unbegun boolean, progress jsonb);
+    status text, delay float8, refund boolean, snooze boolean, dropped text, message text, error jsonb, unbegun boolean, progress jsonb,
+    empties boolean);
 
 -- Dead letters
 -- ============
@@ -367,7 +368,8 @@ CREATE TABLE asyncjobs.runners (
     -- How many jobs a runner claims ahead: queue -> number. Queues that claim nothing ahead are not named.
     prefetch jsonb NOT NULL DEFAULT '{}',
     -- What it has in `types`, by digest.
-    declares bigint[] NOT NULL DEFAULT '{}'
+    declares bigint[] NOT NULL DEFAULT '{}',
+    name text  -- what people call it
 );
 
 -- What runners declare of their job types when they open, for enqueues from SQL: what of a job is as its type says, and what fits. One
@@ -413,7 +415,8 @@ CREATE TABLE asyncjobs.former_runners (
     types      text[] NOT NULL,
     versions   jsonb NOT NULL DEFAULT '{}',
     blamed     bigint,  -- the job that killed it; 0: nobody knows; null: not asked yet
-    duties text[] NOT NULL DEFAULT '{}'
+    duties text[] NOT NULL DEFAULT '{}',
+    name text
 );
 CREATE INDEX former_runners_ended ON asyncjobs.former_runners (ended_at);
 
@@ -431,7 +434,7 @@ CREATE TABLE asyncjobs.background_job_leases (
 -- ======
 
 CREATE TABLE asyncjobs.pauses (
-    kind      text NOT NULL CHECK (kind IN ('queue', 'type', 'key')),
+    kind      text NOT NULL CHECK (kind IN ('queue', 'type', 'key', 'all')),  -- all: every queue there is or will be
     name      text NOT NULL,
     reason    text,
     paused_by text,

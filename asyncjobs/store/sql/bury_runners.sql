@@ -8,10 +8,10 @@ WITH still AS MATERIALIZED (
     ORDER BY r.id FOR UPDATE OF r SKIP LOCKED
 ), gone AS (
     DELETE FROM asyncjobs.runners AS r USING still WHERE r.id = still.id
-    RETURNING r.id, r.started_at, r.stopped_at, r.host, r.pid, r.version, r.queues, r.types, r.versions, r.duties
+    RETURNING r.id, r.started_at, r.stopped_at, r.host, r.pid, r.version, r.queues, r.types, r.versions, r.duties, r.name
 )
-INSERT INTO asyncjobs.former_runners AS f (id, started_at, died_at, stopped_at, host, pid, version, queues, types, versions, duties)
+INSERT INTO asyncjobs.former_runners AS f (id, started_at, died_at, stopped_at, host, pid, version, queues, types, versions, duties, name)
 SELECT g.id, g.started_at, CASE WHEN g.stopped_at IS NULL THEN asyncjobs.clock() END, g.stopped_at, g.host, g.pid, g.version, g.queues,
-    g.types, g.versions, g.duties
+    g.types, g.versions, g.duties, g.name
 FROM gone AS g
 RETURNING f.id, f.died_at IS NOT NULL AS died

@@ -1,5 +1,5 @@
 -- Keys whose line stands still, by why: dead heads at once, later and held ones after $1 seconds, those of lost runners after $2; with the
--- key that waits longest. A head that keeps nobody waiting blocks nothing, unless it is dead. Reads heads, not the lines behind them.
+-- key that waits longest. A head that keeps no job waiting blocks nothing, unless it is dead. Reads heads, not the lines behind them.
 SELECT b.blocked_by AS by, pg_catalog.count(1) AS count, (pg_catalog.array_agg(b.key ORDER BY b.since))[1] AS key,
     (pg_catalog.array_agg(b.head_id ORDER BY b.since))[1] AS head_id,
     extract(epoch FROM asyncjobs.clock() - pg_catalog.min(b.since))::float8 AS age_seconds

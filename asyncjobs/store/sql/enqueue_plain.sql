@@ -1,4 +1,4 @@
--- Enqueue rows that wait for nobody (no dedup key, no serialization key), for the first time: one list of JSON. ON CONFLICT is left to the
+-- Enqueue rows that wait for no lock (no dedup key, no serialization key), for the first time: one list of JSON. ON CONFLICT is left to the
 -- next try. By the function for rows of all kinds a row took 9.2 us of the server's time instead of 5.2 (of 100), a single one 160 instead of 65.
 WITH written AS (
     INSERT INTO asyncjobs.jobs (id, enqueue_token, type, queue, lane, version, payload, priority, max_attempts, timeout,

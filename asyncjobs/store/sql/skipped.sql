@@ -1,2 +1,2 @@
--- Scans that would find a job if nobody held rows locked.
+-- Scans that would find a job if no rows were locked.
 SELECT s.queue, s.lane FROM asyncjobs.skipped($1, $2, $3, $4, $5) AS s;

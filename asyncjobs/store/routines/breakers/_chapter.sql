@@ -1,5 +1,5 @@
 -- Circuit breakers: the row of each service, and the one function that changes it.
 --
--- The rules are those of `asyncjobs/model/breaker.py`, which a test holds against this function; read them there. Whoever changes a
+-- The rules are those of `asyncjobs/model/breaker.py`, which a test holds against this function; read them there. A process that changes a
 -- row holds it to the end of its transaction, which is the call, so processes come one after another. A row that is not there is a
 -- breaker that is closed. `version` counts the changes: what is answered in another order than it was done is told by it.

@@ -1,4 +1,4 @@
--- Somebody has seen these dead letters. They are kept for a while, and no longer listed as unacknowledged.
+-- An operator has seen these dead letters. They are kept for a while, and no longer listed as unacknowledged.
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
 RETURNS TABLE (dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamptz) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$

@@ -1,7 +1,6 @@
--- A page of dead letters that fit, the newest first, below `_before`. At most `_look` dead letters are looked at in a call: `next` is where the
--- next one goes on, null when there is nothing more. Those of a key, of a correlation id or of a type are looked at directly, and
--- so are those that nobody has acknowledged, if they are not more than that. Rows are compared with two bounds, since an
--- equation would leave the order to any index. (Bitmaps are collected as a whole, whatever the limit.)
+-- A page of dead letters that fit (the rules: listing/_chapter). Indexes say which are of a key, of a correlation id or of a type, in the
+-- order of the ids, and which are not acknowledged. Rows are compared with two bounds, since an equation would leave the order to any
+-- index.
 CREATE FUNCTION asyncjobs.find_dead_letters(
     _before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text,
     _died_after timestamptz, _died_before timestamptz, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
@@ -10,7 +9,6 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _seen bigint[];
-    _floor bigint;
 BEGIN
     _before := coalesce(_before, 9223372036854775807);
     IF _correlation_id IS NOT NULL THEN
@@ -27,20 +25,17 @@ BEGIN
             ORDER BY d.original_job ->> 'serialization_key' DESC, d.id DESC LIMIT _look);
     ELSE
         IF NOT _acknowledged THEN
-            _seen := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE NOT d.acknowledged ORDER BY d.died_at LIMIT _look + 1);
+            _seen := asyncjobs.found_below(ARRAY(
+                SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE NOT d.acknowledged ORDER BY d.died_at LIMIT _look + 1), _before, _look);
         END IF;
-        IF cardinality(_seen) <= _look THEN
-            _seen := ARRAY(SELECT u.id FROM unnest(_seen) AS u(id) WHERE u.id < _before ORDER BY u.id DESC);
-        ELSIF _type IS NOT NULL THEN
+        IF _seen IS NULL AND _type IS NOT NULL THEN
             _seen := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
                 WHERE (d.original_job ->> 'type', d.id) < (_type, _before) AND (d.original_job ->> 'type', d.id) > (_type, 0)
                 ORDER BY d.original_job ->> 'type' DESC, d.id DESC LIMIT _look);
-        ELSE
+        ELSIF _seen IS NULL THEN
             _seen := ARRAY(SELECT d.id FROM asyncjobs.dead_letter_jobs AS d WHERE d.id < _before ORDER BY d.id DESC LIMIT _look);
         END IF;
     END IF;
-    looked := cardinality(_seen);
-    _floor := CASE WHEN looked >= _look THEN _seen[_look] END;
     ids := ARRAY(
         SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
         WHERE d.id = ANY (_seen) AND (_type IS NULL OR d.original_job ->> 'type' = _type)
@@ -52,5 +47,6 @@ BEGIN
           AND (_died_after IS NULL OR d.died_at >= _died_after) AND (_died_before IS NULL OR d.died_at < _died_before)
           AND (_acknowledged IS NULL OR d.acknowledged = _acknowledged)
         ORDER BY d.id DESC LIMIT _limit);
-    next := CASE WHEN cardinality(ids) >= _limit THEN ids[_limit] ELSE _floor END;
+    looked := cardinality(_seen);
+    next := asyncjobs.next_page(ids, _limit, _seen, _look);
 END $$;

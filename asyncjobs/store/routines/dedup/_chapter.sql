@@ -8,9 +8,9 @@
 -- 2. `live` says that the key's job has not ended. Whatever ends a job takes that back (`end_dedup`), and lets the key go if its time
 --    (`expires_at`) is over, or if it has none.
 -- 3. An enqueue finds a key taken while its job lives, and until its time is over. An operator's hand starts a job over although that time
---    lasts, and whoever has the key, as long as that one has ended: the key and its time go over to the job. A live job is in the way
+--    lasts, and the job that has the key, as long as that one has ended: the key and its time go over to the job. A live job is in the way
 --    of both, and named.
--- 4. A key that is live, and whose job is gone (somebody's hand deleted it), is free.
+-- 4. A key that is live, and whose job is gone (an operator's SQL deleted it), is free.
 -- 5. With `dedup_until` = 'start' a job has its key until it is claimed for the first time: the claim's statement frees it
 --    (`dedup_at_start`), as its end would, and it never has it again by itself. So one runs and one waits, and what is enqueued while the
 --    one runs is never lost. What is enqueued in a caller's transaction, and finds a job that waits, relies on that starting after its

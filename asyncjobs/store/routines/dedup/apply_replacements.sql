@@ -4,8 +4,10 @@ SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp A
 DECLARE
     _row record;
 BEGIN
-    IF NOT EXISTS (SELECT FROM asyncjobs.replacements) THEN
-        RETURN NULL;  -- an earlier row of this transaction did it
+    -- An earlier row of this transaction did it. (Each looks for itself, where it stood: one that looked for any walked over all that the
+    -- first had deleted. 4,000 in a transaction took 670 us each, 1,000 took 475.)
+    IF NOT EXISTS (SELECT FROM asyncjobs.replacements AS r WHERE r.ctid = NEW.ctid) THEN
+        RETURN NULL;
     END IF;
     PERFORM asyncjobs.lock_joining();
     FOR _row IN

@@ -1,7 +1,7 @@
 -- Give a job that has not started a new payload and time. One that has started stays as it is. The lock of its key (null: it has none) is
 -- held: such a job keeps its place in its line, unless its new time is yet to come: then it leaves the line, which goes on without it,
 -- and joins it again when it is due. One that was delayed and is due now is left to the promoters, who let it join. One that was
--- ended before it had started, since a caller's transaction enqueued, has been replaced first and ended then: so whoever retries or
+-- ended before it had started, since a caller's transaction enqueued, has been replaced first and ended then: so an operator who retries or
 -- requeues it runs what was promised.
 CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamptz,
     _limit_key text) RETURNS void

@@ -1,5 +1,5 @@
 -- on_duplicate="replace" for the rows named by `_which`. In a caller's transaction jobs with a key are replaced at its commit: a row of a
--- line that stayed locked until then would hold up the ack of whoever is before it. What else is to be replaced is locked here, with
+-- line that stayed locked until then would hold up the ack of the job before it. What else is to be replaced is locked here, with
 -- `_keys`. Error AJ001 if one of these jobs has ended since its dedup key was looked at: then nothing stands in the way of a new job.
 CREATE FUNCTION asyncjobs.replace_jobs(
     _ids bigint[], _rows asyncjobs.new_job[], _which integer[], _own boolean, _keys text[], _now timestamptz) RETURNS void LANGUAGE plpgsql

@@ -1,6 +1,6 @@
 -- Take a dedup key for a job, if nothing is in its way; returns the id of the job that has it now. Waits for a
 -- transaction that is about to take it, and looks again in a new statement: a winner that rolls back leaves the key to the waiter.
--- The row of a key that somebody has is not locked: it would be until the end of the caller's transaction, and whatever ends that
+-- The row of a key that a job has is not locked: it would be until the end of the caller's transaction, and whatever ends that
 -- job would wait for it. Inserting before looking keeps serializable transactions with different keys out of each other's way.
 -- `_taker`: a job that has taken a key in this call, and whose row is yet to be written.
 CREATE FUNCTION asyncjobs.take_dedup_key(

@@ -6,7 +6,7 @@
 -- 2. Ids of the caller's (on connections of asyncjobs' own, where a call is made again after its answer was lost) come with the proof
 --    that the database gave them: with an id of its choice a role could put its own row in front of another's job of a key.
 -- 3. Rows are replaced where on_duplicate and the dedup key say so, and only if they have not started: the rules of routines/dedup.
--- 4. A process that dies in between has lost some ids, which nobody else gets.
+-- 4. A process that dies in between has lost some ids, which no other row gets.
 CREATE FUNCTION asyncjobs.enqueue_in_transaction(
     _rows text, _channel text, _ids bigint[] DEFAULT NULL, _proofs bigint[] DEFAULT NULL, _own boolean DEFAULT false,
     _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL,

@@ -5,11 +5,14 @@
 -- 2. A start is a claim. Each start has to come before that instant, not the first alone: a retry, a snooze, a rescue, or what was given
 --    back and comes too late, expires, too. What runs goes on.
 -- 3. The claim decides, by the server's clock as it is then (`may_start`): it leaves out what has expired, and ends it with what else has
---    expired while it was pending, at most 1,000 a scan (`expire_pending`). The runner goes on with its next call, at once. A runner that finds that a job has expired
---    between its claim and its start (it waited for a slot, or for the answer) gives it back, and the next claim decides.
--- 4. What nobody claims (its queue or type is paused, it waits behind others of its key, it is to be retried, no runner serves it) is
+--    expired while it was pending, at most 1,000 a scan (`expire_pending`). The runner goes on with its next call, at once. A runner
+--    that finds that a job has expired between its claim and its start (it waited for a slot, or for the answer) gives it back, and the
+--    next claim decides.
+--    However many have expired, no claim walks them all: it looks over 10,000 at most, and says behind which place the next scan finds
+--    what may start (`past_expired`). So behind 100,000 a job starts with the eleventh call, and the claims after it read no page more.
+-- 4. What no runner claims (its queue or type is paused, it waits behind others of its key, it is to be retried, no runner serves it) is
 --    ended by the promoters, at its instant: `promote`, and under the locks of the keys `promote_keyed`.
--- 5. It ends as `cancelled`, with the reason 'expired', as if it had been cancelled by hand: it frees its dedup key, and its key goes on.
---    `expire` ends what does not wait in a line, `end_waiting` what does.
--- 6. What an operator retries, or requeues, has no expiry any more: whoever asks for it by hand wants it to run, however late it is.
+-- 5. It ends as `cancelled`, with the reason 'expired', as if it had been cancelled by hand: it frees its dedup key, and its key goes on
+--    (`end_idle`; what waits in a line leaves it first, `end_waiting`).
+-- 6. What an operator retries, or requeues, has no expiry any more: the operator wants it to run, however late it is.
 --    One that is given another time by hand counts from that, if it has not been tried yet; a retry that is does not expire any more.

@@ -1,7 +1,7 @@
 -- Write outcomes. Each names its job and the token of its claim: an attempt whose claim is lost touches no row. Arrays are sorted
 -- by id, so that rows are locked in that order. `_outcomes` (type `outcome`, as JSON) are null where an attempt completed. Returns the
 -- tokens that were written (two attempts of one job may end together, and only one has the claim), and the jobs that may be claimed now:
--- those given back, and the next heads of the keys that were let go. Whoever asked for a job's end while it ran gets it when the attempt
+-- those given back, and the next heads of the keys that were let go. An operator who asked for a job's end while it ran gets it when the attempt
 -- did not end the job by itself.
 CREATE FUNCTION asyncjobs.ack(
     _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])
@@ -29,7 +29,7 @@ BEGIN
             last_error = coalesce(s.error ->> 'message', j.last_error),
             last_error_at = CASE WHEN s.error IS NULL THEN j.last_error_at ELSE _now END,
             errors = CASE WHEN s.error IS NULL THEN j.errors ELSE asyncjobs.with_error(j.errors, e.entry, _max_errors) END,
-            runner_id = NULL, updated_at = _now
+            payload = CASE WHEN s.empties AND e.status = 'completed' THEN '{}' ELSE j.payload END, runner_id = NULL, updated_at = _now
         FROM unnest(_ids, _tokens, _outcomes, _results) AS o(id, token, outcome, result)
         CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.outcome, o.outcome::jsonb) AS s
         CROSS JOIN LATERAL (SELECT coalesce(s.status, 'completed') AS status, s.error || jsonb_build_object('at', _now) AS entry) AS e

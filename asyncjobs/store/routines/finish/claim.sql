@@ -45,7 +45,7 @@ BEGIN
     RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead), _scan, j)).*;
     GET DIAGNOSTICS _count = ROW_COUNT;
     IF _count < cardinality(_picked) THEN
-        _row := asyncjobs.expire_pending(1000, _scan);
+        _row := asyncjobs.expire_pending(_scan, _queue, _lane, _from_priority, _from_place, _types, _suspects, _versions);
         RETURN NEXT _row;
     END IF;
 END $$;

@@ -25,7 +25,7 @@ BEGIN
     END IF;
     FOR _scan IN 1 .. cardinality(_queues) LOOP
         _limit := _limits[_scan];
-        CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = _queues[_scan]);
+        CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'all' OR (p.kind = 'queue' AND p.name = _queues[_scan]));
         _is_limited := EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.queue = _queues[_scan] AND t.state = 'open');
         FOR _group IN 1 .. _last + 1 LOOP
             _is_probe := _group <= _last;

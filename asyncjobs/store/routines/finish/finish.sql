@@ -20,7 +20,7 @@ BEGIN
         END IF;
     END IF;
     IF cardinality(_scan_queues) > 0 THEN
-        -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
+        -- Held until the commit: a runner that declares this one dead waits, and then sees these claims.
         SELECT r.versions INTO _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF FOUND THEN
             RETURN QUERY SELECT c.* FROM asyncjobs.claim_scans(_runner, _versions, _scan_queues, _scan_lanes, _scan_limits, _scan_slots, _scan_priorities,

@@ -49,7 +49,7 @@ BEGIN
     END IF;
 
     IF _limit > 0 THEN
-        -- Held until the commit: whoever declares this runner dead waits, and then sees these claims.
+        -- Held until the commit: a runner that declares this one dead waits, and then sees these claims.
         SELECT EXISTS (SELECT FROM asyncjobs.pauses)
             OR EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.queue = _queue AND t.state = 'open') OR (_suspects AND EXISTS (
                 SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0)), r.versions
@@ -75,7 +75,7 @@ BEGIN
                 RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead), 1, j)).*;
                 GET DIAGNOSTICS _limit = ROW_COUNT;
                 IF _limit < cardinality(_picked) THEN
-                    _row := asyncjobs.expire_pending(1000, 1); RETURN NEXT _row;
+                    _row := asyncjobs.expire_pending(1, _queue, NULL, _from_priority, _from_place, _types, false, _versions); RETURN NEXT _row;
                 END IF;
             END IF;
         END IF;

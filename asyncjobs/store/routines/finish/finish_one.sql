@@ -22,7 +22,7 @@ DECLARE
     _heads bigint[];
     _row asyncjobs.answer;
 BEGIN
-    -- The runner's row is held until the commit: whoever declares it dead waits, and then sees the next claim. Nothing else is looked
+    -- The runner's row is held until the commit: a runner that declares it dead waits, and then sees the next claim. Nothing else is looked
     -- at here: this statement may have waited for the job's row (routines/keys: look under the lock).
     UPDATE asyncjobs.jobs AS j
     SET status = 'completed', completed_at = _now, result = _result::jsonb, result_dropped = _dropped, error_message = NULL,

@@ -1,7 +1,6 @@
 -- Give back what is processing under this runner's name but not running there (a claim whose answer was lost), with the attempt.
--- The token changes: whatever still believes to own it is fenced. Also: release the keys of jobs that ended without a release
--- (completed inside a handler's own transaction by an attempt that is gone). What was claimed under a later token than `_last_token`
--- is left alone: the call may be carried out long after it was sent, when its connection was lost and the runner claims over another.
+-- The token changes: whatever still believes to own it is fenced. What was claimed under a later token than `_last_token` is left alone:
+-- the call may be carried out long after it was sent, when its connection was lost and the runner claims over another.
 CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_token bigint) RETURNS TABLE (id bigint, queue text) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$

@@ -1,4 +1,4 @@
--- Which of these scans (a queue, and a lane of it or null) would find a job if nobody held rows locked: what was skipped by one that came
+-- Which of these scans (a queue, and a lane of it or null) would find a job if no rows were locked: what was skipped by one that came
 -- back short is still there, or has been let go since.
 CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
 RETURNS TABLE (queue text, lane text) LANGUAGE plpgsql
@@ -16,7 +16,7 @@ BEGIN
             EXCEPT SELECT p.name FROM asyncjobs.pauses AS p WHERE p.kind = 'type');
     END IF;
     FOR _queue, _lane IN SELECT s.queue, s.lane FROM unnest(_queues, _lanes) AS s(queue, lane) LOOP
-        CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = _queue);
+        CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'all' OR (p.kind = 'queue' AND p.name = _queue));
         IF _lane IS NULL THEN
             PERFORM FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)

@@ -1,5 +1,5 @@
 -- Sequences that stand behind their rows, as after a switch-over to a copy that logical replication made: it copies rows, not sequences.
--- What is drawn then belongs to somebody else, or comes before what waits. Looks at the newest rows only, so `reached` is a place that
+-- What is drawn then belongs to another row, or comes before what waits. Looks at the newest rows only, so `reached` is a place that
 -- rows have, not the last of them. Rows with ids beyond 2^62 are a stranger's: no sequence goes there.
 CREATE FUNCTION asyncjobs.sequences_behind() RETURNS TABLE (name text, sequence regclass, last_value bigint, reached bigint)
 LANGUAGE plpgsql SECURITY DEFINER

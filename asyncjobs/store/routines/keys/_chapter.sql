@@ -10,7 +10,7 @@
 --
 -- *Look under the lock.* A statement that waited sees what others wrote to the row it waited for, and everything else as it was before
 -- the wait. So what decides about a row and stands elsewhere (a pause, the line of a key, whether a runner is there) is read by a
--- statement that begins when the lock is held. Whoever changes such a thing commits it first and takes the locks then: those who held
+-- statement that begins when the lock is held. A verb that changes such a thing commits it first and takes the locks then: those who held
 -- them before have ended by that time, and those who hold them later see it.
 --
 -- *Keep no lock of what has moved on.* Locks are taken in one order: dedup rows, rows of jobs that do not wait in a line, keys, rows of
@@ -19,7 +19,7 @@
 -- locked by their ids, and looked at after that; if any is not as it was, all of these locks are let go, and it begins anew.
 
 -- *One line after the other.* Rows of several lines are locked in the order of the keys, by their bytes: an ack dispatches without the
--- keys' locks, so it meets whoever holds them at these rows.
+-- keys' locks, so it meets the holders at these rows.
 --
 -- What the serializers and operators do with keys: dispatch, sweep, and the verbs (`finish/release_keys` does the same for acks). One
--- transaction each, READ COMMITTED. Whoever releases a key locks the row of the job first and looks again whether it is final.
+-- transaction each, READ COMMITTED. A call that releases a key locks the row of the job first and looks again whether it is final.

@@ -1,4 +1,4 @@
--- Dispatch the heads of these keys if they have none dispatched, and drop the requests for it. Keys that somebody has locked at the
+-- Dispatch the heads of these keys if they have none dispatched, and drop the requests for it. Keys that are locked at the
 -- moment are not waited for: they come back in `blocked`.
 CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[], OUT blocked text[])
 LANGUAGE plpgsql

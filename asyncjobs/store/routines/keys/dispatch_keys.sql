@@ -1,8 +1,8 @@
 -- Dispatch the head of every one of these keys that has none dispatched. Callers hold the keys' locks, or have just deleted the
 -- dispatched row in this transaction. Idle keys are filtered before any row is locked: otherwise this deadlocks with acks. A head whose
--- row in `jobs` does not wait (somebody's hand wrote to it) is dispatched as it is, and holds its key.
+-- row in `jobs` does not wait (an operator's SQL wrote to it) is dispatched as it is, and holds its key.
 --
--- `_after` are the places of the rows just deleted: whoever waits in a key's line has a later one than its head, since places are drawn
+-- `_after` are the places of the rows just deleted: jobs that wait in a key's line have later ones than its head, since places are drawn
 -- under the key's lock. Without it the scan walks over all rows of the line that were deleted since the last vacuum: it cannot mark
 -- them in the index for the next scan, since this statement itself writes to the page while the scan is open. A job of one key took
 -- 1.04 million instructions of the server instead of 0.92, as the mean of the first 250, and more with each that followed.

@@ -1,4 +1,4 @@
--- At the commit of a caller's transaction: its keyed rows join their lines, in commit order. An open transaction thus blocks nobody.
+-- At the commit of a caller's transaction: its keyed rows join their lines, in commit order. An open transaction thus blocks no other.
 CREATE FUNCTION asyncjobs.join_keys() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

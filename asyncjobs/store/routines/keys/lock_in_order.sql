@@ -1,6 +1,6 @@
 -- Lock those of the jobs that have one of these statuses (not `waiting`), in the order of their ids, then the keys, then the places of
 -- those that wait in lines: an ack dispatches without the key's lock, and has the place first. A job that was dispatched meanwhile has
--- moved on: to wait for its row now, with the key in hand, would deadlock with whoever has the row and waits for the key. The locks
+-- moved on: to wait for its row now, with the key in hand, would deadlock with a call that has the row and waits for the key. The locks
 -- that were taken in vain are let go by rolling back to where the block began.
 CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys text[]) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$

@@ -1,6 +1,6 @@
 -- Look at most at `_limit` keys behind `_after`, in the order of their names: which have waiting jobs and none dispatched, and which
 -- hold on to a job that is gone or ended without letting the key go (its runner died in between). And at most at `_limit` jobs behind
--- `_after_waiting` that wait in `jobs`: which are in no line (somebody's hand took them out). `last` and `last_waiting` are where to go
+-- `_after_waiting` that wait in `jobs`: which are in no line (an operator's SQL took them out). `last` and `last_waiting` are where to go
 -- on; null at the end.
 CREATE FUNCTION asyncjobs.look_at_keys(
     _after text, _after_waiting jsonb, _limit integer,

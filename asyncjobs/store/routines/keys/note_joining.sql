@@ -1,4 +1,4 @@
--- Under SERIALIZABLE every look into an index conflicts with whoever inserts beside it: any two transactions that enqueued keyed jobs
+-- Under SERIALIZABLE every look into an index conflicts with an insert beside it: any two transactions that enqueued keyed jobs
 -- at the same time would fail one of them. So nothing is looked for there: the row is found by its ctid, and the slots to lock
 -- were noted by the inserts, in a setting that ends (and rolls back to savepoints) with the transaction.
 CREATE FUNCTION asyncjobs.note_joining(_keys text[]) RETURNS void LANGUAGE plpgsql

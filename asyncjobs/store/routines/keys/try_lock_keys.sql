@@ -1,4 +1,4 @@
--- Lock those of the keys that nobody has locked, without waiting; returns these.
+-- Lock those of the keys that are not locked, without waiting; returns these.
 CREATE FUNCTION asyncjobs.try_lock_keys(_keys text[]) RETURNS text[] LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

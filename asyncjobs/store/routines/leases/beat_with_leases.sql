@@ -1,7 +1,7 @@
 -- One beat of a runner, and in the same call all that it has to say about leases: renew what it holds, take what is free, try to take
 -- over what it saw unchanged, look at the rest. No row of `runners`: it was declared dead, and nothing is done.
 --
--- No row is waited for: one that somebody holds is skipped, and the renewal or attempt counts as not made.
+-- No row is waited for: one that is locked is skipped, and the renewal or attempt counts as not made.
 CREATE FUNCTION asyncjobs.beat_with_leases(
     _runner bigint,
     _held text[], _tokens bigint[],

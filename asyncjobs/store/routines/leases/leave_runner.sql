@@ -9,9 +9,10 @@ DECLARE
 BEGIN
     WITH gone AS (
         DELETE FROM asyncjobs.runners AS r WHERE r.id = _runner
-        RETURNING r.id, r.started_at, r.stopped_at, r.host, r.pid, r.version, r.queues, r.types, r.versions, r.duties)
-    INSERT INTO asyncjobs.former_runners (id, started_at, stopped_at, host, pid, version, queues, types, versions, duties)
-    SELECT g.id, g.started_at, coalesce(g.stopped_at, asyncjobs.clock()), g.host, g.pid, g.version, g.queues, g.types, g.versions, g.duties
+        RETURNING r.id, r.started_at, r.stopped_at, r.host, r.pid, r.version, r.queues, r.types, r.versions, r.duties, r.name)
+    INSERT INTO asyncjobs.former_runners (id, started_at, stopped_at, host, pid, version, queues, types, versions, duties, name)
+    SELECT g.id, g.started_at, coalesce(g.stopped_at, asyncjobs.clock()), g.host, g.pid, g.version, g.queues, g.types, g.versions, g.duties,
+        g.name
     FROM gone AS g;
     SELECT array_agg(l.job_name), array_agg(l.token) INTO _duties, _tokens FROM asyncjobs.background_job_leases AS l
     WHERE l.held_by_worker_id = _runner::text AND l.job_name <> ALL (_kept);

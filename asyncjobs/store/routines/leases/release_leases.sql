@@ -1,4 +1,4 @@
--- Free leases by holder and token. One living runner that can do them is named: it is woken, and nobody else.
+-- Free leases by holder and token. One living runner that can do them is named: it is woken, and no other.
 CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval,
     OUT released text[], OUT successor bigint) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off

@@ -43,7 +43,7 @@ BEGIN
         _limit := _limit - cardinality(_picked);
     END LOOP;
     IF _any_expired THEN
-        _row := asyncjobs.expire_pending(1000, _scan);
+        _row := asyncjobs.expire_pending(_scan, _queue, _lane, -1, -1, _types, true, _versions);
         RETURN NEXT _row;
     END IF;
 END $$;

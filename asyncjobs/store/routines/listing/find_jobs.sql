@@ -1,7 +1,5 @@
--- A page of jobs that fit, those with the highest ids first, below `_before`. At most `_look` jobs are looked at in a call: `next` is where the next one goes on, null when there is nothing more. Where an index says what is meant (a
--- correlation id, children of a job, what is unfinished, what is dead) only that is looked at; `_walk` goes along the ids all the same,
--- as changes of many jobs do, page by page. An index that is not in the order of the ids has to be read up to its end: one in
--- which there are more than `_look` jobs is left, and the ids are walked.
+-- A page of jobs that fit (the rules: listing/_chapter). Indexes say which jobs have a correlation id, are children of a job, unfinished,
+-- or dead; `_walk` goes along the ids all the same, as changes of many jobs do, page by page.
 CREATE FUNCTION asyncjobs.find_jobs(
     _before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text,
     _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[],
@@ -10,7 +8,7 @@ LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _seen bigint[]; _floor bigint;
+    _seen bigint[];
 BEGIN
     _before := coalesce(_before, 9223372036854775807);
     IF _ids IS NOT NULL THEN
@@ -41,13 +39,10 @@ BEGIN
         _seen := ARRAY(SELECT DISTINCT d.job_id FROM asyncjobs.dead_letter_jobs AS d
             WHERE d.job_id < _before ORDER BY d.job_id DESC LIMIT _look);
     END IF;
-    IF _seen IS NULL OR cardinality(_seen) > _look THEN
+    _seen := asyncjobs.found_below(_seen, _before, _look);
+    IF _seen IS NULL THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id < _before ORDER BY j.id DESC LIMIT _look);
-    ELSE
-        _seen := ARRAY(SELECT u.id FROM unnest(_seen) AS u(id) WHERE u.id < _before ORDER BY u.id DESC);
     END IF;
-    looked := cardinality(_seen);
-    _floor := CASE WHEN looked >= _look THEN _seen[_look] END;  -- below the last one that a full look has seen nothing is known
     SELECT coalesce(array_agg(f.id ORDER BY f.id DESC), '{}'), coalesce(array_agg(f.status ORDER BY f.id DESC), '{}') INTO ids, statuses
     FROM (SELECT j.id, j.status FROM asyncjobs.jobs AS j
           WHERE j.id = ANY (_seen) AND (_statuses IS NULL OR j.status = ANY (_statuses))
@@ -60,5 +55,6 @@ BEGIN
             AND (_created_after IS NULL OR j.created_at >= _created_after) AND (_created_before IS NULL OR j.created_at < _created_before)
             AND (_error IS NULL OR strpos(lower(j.error_message), lower(_error)) > 0)
           ORDER BY j.id DESC LIMIT _limit) AS f;
-    next := CASE WHEN cardinality(ids) >= _limit THEN ids[_limit] ELSE _floor END;
+    looked := cardinality(_seen);
+    next := asyncjobs.next_page(ids, _limit, _seen, _look);
 END $$;

@@ -1,13 +1,14 @@
 -- Whether a runner has something to do now: what it runs; what it may claim (`_queues`: those it serves, with the only lanes of each whose
--- general slots are none, else null; `_types` as a claim names them); what is due; the next of a line without a head. Neither what is
--- for later or held back, nor what another runner runs, nor what waits behind such. The rules: runtime/idle.py.
+-- general slots are none, else null; `_types` as a claim names them); what is due; the next of a line without a head; what has expired
+-- and is to be ended, also where it is held back. Neither what is for later or held back, nor what another runner runs, nor what waits
+-- behind such. The rules: runtime/idle.py.
 CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[], _versions jsonb) RETURNS boolean LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _open text[] := ARRAY(
         SELECT q.key FROM jsonb_object_keys(_queues) AS q(key)
-        WHERE NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'queue' AND p.name = q.key));
+        WHERE NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'all' OR (p.kind = 'queue' AND p.name = q.key)));
 BEGIN
     RETURN EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.runner_id = _runner AND j.status = 'processing')
         OR EXISTS (
@@ -27,6 +28,10 @@ BEGIN
               AND asyncjobs.is_for(_queues, j.queue, j.lane) AND NOT asyncjobs.is_paused(j.type, j.serialization_key)
               AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS h WHERE h.serialization_key = j.serialization_key
                               AND h.dispatched_at IS NOT NULL AND h.id <> j.id))
+        OR EXISTS (
+            SELECT FROM asyncjobs.due_jobs AS d JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[d.id])
+            WHERE d.due_at <= asyncjobs.clock() AND d.start_before <= asyncjobs.clock() AND j.type = ANY (_types)
+              AND _queues ? j.queue)
         OR EXISTS (
             WITH RECURSIVE keys(key) AS (
                 (SELECT s.serialization_key FROM asyncjobs.serialized_jobs AS s ORDER BY s.serialization_key LIMIT 1)

@@ -2,7 +2,7 @@
 -- ones whose type and key are not any more become pending, at the end of the line (`let_go`). Of the latter only those that asyncjobs had made so (`holds`): a
 -- row that was written to since the pause was seen to have ended was paused by hand. Ten minutes later the hold is forgotten: nobody who
 -- had still seen the pause is about to write. What is dated later than now was written before the clock was set back: perhaps because of
--- the pause, so it is let go. Whoever comes too late for one of several callers finds the row done. Rows that somebody holds are left
+-- the pause, so it is let go. A caller that comes too late for one of several finds the row done. Rows that are locked are left
 -- for the next call. Without bitmaps and sorts, and without the status where the row is locked already: plans made for empty tables
 -- would collect all pending jobs, or all paused ones, to find one.
 --

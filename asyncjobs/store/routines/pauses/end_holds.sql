@@ -1,4 +1,4 @@
--- Note of what asyncjobs had made `paused` rows for that it is paused no more. A row that somebody holds is left for the next call.
+-- Note of what asyncjobs had made `paused` rows for that it is paused no more. A row that is locked is left for the next call.
 CREATE FUNCTION asyncjobs.end_holds() RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

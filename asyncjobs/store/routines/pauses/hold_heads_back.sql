@@ -1,4 +1,4 @@
--- Heads of paused keys that are pending all the same, by somebody's hand, become paused.
+-- Heads of paused keys that are pending all the same, by an operator's SQL, become paused.
 CREATE FUNCTION asyncjobs.hold_heads_back(_batch integer) RETURNS integer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$

@@ -1,4 +1,4 @@
--- Whether an operator holds jobs of this type or key back. A paused queue is the claim's affair alone: nobody else looks at its rows,
+-- Whether an operator holds jobs of this type or key back. A paused queue, and a pause of all, is the claim's affair alone: nothing else looks at their rows,
 -- and pausing and resuming a long one costs nothing.
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text) RETURNS boolean LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM asyncjobs.pauses AS p

@@ -1,4 +1,4 @@
--- Let a queue, a type or a key go on, and with it what was set to `paused` by hand: true when it was paused. (Keys: resume_key, too.)
+-- Let a queue, a type, a key or all go on, and with it what was set to `paused` by hand: true when it was paused. (Keys: resume_key, too.)
 CREATE FUNCTION asyncjobs.resume(_kind text, _name text) RETURNS boolean LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -6,7 +6,7 @@ DECLARE
 BEGIN
     DELETE FROM asyncjobs.pauses AS p WHERE p.kind = _kind AND p.name = _name;
     _was_paused := FOUND;
-    IF _kind <> 'queue' THEN
+    IF _kind IN ('type', 'key') THEN
         INSERT INTO asyncjobs.holds AS h (kind, name) VALUES (_kind, _name)
         ON CONFLICT (kind, name, version) DO UPDATE SET ended_at = NULL;
     END IF;

@@ -45,7 +45,7 @@ BEGIN
             ORDER BY j.due_at LIMIT _batch) AS d);
     scan_seconds := extract(epoch FROM clock_timestamp() - _began);
     IF _ended IS NOT NULL THEN
-        SELECT e.ended, e.queues INTO expired, _heads FROM asyncjobs.expire(_ended) AS e;
+        SELECT e.ended, e.queues INTO expired, _heads FROM asyncjobs.end_idle(_ended, 'cancelled', 'expired', 0) AS e;
     END IF;
     IF _ids IS NOT NULL THEN
         SELECT m.promoted, m.queues, m.urgent_queues INTO promoted, queues, urgent_queues FROM asyncjobs.make_pending(_ids) AS m;

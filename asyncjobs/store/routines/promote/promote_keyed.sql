@@ -1,5 +1,5 @@
 -- Let the due jobs of these keys join their lines, in the order in which they were due: the head of an idle key becomes pending,
--- whoever has others before it waits. What has expired in its line is ended (routines/expiry). The key's lock comes first and the rows
+-- a job with others before it waits. What has expired in its line is ended (routines/expiry). The key's lock comes first and the rows
 -- after it, in new statements. A lock that is not had at once is held by a stranger's transaction: error 55P03, and the caller tries the
 -- keys one by one.
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[],
@@ -26,9 +26,7 @@ BEGIN
           AND EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.dispatched_at IS NULL)
         ORDER BY j.due_at LIMIT _batch);
     IF cardinality(_ended) > 0 THEN
-        PERFORM asyncjobs.end_waiting(_ended, 'cancelled', 'expired', 0);
-        SELECT jsonb_agg(jsonb_build_array(j.id, j.type)) INTO expired FROM asyncjobs.jobs AS j
-        WHERE j.id = ANY (_ended) AND j.status = 'cancelled';
+        expired := asyncjobs.end_waiting(_ended, 'cancelled', 'expired', 0);
     END IF;
     SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(_keys) AS d;
     SELECT array_agg(DISTINCT j.queue), array_agg(DISTINCT j.queue) FILTER (WHERE j.priority < 100)

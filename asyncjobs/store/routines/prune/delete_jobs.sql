@@ -1,4 +1,4 @@
--- Delete these jobs, but for those that somebody holds or that are not final any more; returns how many.
+-- Delete these jobs, but for those that are locked or that are not final any more; returns how many.
 CREATE FUNCTION asyncjobs.delete_jobs(_ids bigint[]) RETURNS integer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

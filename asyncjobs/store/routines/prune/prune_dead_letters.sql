@@ -21,7 +21,7 @@ BEGIN
         SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status = 'dead' AND NOT EXISTS (
             SELECT FROM asyncjobs.dead_letter_jobs AS d WHERE d.job_id = j.id AND d.id <> ALL (_dead_letter_ids)) ORDER BY j.id);
     jobs := asyncjobs.delete_jobs(_ids);
-    WITH ours AS MATERIALIZED (  -- in the order of all who take several; those that somebody has are left to the next pass
+    WITH ours AS MATERIALIZED (  -- in the order of all who take several; those that are locked are left to the next pass
         SELECT d.id FROM asyncjobs.dead_letter_jobs AS d
         WHERE d.id = ANY (_dead_letter_ids) AND NOT EXISTS (
             SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.id = d.job_id)

@@ -1,4 +1,4 @@
--- Ended jobs that have been kept for long enough, at most `_batch` of each type. Rows that somebody holds are left alone, and so are jobs
+-- Ended jobs that have been kept for long enough, at most `_batch` of each type. Rows that are locked are left alone, and so are jobs
 -- whose key has not let them go: the head of a halted key, or one that its runner has not settled yet.
 CREATE FUNCTION asyncjobs.prune_jobs(
     _batch integer, _completed interval, _cancelled interval, _types text[], _keeps interval[],  -- other times for these types

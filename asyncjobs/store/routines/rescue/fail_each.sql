@@ -1,4 +1,4 @@
--- `fail_lost` for jobs that end and thereby free a dedup key: they may have to wait for whoever looks at it, so each is done by itself.
+-- `fail_lost` for jobs that end and thereby free a dedup key: they may have to wait for an enqueue that looks at it, so each is done by itself.
 CREATE FUNCTION asyncjobs.fail_each(
     _ids bigint[], _runners bigint[], _blamed bigint[], _max_errors integer, OUT failed bigint[], OUT pending bigint[])
 LANGUAGE plpgsql

@@ -37,7 +37,7 @@ BEGIN
     SELECT g.others, g.given_back, g.pending INTO _ids, given_back, _pending FROM asyncjobs.give_back_of_stopped(_ids, _max_errors) AS g;
     SELECT array_agg(b.runner_id), array_agg(b.job_id) INTO _runners, _blamed FROM asyncjobs.blame(
         ARRAY(SELECT DISTINCT j.runner_id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids))) AS b;
-    -- Jobs that end and thereby free a dedup key may have to wait for whoever looks at it: each by itself, after all others.
+    -- Jobs that end and thereby free a dedup key may have to wait for an enqueue that looks at it: each by itself, after all others.
     _ending := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
         WHERE j.id = ANY (_ids) AND j.dedup_key IS NOT NULL

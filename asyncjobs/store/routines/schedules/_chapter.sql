@@ -8,6 +8,6 @@
 -- not undo each other's work, whichever restarts in between, and rolling back works.
 --
 -- `last_tick` is how far a schedule got. After the server's clock was put far ahead and back that lies in the future, and the schedule
--- would be silent until then. Whoever finds that ticks between now and then had no turn lets it begin anew from now; those that had one
+-- would be silent until then. A runner that finds that ticks between now and then had no turn lets it begin anew from now; those that had one
 -- while the clock was ahead are `spent`, and make no job a second time. From `unbroken_since` to `last_tick` each tick had its turn;
 -- a tick that leaves others out begins it anew.

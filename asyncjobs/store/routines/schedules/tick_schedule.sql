@@ -1,4 +1,4 @@
--- A tick, or the ticks that are made up for: the row goes from the tick that it was at to `_reached`, and that feeds the jobs. Whoever
+-- A tick, or the ticks that are made up for: the row goes from the tick that it was at to `_reached`, and that feeds the jobs. A runner that
 -- comes second finds another tick there and does nothing, so a tick makes its job once, however many runners see it come.
 CREATE FUNCTION asyncjobs.tick_schedule(
     _name text, _runner bigint, _previous timestamptz, _reached timestamptz, _ticks timestamptz[],

@@ -1,5 +1,5 @@
 -- Enqueue from SQL: `asyncjobs.enqueue` and `asyncjobs.enqueue_many`, from psql, triggers, pg_cron and every language, in the transaction
--- of whoever calls.
+-- of the caller.
 --
 -- 1. The row is the one that Python's enqueue writes for the same type, payload and options: options beat the type, the type's defaults
 --    are what a runner declared. It is written by `enqueue_rows`, like every other.

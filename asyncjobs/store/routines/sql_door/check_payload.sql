@@ -1,4 +1,4 @@
--- The payload as text, if it fits its type. Of a type that nobody has declared only its size and depth are known. What is wrong is looked
+-- The payload as text, if it fits its type. Of a type that no program has declared only its size and depth are known. What is wrong is looked
 -- for in payloads that get caught in the sieve, in which nothing gets that fits: of three fields that took 17 us, the sieve takes 2.
 CREATE FUNCTION asyncjobs.check_payload(_name text, _type asyncjobs.types, _payload jsonb, _which text) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$

@@ -1,5 +1,5 @@
 -- What a runner declares as it registers: an array of definitions. Their digests are in its own row, which is written by the same
--- statement. A row that is there is locked by writing to it, so that nobody deletes it meanwhile.
+-- statement. A row that is there is locked by writing to it, so that it is not deleted meanwhile.
 CREATE FUNCTION asyncjobs.declare_types(_types jsonb) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

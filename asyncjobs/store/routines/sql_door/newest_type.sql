@@ -1,4 +1,4 @@
--- The definition of a name that counts; null when nobody has declared it.
+-- The definition of a name that counts; null when no program has declared it.
 CREATE FUNCTION asyncjobs.newest_type(_name text) RETURNS asyncjobs.types LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Delete a job that has ended, with its dead letters. One that has not is left as it is: whoever wants it gone cancels it first. So is one
+-- Delete a job that has ended, with its dead letters. One that has not is left as it is: an operator who wants it gone cancels it first. So is one
 -- whose key, or whose runner, has not let it go yet (`busy`): the head of a halted key is released first.
 CREATE FUNCTION asyncjobs.delete_job(_id bigint, OUT outcome text, OUT was text) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS $$

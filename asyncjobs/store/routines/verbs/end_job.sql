@@ -33,20 +33,15 @@ BEGIN
         outcome := was;
     ELSIF was = 'waiting' THEN
         PERFORM asyncjobs.lock_keys(ARRAY[_key]);
-        IF asyncjobs.end_waiting(ARRAY[_id], _status, _message, _max_errors) THEN
+        IF asyncjobs.end_waiting(ARRAY[_id], _status, _message, _max_errors) IS NOT NULL THEN
             outcome := _status;
             SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d;
+            queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
         ELSE
             outcome := 'again';
         END IF;
     ELSE
         outcome := _status;
-        PERFORM asyncjobs.write_end(ARRAY[_id], _status, _message, _max_errors);
-        IF _key IS NOT NULL THEN
-            _heads := asyncjobs.release_keys(ARRAY[_id]);
-        END IF;
-    END IF;
-    IF outcome = _status THEN
-        queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
+        SELECT e.queues INTO queues FROM asyncjobs.end_idle(ARRAY[_id], _status, _message, _max_errors) AS e;
     END IF;
 END $$;

@@ -1,6 +1,6 @@
--- End jobs that wait; their keys' locks are held. The row of the line comes before the job's: whoever dispatches it has that first. True
--- when all were still waiting.
-CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer) RETURNS boolean LANGUAGE plpgsql
+-- End jobs that wait; their keys' locks are held. The row of the line comes before the job's: a dispatch has that first, too. Returns
+-- ids and types of those that were still waiting; null when none was.
+CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer) RETURNS jsonb LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -13,6 +13,5 @@ BEGIN
         WHERE j.id = ANY (_ids) AND (j.status = 'waiting' OR (j.id = ANY (_in_line) AND j.status IN ('paused', 'scheduled')))
         ORDER BY j.id FOR UPDATE);
     DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_waiting);
-    PERFORM asyncjobs.write_end(_waiting, _status, _message, _max_errors);
-    RETURN cardinality(_waiting) = cardinality(_ids);
+    RETURN (SELECT e.ended FROM asyncjobs.end_idle(_waiting, _status, _message, _max_errors) AS e);
 END $$;

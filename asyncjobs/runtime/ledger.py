@@ -1,0 +1,118 @@
+"""The ledger of a runner: the claims that are its own, and the outcomes that are not written yet.
+
+1. **A claim is ours from its answer until its outcome is written**: the ledger says so, in one place, whatever part has the job
+   meanwhile (a slot, the stock, an actor, a verifier, the call line).
+2. A claimed job that is in the ledger already (its claim was lost, and it came back before the handler noticed) is given back
+   with its attempt, due in 5 s.
+3. An outcome is struck off when it is written, or found to be lost, by the call line or elsewhere. Claims go by their tokens: the
+   call that wrote an outcome may have claimed the same job anew.
+4. Each outcome that is struck off is told once: as written, to the sinks and to the tasks that wait for the end of the job or for
+   its next time; or as lost (`ClaimWasLost`), which is a typed outcome, never success, never sent again.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from math import inf
+from operator import attrgetter
+from typing import Final
+
+from asyncjobs.model.claim import Ack, Claimed
+from asyncjobs.model.outcome import Outcome
+from asyncjobs.runtime.clock import boottime
+from asyncjobs.runtime.gate import Gate
+from asyncjobs.runtime.probation import Probation
+from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.telemetry.events import ClaimWasLost, Events, OutcomeWritten
+
+_losses: Final = attrgetter("losses")
+_STILL_RUNNING_DELAY_SECONDS: Final = 5.0
+
+
+class Ledger:
+    """What is claimed by one runner, and what is to be written of it."""
+
+    def __init__(self, *, gate: Gate, probation: Probation, wakes: Wakes, events: Events, runner_id: Callable[[], int]) -> None:
+        self._gate = gate
+        self._probation = probation
+        self._wakes = wakes
+        self._events = events
+        self._runner_id = runner_id
+        self._claims: dict[int, int] = {}
+        self.unwritten: dict[int, Ack] = {}  # by token: each claim has its own
+
+    @property
+    def claims(self) -> Mapping[int, int]:
+        """The jobs whose claims are ours, and their tokens."""
+        return self._claims
+
+    def enter(self, claimed: Sequence[Claimed]) -> Collection[int]:
+        """They are ours from now on. Those that are already are given back: these jobs."""
+        tokens = {job.id: job.token for job in claimed}
+        doubled = tokens.keys() & self._claims.keys()
+        if any(map(_losses, claimed)):
+            for job in claimed:
+                if job.losses:
+                    self._probation.claimed(job)
+        if doubled:
+            self.give_back([job for job in claimed if job.id in doubled], delay_seconds=_STILL_RUNNING_DELAY_SECONDS)
+            for job_id in doubled:
+                del tokens[job_id]
+        self._claims.update(tokens)
+        return doubled
+
+    def give_back(self, claimed: Sequence[Claimed], *, delay_seconds: float = 0.0) -> None:
+        """These do not start here: their attempts have not begun."""
+        for job in claimed:
+            outcome = Outcome(kind="interrupted", delay_seconds=delay_seconds, is_begun=False)
+            self.unwritten[job.token] = Ack(job.id, job.token, outcome, start_by=job.start_by)
+            self._gate.ended(job)
+            if job.losses:
+                self._probation.ended(job)
+
+    def strike(self, acks: Sequence[Ack]) -> None:
+        """These claims are ours no more. (Their jobs may have others.)"""
+        claims = self._claims
+        for ack in acks:
+            if claims.get(ack.id) == ack.token:
+                del claims[ack.id]
+
+    def settle(self, acks: Sequence[Ack], lost: Collection[int]) -> None:
+        """Outcomes of a call that has answered, and whose claims are struck off: these tokens' are lost, the others written."""
+        if lost or self._events.wants(OutcomeWritten):
+            for ack in acks:
+                self.forget(ack, is_lost=ack.token in lost)
+            return
+        has_waiters = self._wakes.has_waiters
+        for ack in acks:
+            del self.unwritten[ack.token]
+            if has_waiters or ack.outcome.kind != "completed":
+                self._announce(ack)
+
+    def forget(self, ack: Ack, *, is_lost: bool) -> None:
+        """An outcome that waited here was written, or is lost."""
+        self.unwritten.pop(ack.token, None)
+        self.ended(ack, is_lost=is_lost)
+
+    def ended(self, ack: Ack, *, is_lost: bool, in_transaction: bool = False) -> None:
+        """Strike off a claim whose outcome was written, or lost; wherever that was found."""
+        self.strike([ack])
+        if is_lost:
+            self._events.emit(ClaimWasLost(job_id=ack.id, token=ack.token, runner_id=self._runner_id(), during="ack"))
+        else:
+            self._announce(ack, in_transaction=in_transaction)
+
+    def _announce(self, ack: Ack, *, in_transaction: bool = False) -> None:
+        """Tell of an outcome that was written."""
+        status = ack.final_status
+        if self._events.wants(OutcomeWritten):
+            told = OutcomeWritten(
+                job_id=ack.id, token=ack.token, runner_id=self._runner_id(), status=status, in_transaction=in_transaction
+            )
+            self._events.emit(told)
+        if status in {"failed", "scheduled"}:
+            self._wakes.due_in(
+                ack.outcome.delay_seconds, in_process_only=ack.outcome.delay_seconds > _STILL_RUNNING_DELAY_SECONDS
+            )
+        elif status != "pending":
+            self._wakes.ended(ack.id)
+        if ack.start_by < inf and not ack.is_final:
+            self._wakes.expires_in(max(ack.start_by - boottime(), 0.0))

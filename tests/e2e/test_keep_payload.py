@@ -1,0 +1,151 @@
+"""`keep_payload=False`: the payload is gone with the commit that completes the job, and stays where the job ends otherwise."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from asyncjobs import AsyncJobs, Cancel, ConfigurationError, Dead, JobContext, JobRouter, Queue, Retry, Snooze
+from asyncjobs.testing import perform, run_until_idle
+
+SECRET = {"token": "s3cret"}
+
+
+def make(dsn: str, **of_type: Any) -> tuple[AsyncJobs, Any]:
+    jobs = AsyncJobs(dsn, queues=[Queue("default", concurrency=5)])
+
+    @jobs.job("reset", keep_payload=False, **of_type)
+    async def reset(ctx: JobContext, token: str, then: str = "") -> int | Snooze | Retry | Dead | Cancel:
+        assert token == "s3cret"  # also in later attempts
+        if ctx.attempt == 1:
+            match then:
+                case "retry":
+                    return Retry(0)
+                case "snooze" if not ctx.job.snoozes:
+                    return Snooze(0)
+                case "dead":
+                    return Dead("no")
+                case "cancel":
+                    return Cancel("no")
+                case "progress":
+                    ctx.progress(0.5, "half")
+                case _:
+                    pass
+        return 1
+
+    @jobs.job("plain")
+    async def plain(token: str) -> None: ...
+
+    return jobs, reset
+
+
+@pytest.mark.parametrize("then", ["", "progress", "retry", "snooze"])
+async def test_the_payload_is_emptied_when_the_job_completes_and_not_before(dsn: str, then: str) -> None:
+    jobs, reset = make(dsn)
+    async with jobs:
+        handle = await reset.enqueue(**SECRET, then=then)
+        waiting = await jobs.get(handle.id)
+        assert waiting
+        assert waiting.payload == {**SECRET, **({"then": then} if then else {"then": ""})}
+        await run_until_idle(jobs)
+        done = await handle.wait(timeout=5)
+        assert (done.status, done.payload, await handle.result()) == ("completed", {}, 1)
+
+
+@pytest.mark.parametrize("options", [{}, {"serialization_key": "k"}, {"dedup_key": "d"}])
+async def test_many_at_once_and_with_keys(dsn: str, options: dict[str, Any]) -> None:
+    """Those of other types in the same call keep theirs."""
+    jobs, reset = make(dsn)
+    async with jobs:
+        news = [
+            one for n in range(20)
+            for one in (reset.using(**{name: f"{key}{n % 3}" if name == "serialization_key" else f"{key}{n}"
+                                       for name, key in options.items()}).new(**SECRET),)
+        ]  # fmt: skip
+        handles = await jobs.enqueue_many(news)
+        plain = [await jobs.enqueue("plain", SECRET) for _ in range(5)]
+        await run_until_idle(jobs)
+        assert [(await one.wait(timeout=5)).payload for one in handles] == [{}] * 20
+        assert [(await one.wait(timeout=5)).payload for one in plain] == [SECRET] * 5
+
+
+@pytest.mark.parametrize("then", ["dead", "cancel"])
+async def test_what_ended_otherwise_keeps_it_and_can_be_run_again(dsn: str, then: str) -> None:
+    jobs, reset = make(dsn)
+    async with jobs:
+        handle = await reset.enqueue(**SECRET, then=then)
+        await run_until_idle(jobs)
+        ended = await handle.wait(timeout=5)
+        assert ended.payload == {**SECRET, "then": then}
+        if then == "dead":
+            [letter] = (await jobs.admin.dead_letters()).dead_letters
+            detail = await jobs.admin.dead_letter(letter.id)
+            assert detail.job.payload == {**SECRET, "then": then}
+            new_id = (await jobs.admin.requeue(letter.id, by="test")).new_id
+            assert new_id
+            requeued = await jobs.get(new_id)
+            assert requeued
+            assert requeued.payload == {**SECRET, "then": then}
+
+
+async def test_ctx_complete_empties_it_in_the_handlers_transaction(dsn: str) -> None:
+    jobs = AsyncJobs(dsn)
+
+    @jobs.job("transfer", keep_payload=False)
+    async def transfer(ctx: JobContext, token: str, *, commits: bool) -> None:
+        connection = await asyncpg.connect(dsn)
+        transaction = connection.transaction()
+        await transaction.start()
+        await ctx.complete(connection)
+        await (transaction.commit() if commits else transaction.rollback())
+        await connection.close()
+
+    async with jobs:
+        done = await transfer.using(max_attempts=1).enqueue(**SECRET, commits=True)
+        lost = await transfer.using(max_attempts=1).enqueue(**SECRET, commits=False)
+        await run_until_idle(jobs)
+        assert (await done.wait(timeout=5)).payload == {}
+        assert (await lost.wait(timeout=5)).payload == {**SECRET, "commits": False}
+
+
+async def test_a_former_payload_is_not_found_any_more(dsn: str) -> None:
+    jobs, reset = make(dsn)
+    async with jobs:
+        await reset.enqueue(**SECRET)
+        await run_until_idle(jobs)
+        connection = await asyncpg.connect(dsn)
+        assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs AS j WHERE j::text LIKE '%s3cret%'") == 0
+        await connection.close()
+
+
+async def test_the_handler_decides_not_the_stub(dsn: str) -> None:
+    elsewhere = JobRouter()
+
+    @elsewhere.stub("reset")
+    async def reset(token: str) -> None: ...
+
+    client = AsyncJobs(dsn, routers=[elsewhere])
+    jobs, _ = make(dsn)
+    async with jobs:
+        async with client:
+            handle = await client.enqueue(reset.new(**SECRET))
+        await run_until_idle(jobs)
+        assert (job := await jobs.get(handle.id))
+        assert job.payload == {}
+
+
+async def test_in_memory_nothing_is_emptied_early() -> None:
+    jobs = AsyncJobs("embedded://")
+
+    @jobs.job("reset", keep_payload=False)
+    async def reset(token: str) -> str:
+        return token
+
+    assert await perform(reset.new(**SECRET)) == "s3cret"
+
+
+@pytest.mark.parametrize("value", [0, 1, "no"])
+def test_what_is_no_flag_is_refused(value: Any) -> None:
+    router = JobRouter()
+    with pytest.raises(ConfigurationError, match=r'job "a": keep_payload=.* must be True or False'):
+        router.job("a", keep_payload=value)(lambda: None)
