@@ -16,6 +16,7 @@ from asyncjobs.connections import Connection
 from asyncjobs.context import DutyContext, Resource, resource
 from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.hooks import Hook
+from asyncjobs.declare.limit import Limit, Rate
 from asyncjobs.declare.options import Debounce, Options
 from asyncjobs.errors import (
     AlreadyOpen,
@@ -47,6 +48,7 @@ from asyncjobs.errors import (
     JobNotFound,
     KeyNotFound,
     LeaseLost,
+    LimitNotFound,
     MissingDSN,
     NotCommitted,
     NotIncluded,
@@ -77,7 +79,7 @@ from asyncjobs.errors import (
 from asyncjobs.handles import JobHandle
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, Retry, Snooze, Verdict
+from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, Retry, Snooze, Throttled, Verdict
 from asyncjobs.model.status import Status
 from asyncjobs.router import AsyncJobType, JobRouter, JobType, SyncJobType
 from asyncjobs.runner import Runner
@@ -142,6 +144,8 @@ __all__ = [
     "KeyNotFound",
     "Lane",
     "LeaseLost",
+    "Limit",
+    "LimitNotFound",
     "MissingDSN",
     "Nested",
     "NewJob",
@@ -153,6 +157,7 @@ __all__ = [
     "Outcome",
     "PayloadTooLarge",
     "Queue",
+    "Rate",
     "Resource",
     "ResourceFailed",
     "ResultUnavailable",
@@ -169,6 +174,7 @@ __all__ = [
     "StateError",
     "Status",
     "SyncJobType",
+    "Throttled",
     "UndecodablePayload",
     "UnknownLane",
     "UnknownQueue",

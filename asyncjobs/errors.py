@@ -12,7 +12,7 @@
     ├ SchemaError
     │ └ SchemaMissing · SchemaOutdated · SchemaTooNew
     ├ DatabaseUnavailable(ConnectionError)
-    ├ KeyNotFound · ScheduleNotFound · BreakerNotFound · DeadLetterNotFound · WorkflowNotFound · StateError
+    ├ KeyNotFound · ScheduleNotFound · BreakerNotFound · LimitNotFound · DeadLetterNotFound · WorkflowNotFound · StateError
     ├ JobError
     │ ├ JobNotFound · ResultUnavailable · WaitTimeout(TimeoutError)
     │ └ JobFailed
@@ -279,6 +279,15 @@ class BreakerNotFound(AsyncJobsError):
     def __init__(self, service: str, known: Iterable[str] = ()) -> None:
         self.service, self.known = service, sorted(known)
         super().__init__(f'there is no circuit breaker "{service}" ({listed(self.known)}).{did_you_mean(service, self.known)}')
+
+
+class LimitNotFound(AsyncJobsError):
+    """No limit of this name was ever declared, or no key of one is there. `.name`."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name, self.known = name, sorted(known)
+        guess = did_you_mean(name, self.known) or " Limits are written when a runner that declares them starts."
+        super().__init__(f'there is no limit "{name}" ({listed(self.known)}).{guess}')
 
 
 class DeadLetterNotFound(AsyncJobsError):

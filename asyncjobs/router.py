@@ -7,6 +7,7 @@ from weakref import ref
 from asyncjobs.circuit_breaker import CircuitBreaker, check_breaker
 from asyncjobs.declare.decorators import CronDecorator, DutyDecorator, JobDecorator
 from asyncjobs.declare.definition import Declared, JobDefinition, NewJob, Upgrade
+from asyncjobs.declare.limit import Limit
 from asyncjobs.declare.options import check_tags
 from asyncjobs.declare.planned import Planned, check_duty, takes_context
 from asyncjobs.declare.registry import Declarations
@@ -105,6 +106,7 @@ class JobRouter:
         on_dead: Literal["advance", "halt"] = "advance",
         aliases: Sequence[str] = (),
         breaker: str | None = None,
+        limit: Limit | None = None,
         keep_payload: bool | None = None,
         version: int = 1,
         upgrades: Mapping[int, Upgrade] | None = None,
@@ -116,7 +118,8 @@ class JobRouter:
 
         `serialize_by` is a template over the arguments ("inbox_{to}"): jobs with the same key run one at a time, in order;
         `on_dead="halt"` stops the key when one dies. `dedup_by` likewise gives each its dedup key, unless the enqueue gives one.
-        `tags` go with those of the enqueue. A job that is not started within `expires` after its time is cancelled.
+        `tags` go with those of the enqueue. `limit` says how many run at once, or start in a time, over all processes. A job
+        that is not started within `expires` after its time is cancelled.
         With `keep_payload=False` the payload is emptied when the job completes, in the same commit; a dead letter keeps it.
 
         `aliases` are former names that stored jobs may still have. A payload of an older `version` goes through
@@ -130,7 +133,7 @@ class JobRouter:
             queue=queue, lane=lane, priority=priority, timeout=timeout, expires=expires, max_attempts=max_attempts,
             backoff=backoff, retry_on=retry_on, give_up_on=give_up_on,
             serialize_by=serialize_by, dedup_by=dedup_by, tags=_tags(full_name, tags), on_dead=on_dead, aliases=tuple(aliases),
-            breaker=breaker, keep_payload=keep_payload, version=version,
+            breaker=breaker, limit=limit, keep_payload=keep_payload, version=version,
             upgrades=upgrades,
         )  # fmt: skip
         return JobDecorator(lambda function: self._declare(full_name, function, declared))
@@ -147,6 +150,7 @@ class JobRouter:
         serialize_by: str | None = None,
         dedup_by: str | None = None,
         tags: Sequence[str] = (),
+        limit: Limit | None = None,
         version: int = 1,
     ) -> JobDecorator:
         """A type whose handler runs in another service: the function's signature is its payload, its body is never run.
@@ -158,7 +162,7 @@ class JobRouter:
         full_name = self._full_name(name)
         declared = self._declared(
             queue=queue, lane=lane, priority=priority, expires=expires, serialize_by=serialize_by, dedup_by=dedup_by,
-            tags=_tags(full_name, tags), version=version, is_stub=True,
+            tags=_tags(full_name, tags), limit=limit, version=version, is_stub=True,
             on_dead="ask all" if self._defaults["max_attempts"] is None else "ask",
         )  # fmt: skip
         return JobDecorator(lambda function: self._declare(full_name, function, declared))

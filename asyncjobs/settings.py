@@ -80,18 +80,25 @@ class Queue:
 
     `lanes` maps a lane to the slots kept for it; together they are at most `concurrency`. `prefetch` jobs, at most 10,000, are
     claimed ahead of the free slots, which saves round trips for very short jobs; `runtime/stock.py` says what that means for
-    them. ConfigurationError for what cannot be.
+    them. `total` of its jobs run at once over all runners, whatever each has slots for. ConfigurationError for what cannot be.
     """
 
-    __slots__ = ("admitted", "concurrency", "lanes", "name", "prefetch")
+    __slots__ = ("admitted", "concurrency", "lanes", "name", "prefetch", "total")
 
     def __init__(
-        self, name: str = "default", *, concurrency: int = 10, lanes: Mapping[str, int | Lane] | None = None, prefetch: int = 0
+        self,
+        name: str = "default",
+        *,
+        concurrency: int = 10,
+        lanes: Mapping[str, int | Lane] | None = None,
+        prefetch: int = 0,
+        total: int | None = None,
     ) -> None:
         self.name = check_name("queue", name)
         of = f'queue "{name}": '
         self.concurrency = config_count(concurrency, name=of + "concurrency", least=1, most=MAX_CONCURRENCY)
         self.prefetch = config_count(prefetch, name=of + "prefetch", least=0, most=MAX_CONCURRENCY)
+        self.total = None if total is None else config_count(total, name=of + "total", least=1, most=2**31 - 1)
         self.lanes: dict[str, Lane] = {
             check_name("lane", lane): slots if isinstance(slots, Lane) else Lane(slots) for lane, slots in (lanes or {}).items()
         }
@@ -102,7 +109,8 @@ class Queue:
             raise ConfigurationError(f"{of}its lanes keep {kept} slots, but concurrency is {self.concurrency}.")
 
     def __repr__(self) -> str:
-        return f"Queue({self.name!r}, concurrency={self.concurrency}, lanes={self.lanes}, prefetch={self.prefetch})"
+        total = "" if self.total is None else f", total={self.total}"
+        return f"Queue({self.name!r}, concurrency={self.concurrency}, lanes={self.lanes}, prefetch={self.prefetch}{total})"
 
 
 def check_queues(queues: object) -> dict[str, Queue]:

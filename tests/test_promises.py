@@ -36,7 +36,7 @@ def functions_of(file: str) -> frozenset[str]:
 
 
 def test_promises_are_numbered_and_each_is_held_by_tests_that_exist() -> None:
-    kept = range(15, 18)  # for what is not built yet
+    kept = (16, 17)  # for what is not built yet
     numbers = [number for number in range(1, PROMISES[-1].number + 1) if number not in kept]
     assert [promise.number for promise in PROMISES] == numbers
     assert len(PROMISES) >= 13

@@ -11,6 +11,7 @@ from asyncjobs.admin.dead_letters import DeadLetters
 from asyncjobs.admin.doctor import Doctor
 from asyncjobs.admin.finding import Finding
 from asyncjobs.admin.keys import Keys
+from asyncjobs.admin.limits import Limits
 from asyncjobs.admin.listing import Listing
 from asyncjobs.admin.pauses import Pauses
 from asyncjobs.admin.pruning import Pruning
@@ -21,5 +22,5 @@ __all__ = ["Admin"]
 
 
 @final
-class Admin(Finding, Keys, DeadLetters, Pauses, Schedules, Breakers, Pruning, Workflows, Doctor, Listing):
+class Admin(Finding, Keys, DeadLetters, Pauses, Schedules, Breakers, Limits, Pruning, Workflows, Doctor, Listing):
     """What operators do. The app must be open; it need not run jobs."""

@@ -11,6 +11,7 @@ from asyncjobs.errors import (
     EnqueueError,
     JobNotFound,
     KeyNotFound,
+    LimitNotFound,
     MissingDSN,
     ScheduleNotFound,
     SchemaError,
@@ -31,7 +32,9 @@ ALARMED: Final = 6
 BUG: Final = 70
 INTERRUPTED: Final = 130
 
-_NOT_FOUND: Final = (JobNotFound, KeyNotFound, ScheduleNotFound, BreakerNotFound, DeadLetterNotFound, WorkflowNotFound)
+_NOT_FOUND: Final = (
+    JobNotFound, KeyNotFound, ScheduleNotFound, BreakerNotFound, LimitNotFound, DeadLetterNotFound, WorkflowNotFound,
+)  # fmt: skip
 
 
 class BadInput(AsyncJobsError):

@@ -10,6 +10,7 @@ from asyncjobs.errors import (
     EnqueueError,
     JobNotFound,
     KeyNotFound,
+    LimitNotFound,
     NotOpen,
     ScheduleNotFound,
     SchemaError,
@@ -40,7 +41,7 @@ EXPECTED: Final[tuple[type[Exception], ...]] = (AsyncJobsError, *DATABASE_ERRORS
 
 
 _STATUSES: Final[tuple[tuple[int, tuple[type[Exception], ...]], ...]] = (
-    (404, (JobNotFound, KeyNotFound, ScheduleNotFound, BreakerNotFound, DeadLetterNotFound)),
+    (404, (JobNotFound, KeyNotFound, ScheduleNotFound, BreakerNotFound, LimitNotFound, DeadLetterNotFound)),
     (503, (NotOpen, WrongLoop, SchemaError)),
     (409, (StateError,)),
     (400, (ConfigurationError, UsageError, EnqueueError)),

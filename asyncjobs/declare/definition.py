@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar, Unpack, cast, final
 import msgspec
 
 from asyncjobs.declare.key_rule import KeyRule, check_template
+from asyncjobs.declare.limit import Limit
 from asyncjobs.declare.options import MAX_ATTEMPTS, MAX_PRIORITY, Debounce, Options, check_options
 from asyncjobs.declare.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
 from asyncjobs.declare.schema import template_of
@@ -41,6 +42,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     on_dead: OnDead = "advance"
     aliases: tuple[str, ...] = ()
     breaker: str | None = None
+    limit: Limit | None = None
     keep_payload: bool | None = None  # None: as the app says
     version: int = 1
     upgrades: Mapping[int, Upgrade] = {}
@@ -84,6 +86,8 @@ class JobDefinition:
         self.tags = declared.tags
         self._key_rule = KeyRule(name, declared.serialize_by, function_name=self.function_name)
         self._dedup_rule = KeyRule(name, declared.dedup_by, function_name=self.function_name, option="dedup_by")
+        self.limit = declared.limit
+        self._limit_rule = None if self.limit is None else self.limit.rule_for(name, self.function_name)
         self._local_names: Mapping[str, Any] | None = None
         self._payload: PayloadCodec | None = None
 
@@ -104,6 +108,8 @@ class JobDefinition:
         parameters = self.signature.parameters
         self._key_rule.bind(parameters)
         self._dedup_rule.bind(parameters)
+        if self._limit_rule is not None:
+            self._limit_rule.bind(parameters)
         self._payload = PayloadCodec(self.name, parameters)
 
     def resolve(self) -> None:
@@ -179,6 +185,11 @@ class JobDefinition:
         """The same of its dedup keys."""
         return self._template_of(self._dedup_rule)
 
+    @property
+    def limit_key_template(self) -> list[Any] | str | None:
+        """The same of its limit keys."""
+        return None if self._limit_rule is None else self._template_of(self._limit_rule)
+
     def _template_of(self, rule: KeyRule) -> list[Any] | str | None:
         if not rule.is_given:
             return None
@@ -196,6 +207,12 @@ class JobDefinition:
     def dedup_key_for(self, arguments: Mapping[str, Any]) -> str | None:
         """The dedup key of a job with these arguments, None when it has none."""
         return self._dedup_rule.key_for(arguments)
+
+    def limit_key_for(self, arguments: Mapping[str, Any], given: str | None) -> str | None:
+        """The limit key of a job with these arguments, or with the key that its enqueue gave; None when it has no limit."""
+        if self.limit is None or self._limit_rule is None:
+            return None
+        return self.limit.key(self._limit_rule.key_for(arguments) if given is None else given)
 
     def decode_payload(self, payload: str, version: int) -> dict[str, Any]:
         """The arguments of a stored payload, upgraded from its version. UndecodablePayload when they do not fit."""
@@ -320,11 +337,15 @@ def _check_declared(name: str, declared: Declared) -> None:
         config_flag(declared.keep_payload, name=f'job "{name}": keep_payload')
     if declared.breaker is not None:
         check_name("circuit breaker", declared.breaker)
+    if declared.limit is not None and not isinstance(declared.limit, Limit):
+        raise ConfigurationError(f'job "{name}": limit={declared.limit!r} is {kind_of(declared.limit)}: write limit=Limit(…).')
     _check_upgrades(name, declared)
     if declared.serialize_by is not None:
         check_template(name, declared.serialize_by)
     if declared.dedup_by is not None:
         check_template(name, declared.dedup_by, option="dedup_by")
+    if declared.limit is not None and isinstance(declared.limit.by, str):
+        check_template(name, declared.limit.by, option="by")
 
 
 def _check_upgrades(name: str, declared: Declared) -> None:

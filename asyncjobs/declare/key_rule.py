@@ -17,8 +17,9 @@ KeyFunction = Callable[..., str | None]
 _EXAMPLES: Final = {
     "serialize_by": 'name a resource, as in "inbox_{to}"',
     "dedup_by": 'name what is to be there once, as in "{to}"',
+    "by": 'name whose jobs are counted together, as in "tenant_{tenant}"',
 }
-_WHAT: Final = {"serialize_by": "serialization key", "dedup_by": "dedup key"}
+_WHAT: Final = {"serialize_by": "serialization key", "dedup_by": "dedup key", "by": "limit key"}
 
 
 def check_template(name: str, template: object, *, option: str = "serialize_by") -> list[str]:

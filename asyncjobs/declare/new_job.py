@@ -39,7 +39,10 @@ def fill_row(
     dedup_key = row.dedup_key
     if dedup_key is None and definition.is_deduplicated:
         dedup_key = definition.dedup_key_for(encoded.arguments)
-    return row.with_payload(encoded.text, key, dedup_key, encoded.takes)
+    row = row.with_payload(encoded.text, key, dedup_key, encoded.takes)
+    if definition.limit is not None:
+        row = msgspec.structs.replace(row, limit_key=definition.limit_key_for(encoded.arguments, row.limit_key))
+    return row
 
 
 def empty_row(definition: JobDefinition, options: Checked) -> NewRow:
@@ -69,6 +72,7 @@ def empty_row(definition: JobDefinition, options: Checked) -> NewRow:
         dedup_until=options.dedup_until or "end",
         expires_seconds=options.expires or definition.expires_seconds,
         serialization_key=options.serialization_key,
+        limit_key=_limit_key(definition, options.limit_key),
         on_dead="ask" if definition.on_dead == "ask all" and options.max_attempts else definition.on_dead,
         notify=options.notify is not False,
         tags=definition.tags if options.tags is None else check_tags("tags", (*definition.tags, *options.tags)),
@@ -77,6 +81,13 @@ def empty_row(definition: JobDefinition, options: Checked) -> NewRow:
         return row
     of_debounce = columns_of(options.debounce) | ({} if options.dedup_until is None else {"dedup_until": options.dedup_until})
     return msgspec.structs.replace(row, **of_debounce)
+
+
+def _limit_key(handler: JobDefinition, given: str | None) -> str | None:
+    if given is not None and (handler.limit is None or handler.limit.by is None):
+        has = "it has no limit" if handler.limit is None else f'its limit "{handler.limit.name}" has no by='
+        raise InvalidOption(f'limit_key="{given}" was given for {handler.name}, but {has}.', option="limit_key")
+    return given
 
 
 def check_size(name: str, text: str, settings: Settings) -> None:
@@ -151,6 +162,7 @@ def declared_types(
             timeout_seconds=INFINITE if one.timeout_seconds == inf else one.timeout_seconds,
             app_timeout_seconds=settings.timeout, expires_seconds=one.expires_seconds, on_dead=one.on_dead,
             serialize_by=one.key_template, dedup_by=one.dedup_key_template,
+            limit_name=None if one.limit is None else one.limit.name, limit_by=one.limit_key_template,
             tags=one.tags, schema=schemas[name], sieve=sieve_of(schemas[name]), queues=lanes,
             max_payload_bytes=settings.max_payload_bytes, max_depth=settings.max_depth,
         )

@@ -68,6 +68,7 @@ class Options(TypedDict, total=False):
     notify: bool | None
     on_duplicate: Literal["return", "replace", "raise"] | None
     serialization_key: str | None
+    limit_key: str | None
     tags: Sequence[str] | None
     expires: Duration | None
     debounce: Debounce | None
@@ -96,6 +97,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     notify: bool | None = None
     on_duplicate: Literal["return", "replace", "raise"] | None = None
     serialization_key: str | None = None
+    limit_key: str | None = None
     tags: tuple[str, ...] | None = None
     expires: float | None = None
     debounce: Debounce | None = None

@@ -5,6 +5,7 @@ from typing import ClassVar
 from weakref import WeakSet, ref
 
 from asyncjobs.declare.definition import JobDefinition
+from asyncjobs.declare.limit import check_limits
 from asyncjobs.declare.planned import Planned
 from asyncjobs.errors import AlreadyOpen, ConfigurationError, DuplicateName
 from asyncjobs.open.owning_app import OwningApp
@@ -90,8 +91,10 @@ class Declarations:
         yield from seen.values()
 
     def all_handlers(self) -> dict[str, JobDefinition]:
-        """Every handler of the tree, by name and by alias."""
-        return {name: definition for one in self.tree() for name, definition in one.handlers.items()}
+        """Every handler of the tree, by name and by alias. ConfigurationError when two limits of one name differ."""
+        found = {name: definition for one in self.tree() for name, definition in one.handlers.items()}
+        check_limits(found)
+        return found
 
     def all_planned(self) -> list[Planned]:
         """Everything planned in the tree."""

@@ -27,7 +27,19 @@ class Scan(msgspec.Struct, frozen=True):
     lane: str | None
     limit: int
     start: tuple[int, int] = FRONT
-    has_slot: bool = True  # whether what it finds can start at once: a suspect must not wait
+    slots: int | None = (
+        None  # of these what can start at once (None: all): nothing else may wait for a slot with a limit, or be a suspect
+    )
+
+    @property
+    def has_slot(self) -> bool:
+        """Whether what it finds can start at once."""
+        return self.slots is None or self.slots > 0
+
+    @property
+    def most_limited(self) -> int:
+        """How many of what it finds may have a limit."""
+        return self.limit if self.slots is None else min(self.limit, self.slots)
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -76,6 +88,7 @@ class Claimed(msgspec.Struct, frozen=True):
     progress: str | None = None
     last_error: str | None = None
     tags: list[str] = []
+    limit_key: str | None = None
     expires_epoch: float | None = None  # when it expires
     is_member: bool = False  # of a workflow: its end may make others pending
     start_by: float = math.inf  # the same by this process's own clock (`boottime`), in time at the latest
@@ -155,6 +168,7 @@ class Finished(msgspec.Struct, frozen=True):
     gone: bool  # the runner's own row is missing: it was declared dead
     asking: list[tuple[Claimed, str]] = []  # claimed jobs of stubs, with their `on_dead`: their handlers are to be asked
     expired: list[tuple[int, str]] = []  # ids and types of jobs that this call has ended instead of claiming them
+    due_seconds: float | None = None  # until a key opens that this call has closed by its limit's rate
     past: dict[int, tuple[int, int]] = {}  # by scan that met such: behind which (priority, place) others may start
 
     def by_scan(self, scans: int) -> list[list[Claimed]]:

@@ -26,6 +26,8 @@ class DeclaredType(msgspec.Struct, frozen=True, kw_only=True):
     on_dead: str
     serialize_by: Any  # None: not at all; a list: a template; "function": only Python knows
     dedup_by: Any  # the same
+    limit_name: str | None = None  # of its limit
+    limit_by: Any = None  # the same, of limit keys; None: the limit has one key
     tags: tuple[str, ...]
     schema: Mapping[str, Any]
     sieve: str

@@ -3,8 +3,8 @@
 What is asked, in this order: has it ended, does it run, or wait for a slot of the runner that has claimed it ahead, does it wait
 behind its key's head (then the head is explained, too), does it wait for other
 jobs of its workflow (then the oldest of those is), is it not due, is it held back, is its queue paused, does anybody
-serve it, and its payload's version, is its circuit breaker open, are all slots taken that lanes leave to it, may it have killed
-its runner; and if none of that, it waits for a slot.
+serve it, and its payload's version, is its circuit breaker open, is its limit's key closed or full, are all slots taken that
+lanes leave to it, may it have killed its runner; and if none of that, it waits for a slot.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from asyncjobs.model.workflow import Missing
 Reason: TypeAlias = Literal[
     "ended", "running", "claimed ahead", "runner lost", "runner stopped", "behind", "key halted", "not due", "due", "paused",
     "no runner",
-    "no runner for queue", "no handler", "no runner for both", "newer version", "moving", "breaker open", "lane full",
-    "suspect", "waiting for a slot", "blocked",
+    "no runner for queue", "no handler", "no runner for both", "newer version", "moving", "breaker open", "limit closed",
+    "limit full", "queue full", "lane full", "suspect", "waiting for a slot", "blocked",
 ]  # fmt: skip
 
 
@@ -31,6 +31,21 @@ class Room(msgspec.Struct, frozen=True):
     own: int  # kept for its lane
     general: int
     free: int  # of both
+
+
+class Use(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands between a job and a permit of its limit, or of its queue's total."""
+
+    key: str | None  # None: only the queue has a total
+    each: int | None = None
+    total: int | None = None
+    running: int = 0  # of the key
+    ids: Sequence[int] = ()  # some of these
+    running_of_limit: int = 0
+    opens_at: datetime | None = None  # closed until then
+    closed_by: int | None = None  # a service had told this job so
+    queue_total: int | None = None
+    running_in_queue: int | None = None
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +85,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     breaker: str | None = None  # the service whose circuit breaker holds the type back
     breaker_since: datetime | None = None
     breaker_until: datetime | None = None  # when a probe is let through; None: when it is reset
+    use: Use | None = None  # None: it has no limit, nor has its queue a total
     pauses: Sequence[tuple[str, str, str | None, str | None, datetime]]  # kind, name, reason, by, since
     missing: Sequence[Missing] = ()  # what it waits for, if it is blocked
 
@@ -110,7 +126,7 @@ def _waiting(facts: Facts, head: Explanation | None) -> Explanation:
         return _later(facts)
     if facts.status == "paused" or any(kind in {"queue", "all"} for kind, *_ in facts.pauses):
         return _held(facts)
-    return _unserved(facts) or _broken(facts) or _crowded(facts) or _suspected(facts) or _in_line(facts)
+    return _unserved(facts) or _broken(facts) or _throttled(facts) or _crowded(facts) or _suspected(facts) or _in_line(facts)
 
 
 def _explained(
@@ -254,6 +270,28 @@ def _broken(facts: Facts) -> Explanation | None:
     )
     sentence = f'the circuit breaker of "{facts.breaker}" is open, {until}.'
     return _explained(facts, "breaker open", sentence, since=facts.breaker_since, until=facts.breaker_until)
+
+
+def _throttled(facts: Facts) -> Explanation | None:
+    use = facts.use
+    if use is None:
+        return None
+    if use.opens_at is not None:
+        told = "by its rate" if use.closed_by is None else f"since a service told job {use.closed_by} to come back later"
+        sentence = f'its limit key "{use.key}" is closed until {use.opens_at:%H:%M:%S %Z}, {told}: {facts.ahead} come first.'
+        return _explained(facts, "limit closed", sentence, until=use.opens_at, ahead=facts.ahead)
+    if use.each is not None and use.running >= use.each:
+        ids = ", ".join(map(str, use.ids)) + (", …" if use.running > len(use.ids) else "")
+        sentence = f'its limit key "{use.key}" has {use.running} of {use.each} running (jobs {ids}): {facts.ahead} come first.'
+    elif use.total is not None and use.running_of_limit >= use.total:
+        name = str(use.key).partition(":")[0]
+        sentence = f'its limit "{name}" has {use.running_of_limit} of {use.total} running: {facts.ahead} of its key come first.'
+    elif use.queue_total is not None and (use.running_in_queue or 0) >= use.queue_total:
+        sentence = f'its queue "{facts.queue}" has {use.running_in_queue} of {use.queue_total} running, over all runners.'
+        return _explained(facts, "queue full", sentence, since=facts.run_at, ahead=facts.ahead)
+    else:
+        return None
+    return _explained(facts, "limit full", sentence, since=facts.run_at, ahead=facts.ahead)
 
 
 def _crowded(facts: Facts) -> Explanation | None:

@@ -97,8 +97,27 @@ class Dead(_Verdict):
         return reason
 
 
-Verdict: TypeAlias = Snooze | Retry | Cancel | Dead
-VERDICTS: Final = (Dead, Cancel, Retry, Snooze)  # of several at once, from a task group, the first
+@final
+class Throttled(_Verdict):
+    """A service said to come back after `retry_after`: the job's limit key is closed for so long, and no attempt is spent.
+
+    A job without a limit is snoozed for so long.
+    """
+
+    __match_args__ = ("retry_after",)
+
+    def __init__(self, retry_after: Duration) -> None:
+        super().__init__(retry_after)
+
+    @property
+    def retry_after(self) -> Duration:
+        """Seconds or a timedelta."""
+        retry_after: Duration = self.args[0]
+        return retry_after
+
+
+Verdict: TypeAlias = Snooze | Retry | Cancel | Dead | Throttled
+VERDICTS: Final = (Dead, Cancel, Retry, Throttled, Snooze)  # of several at once, from a task group, the first
 
 
 def verdict_in(ending: object) -> Verdict | None:

@@ -14,7 +14,19 @@ from asyncjobs.errors import CircuitOpen, ClaimLost, UndecodablePayload
 from asyncjobs.model.breaker import come_back_seconds
 from asyncjobs.model.chance import CHANCE
 from asyncjobs.model.duration import duration_seconds
-from asyncjobs.model.outcome import Cancel, Dead, Duration, Outcome, OutcomeKind, Retry, Snooze, Verdict, cause_of, verdict_in
+from asyncjobs.model.outcome import (
+    Cancel,
+    Dead,
+    Duration,
+    Outcome,
+    OutcomeKind,
+    Retry,
+    Snooze,
+    Throttled,
+    Verdict,
+    cause_of,
+    verdict_in,
+)
 from asyncjobs.model.retrying import Retrying
 from asyncjobs.model.storable import cut, cut_front
 
@@ -112,6 +124,8 @@ def _obeyed(verdict: Verdict, policy: Policy) -> Outcome:
         match verdict:
             case Snooze(delay):
                 return Outcome(kind="snooze", delay_seconds=_seconds(delay, "Snooze"))
+            case Throttled(retry_after):
+                return Outcome(kind="snooze", delay_seconds=_seconds(retry_after, "Throttled"))
             case Retry(delay):
                 seconds = None if delay is None else _seconds(delay, "Retry")
                 cause = cause_of(verdict)
@@ -160,7 +174,7 @@ def _refused(refusal: CircuitOpen, policy: Policy) -> Outcome:
 
 
 def _seconds(delay: Duration, verdict: str) -> float:
-    return duration_seconds(delay, name=f"{verdict}(delay)")
+    return duration_seconds(delay, name=f"{verdict}({'retry_after' if verdict == 'Throttled' else 'delay'})")
 
 
 def _failed(error: BaseException, policy: Policy) -> Outcome:

@@ -15,6 +15,7 @@ import msgspec
 from asyncjobs.context import Attempting, DutyContext, JobContext, current
 from asyncjobs.declare.definition import JobDefinition
 from asyncjobs.declare.hooks import Hooks
+from asyncjobs.declare.limit import declared_limits
 from asyncjobs.declare.new_job import declared_types
 from asyncjobs.declare.planned import takes_context
 from asyncjobs.declare.registry import Declarations
@@ -132,6 +133,7 @@ async def running(
             guarded={name: definition.breaker for name, definition in definitions.items() if definition.breaker is not None},
             listen=app.lifecycle.listening_database(opened.database),
             types=declared_types(definitions, app.queues, app.settings),
+            limits=declared_limits(definitions, chosen),
             name=name,
             budget=None if max_jobs is None else Budget(max_jobs),
         )

@@ -40,7 +40,7 @@ from asyncjobs.declare.upstream import names_results
 from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, NotCommitted, UndecodablePayload
 from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
-from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, verdict_in
+from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, Throttled, verdict_in
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.retrying import Retrying
 from asyncjobs.model.trace import own_trace
@@ -93,6 +93,10 @@ class WasCommitted(Protocol):
         ...
 
 
+async def _has_no_key(_claimed: Claimed, _seconds: float) -> bool:
+    return False
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What all attempts of a runner share."""
 
@@ -107,6 +111,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     complete_sync: Callable[["Attempt", Any, str | None, str | None], None]
     was_committed: WasCommitted
     share: Callable[[Resource[Any]], Awaitable[Any]]
+    close_key: Callable[[Claimed, float], Awaitable[bool]] = _has_no_key  # of its limit, for so many seconds: whether it is
     may_begin: Callable[[], bool] = lambda: True  # from any thread: whether no other runner can have taken what was claimed
     results: Read = no_results  # of other members of a workflow
     loop_ends: Callable[[], bool] = lambda: False  # whether every task there is was cancelled
@@ -242,6 +247,8 @@ class Attempt:
             ending = self._as_requested(ending)
         for hook in reversed(self._entered):
             ending = self._as_requested(await self._left(hook, ending))
+        if self.claimed.limit_key is not None and type(verdict_in(ending)) is Throttled:
+            await self._throttle(ending)
         self._end(ending)
 
     async def _as_committed(self, ending: Any) -> object:
@@ -258,6 +265,12 @@ class Attempt:
         failure = NotCommitted(_NOT_COMMITTED if lost is None else _NOT_LOST)
         failure.__cause__ = lost
         return failure
+
+    async def _throttle(self, ending: object) -> None:
+        """Close the key of its limit: then the job itself needs not wait elsewhere."""
+        outcome = self._outcome_of(ending)
+        if outcome.kind == "snooze" and await self._surroundings.close_key(self.claimed, outcome.delay_seconds):
+            self._decided = ending, msgspec.structs.replace(outcome, delay_seconds=0.0)
 
     @property
     def not_committed(self) -> Outcome:

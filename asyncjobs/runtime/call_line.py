@@ -21,9 +21,7 @@ claimed and unwritten: `ledger.py`. What may happen to a call, and what follows:
    line. While others may declare it dead at any moment (no beat was confirmed), the line is closed.
 6. What scans that came back short may have skipped is looked for in a statement of its own, when a coordinator says so.
 7. **Calls are numbered as they are sent.** A part that has a reason to look notes how many had been sent; a scan has seen that
-   reason only if the number of its call is larger. What was handed in before the reason may be sent after it, and the other way
-   round: the instant of the sending decides. (Scans were dated when they were handed in once: with one key the queue never
-   became quiet, and a third of the pace was gone.)
+   reason only if the number of its call is larger, whatever was handed in first.
 8. A call that met jobs that have expired has ended some of them (`expiry.py`): its scans count as full, so that they are made
    again at once, behind what has expired.
 9. Which statement a call is depends on what it carries (`statements.py`): the lean ones do less, and keep all of the above.
@@ -380,6 +378,8 @@ class CallLine:
             self._wakes.pending(queue)
         if finished.expired:
             tell_expired(finished.expired, self._wakes, self._events)
+        if finished.due_seconds is not None:
+            self._wakes.due_in(finished.due_seconds, in_process_only=True)
         await self._doubt.settle(acks, frozenset(finished.lost))
 
     async def _isolate(self, acks: Sequence[Ack]) -> None:

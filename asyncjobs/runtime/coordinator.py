@@ -25,7 +25,8 @@ and nowhere else, but for the next job of a key, for which its actor takes a per
 7. A permit is with the coordinator from when it is taken until an attempt has it or it is given back, whatever ends the task in
    between. An attempt that ends passes it on to the next that waits here, or gives it back: that needs no task.
 
-8. Where a budget was given (`runtime/budget.py`), a scan asks for no more than is left of it.
+8. The end of a job that has a limit, or whose queue has a total, is a reason to look: a permit is free with it.
+9. Where a budget was given (`runtime/budget.py`), a scan asks for no more than is left of it.
 
 The queue is *quiet* while nothing that is known of waits for its general slots: the last scan came back short, it is no older
 than 0.1 s, and nothing has woken the coordinator since. That is for the actors of keys to know (`runtime/keys.py`).
@@ -123,6 +124,7 @@ class Coordinator:
         self.stock = Stock(queue.prefetch if self.general.slots.size and self._budget is None else 0, tuple(queue.lanes))
         self.lanes[None] = self.general
         self.is_stopped = False
+        self._has_total = queue.total is not None
         self._shared = shared
         self._line = shared.line
         self._alarm = Alarm()
@@ -192,7 +194,7 @@ class Coordinator:
     def _scans(self, lanes: Sequence[Lane], taken: Mapping[str | None, int]) -> list[Scan]:
         now, limit = time.monotonic(), _as_many if self._budget is None else self._budget.take
         return [
-            Scan(self.queue, lane.name, count, lane.start.next(now), has_slot=taken[lane.name] > 0)
+            Scan(self.queue, lane.name, count, lane.start.next(now), slots=taken[lane.name])
             for lane in lanes
             if (count := limit(taken[lane.name] + self._room(lane)))
         ]
@@ -322,8 +324,8 @@ class Coordinator:
             self.start(waited, attempt.lane)
         else:
             self.lanes[attempt.lane].slots.give_back()
-        if job.is_member and ack.is_final:
-            self.wake()  # what it lets go is claimed in the call that writes its outcome
+        if (job.is_member and ack.is_final) or job.limit_key is not None or self._has_total:
+            self.wake()  # what it lets go, no scan has seen: it is claimed in the call that writes its outcome
         elif self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
             self._alarm.wake()
         shared.turnstile.ended(job)

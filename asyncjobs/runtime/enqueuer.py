@@ -1,7 +1,8 @@
 """Enqueue on connections of our own: calls in flight at the same time share a statement.
 
-Three lines, because they wait for different things: plain rows for nothing, keyed rows for locks of their keys, rows with a dedup
-key for the transaction that is about to take it. How a line sends its batches is in `sender`. Around it:
+Three lines, because they wait for different things: plain rows for nothing, keyed rows (and those with a limit) for locks of
+their keys, rows with a dedup key for the transaction that is about to take it. How a line sends its batches is in `sender`.
+Around it:
 
 1. A row whose key a stranger's open transaction holds comes back from its line with a time-out. It goes on alone, on a connection
    of its own; a row with the same key that comes meanwhile waits in memory until it is through. So a held key costs the others of
@@ -77,7 +78,7 @@ class Enqueuer:
     async def enqueue(self, row: NewRow) -> Enqueued:
         """Write one row, together with those of other callers. Raises EnqueueError or DatabaseUnavailable."""
         try:
-            if row.dedup_key is None and row.serialization_key is None:  # it waits for no lock
+            if row.dedup_key is None and row.serialization_key is None and row.limit_key is None:  # it waits for no lock
                 enqueued = await (self._plain or self._line(row)).batcher.submit(row)
             else:
                 enqueued = await self._enqueue(row)
@@ -184,7 +185,8 @@ class Enqueuer:
             self._wakes.expires_in(expires, in_process_only=in_process_only)
 
     def _line(self, row: NewRow) -> _Line:
-        kind = "dedup" if row.dedup_key is not None else "keyed" if row.serialization_key is not None else "plain"
+        is_plain = row.serialization_key is None and row.limit_key is None
+        kind = "dedup" if row.dedup_key is not None else "plain" if is_plain else "keyed"
         if self._closed:
             raise BatcherEnded(was_sent=False)
         line = self._lines.get(kind)

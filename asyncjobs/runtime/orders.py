@@ -139,7 +139,7 @@ def refuse(waiting: Sequence[Order | _Look]) -> None:
 
 def _joined(one: Scan, other: Scan) -> Scan:
     limit, start = one.limit + other.limit, min(one.start, other.start)
-    return Scan(one.queue, one.lane, limit, start, has_slot=one.has_slot or other.has_slot)
+    return Scan(one.queue, one.lane, limit, start, slots=one.most_limited + other.most_limited)
 
 
 def merged(orders: Sequence[Order]) -> list[Scan]:
@@ -189,8 +189,9 @@ def _answer(order: Order, found: list[Found]) -> list[Claimed]:
 
 
 def _last(claimed: Sequence[Claimed], apart: Container[str]) -> tuple[int, int] | None:
-    """The last that was claimed in the order of its scan. (A suspect, and types `apart`, are looked for from the front.)"""
-    return max(map(_order, [job for job in claimed if not (job.suspicion or job.type in apart)]), default=None)
+    """The last that was claimed in the order of its scan. (Suspects, what has limits, and types `apart` have others.)"""
+    behind = [job for job in claimed if not (job.suspicion or job.limit_key is not None or job.type in apart)]
+    return max(map(_order, behind), default=None)
 
 
 def _share(whole: Mapping[tuple[str, str | None], Found], scan: Scan) -> Found:

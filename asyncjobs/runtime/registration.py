@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -20,7 +20,7 @@ from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.service import backoff_seconds
-from asyncjobs.store import runners
+from asyncjobs.store import limits, runners
 from asyncjobs.store.failures import is_passing
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import DatabaseFailed, Events, RunnerOutdated, RunnerRegistered
@@ -34,13 +34,15 @@ class Registration:
 
     def __init__(
         self, pool: Pool, attempts: Attempts, queues: Queues, *, types: Sequence[str], versions: Mapping[str, int],
-        events: Events, gives_up: bool, declares: Sequence[DeclaredType] = (), name: str | None = None,
+        events: Events, gives_up: bool, declares: Sequence[DeclaredType] = (), limits: Sequence[Mapping[str, Any]] = (),
+        name: str | None = None,
     ) -> None:  # fmt: skip
         self.id = 0
         self._pool = pool
         self._attempts = attempts
         self._queues = queues
         self._types, self._versions, self._declares = types, versions, declares
+        self._limits = limits
         self._name = name
         self._events = events
         self._gives_up = gives_up  # the first time, when the database has been asked some times
@@ -126,6 +128,7 @@ class Registration:
                 slots={one.queue: {lane.name or "": lane.slots.size for lane in one.lanes.values()} for one in self._queues},
                 prefetch={one.queue: one.stock.most for one in self._queues if one.stock.most},
             )
+            await limits.declare(link, self._limits)
 
     async def _withdraw(self, runner_id: int) -> None:
         """Take away a row that may be there although its insert was not answered: others would take it for a runner."""

@@ -8,7 +8,7 @@ the heartbeat tell it that the runner's row is gone, and it is the runner who re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -40,6 +40,7 @@ from asyncjobs.runtime.service import Service
 from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.runtime.stuck_check import StuckCheck
 from asyncjobs.runtime.threads import Threads
+from asyncjobs.runtime.throttling import Throttling
 from asyncjobs.runtime.tokens import Tokens
 from asyncjobs.runtime.turnstile import Turnstile
 from asyncjobs.runtime.verifier import Verifier
@@ -60,6 +61,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     open_context: OpenContext
     listen: Database  # where to listen: around a pooler, perhaps
     duties: Sequence[DeclaredDuty] = ()
+    limits: Sequence[Mapping[str, Any]] = ()
     types: Sequence[DeclaredType] = ()  # what enqueues from SQL are told of the handlers
     guarded: Mapping[str, str] = {}  # types with a circuit breaker, and its service
     hooks: Sequence[Hook] = ()
@@ -113,7 +115,7 @@ def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
     registration = Registration(
         pool, attempts, queues, types=types, events=events, gives_up=settings.connect_timeout is not None,
         versions={name: one.version for name, one in declared.handlers.items() if one.version > 1}, declares=declared.types,
-        name=declared.name,
+        limits=declared.limits, name=declared.name,
     )  # fmt: skip
     listening = Listening(
         declared.listen, opened.wakes, opened.notifier, events=events, notify=settings.notify,
@@ -169,7 +171,8 @@ def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -
         max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
         report_progress=parts.progress.report, complete=parts.verifier.complete,
         complete_sync=parts.verifier.complete_sync, was_committed=parts.verifier.was_committed,
-        share=parts.resources.use, results=partial(workflows.results, opened), may_begin=parts.heartbeat.may_begin,
+        share=parts.resources.use, results=partial(workflows.results, opened),
+        close_key=Throttling(opened.pool, opened.events).close_key, may_begin=parts.heartbeat.may_begin,
         loop_ends=opened.loop_ends, hooks=declared.hooks, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
         keeps_payload=settings.keep_payload,
     )  # fmt: skip

@@ -67,7 +67,7 @@ from typing import ClassVar, Final, Protocol
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.folder import Folder
 from asyncjobs.runtime.wakes import Wakes
-from asyncjobs.store import sequences, serialized
+from asyncjobs.store import limits, sequences, serialized
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_lock_timeout
 from asyncjobs.store.pool import Pool
@@ -88,7 +88,7 @@ class Advances(Protocol):
 
 
 class Serializer(Duty):
-    """The sweep: page by page through the keys, one statement when there is one page.
+    """The sweep: page by page through the keys, and through those of limits (`store/routines/limits`).
 
     A sweep is a round through all keys. It starts with the service and then every `interval_seconds`; while keys are so many that
     a round takes longer, it takes a tenth of one connection's time.
@@ -115,6 +115,7 @@ class Serializer(Duty):
         self._page = page
         self._after = ""
         self._after_waiting: str | None = None
+        self._after_limit: str | None = None
         self._sweep_at = float("-inf")
         self._again_seconds = float("inf")
 
@@ -140,6 +141,10 @@ class Serializer(Duty):
             if page:
                 self._plan(found.last, self._monotonic() - now)
                 self._after_waiting = found.last_waiting
+            if page:
+                self._after_limit, opened = await limits.sweep(self.turn.guard(link), self._after_limit, page)
+                if opened:
+                    self._wakes.due_in(0.0)
             if found.lost and await serialized.rejoin(self.turn.guard(link), found.lost):
                 self._wakes.due_in(0.0)
             for job_id in found.ended:

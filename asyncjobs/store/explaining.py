@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from asyncjobs.model.explanation import Facts, Room
+from asyncjobs.model.explanation import Facts, Room, Use
 from asyncjobs.store import breakers, overview, pauses, serialized, workflows
-from asyncjobs.store.database import Link
+from asyncjobs.store.database import Link, Record
 
 #: Jobs ahead of it that are counted; beyond that it is "at least".
 MOST_AHEAD = 10_000
 
 
 async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]) -> Facts | None:
-    """The facts about a job, or None. Read in up to five statements: one that moves meanwhile may be told half and half."""
+    """The facts about a job, or None. Read in up to six statements: one that moves meanwhile may be told half and half."""
     row = await link.fetch_row("explain_job", job_id, MOST_AHEAD)
     if row is None:
         return None
@@ -23,8 +23,10 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
     service = breaker_of(row["type"])
     breaker = next(iter(await breakers.listed(link, service)), None) if service is not None else None
     uses = [one for one in await overview.lanes(link) if one.queue == row["queue"]] if row["status"] == "pending" else []
+    limit = await link.fetch_row("explain_limit", job_id)
+    use = None if limit is None else _use(limit)
     return Facts(
-        room=_room(uses, row["lane"]),
+        use=use, room=_room(uses, row["lane"]),
         breaker=None if breaker is None or breaker.state == "closed" else breaker.service,
         breaker_since=None if breaker is None else breaker.opened_at,
         breaker_until=None if breaker is None else breaker.half_opens_at,
@@ -36,11 +38,20 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
         runners=row["runners"], serving_queue=row["serving_queue"], serving_type=row["serving_type"], serving=row["serving"],
         declared_at=row["declared_at"],
         losses=row["losses"], suspicion=row["suspicion"], version=row["version"], newest_version=row["newest_version"],
-        is_ahead=bool(row["is_ahead"]), ahead=row["ahead"], running=row["running"],
+        is_ahead=bool(row["is_ahead"]),
+        ahead=row["ahead"] if limit is None or limit["limit_key"] is None else limit["ahead"], running=row["running"],
         head_id=None if head is None else head.head_id,
         halted_at=None if head is None else head.halted_at, halt_reason=None if head is None else head.halt_reason,
         missing=await workflows.missing(link, job_id) if row["status"] == "blocked" else (),
         pauses=[(one.kind, one.name, one.reason, one.paused_by, one.paused_at) for one in held],
+    )  # fmt: skip
+
+
+def _use(row: Record) -> Use:
+    return Use(
+        key=row["limit_key"], each=row["each"], total=row["total"], running=row["running"], ids=row["ids"],
+        running_of_limit=row["running_of_limit"] or 0, opens_at=row["opens_at"], closed_by=row["closed_by"],
+        queue_total=row["queue_total"], running_in_queue=row["running_in_queue"],
     )  # fmt: skip
 
 

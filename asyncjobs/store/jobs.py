@@ -115,7 +115,7 @@ async def _documents(rows: Sequence[NewRow]) -> list[str]:
 
 
 def _is_plain(row: NewRow) -> bool:
-    return row.dedup_key is None and row.serialization_key is None
+    return row.dedup_key is None and row.serialization_key is None and row.limit_key is None
 
 
 def _enqueued(ids: Sequence[int], existing: Mapping[int, Did], later: Sequence[int] | None) -> list[Enqueued]:
@@ -159,8 +159,8 @@ async def finish(
     rows = await link.fetch_often(
         "finish", runner_id, *_ack_columns(acks), max_errors,
         [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
-        [scan.start[0] for scan in scans], [scan.start[1] for scan in scans], types, suspects, token_base, token_seq,
-        msgspec.json.encode(probes).decode() if probes else None,
+        [scan.most_limited for scan in scans], [scan.start[0] for scan in scans], [scan.start[1] for scan in scans],
+        types, suspects, token_base, token_seq, msgspec.json.encode(probes).decode() if probes else None,
     )  # fmt: skip
     finished = _finished(rows)
     # (where a probe's types may start is nothing to the scan of others)
@@ -192,7 +192,8 @@ async def finish_completed(
     rows = await link.fetch_often(
         "finish_completed", runner_id, _numbers(map(_by_id, acks)), _numbers(map(_token, acks)),
         _some(outcomes, _result) if has_results else None, _some(outcomes, _result_dropped) if has_results else None,
-        None if scan is None else scan.queue, 0 if scan is None else scan.limit, priority, place, types, suspects,
+        None if scan is None else scan.queue, 0 if scan is None else scan.limit,
+        0 if scan is None else scan.most_limited, priority, place, types, suspects,
         token_base, token_seq,
     )  # fmt: skip
     return _finished(rows)
@@ -220,11 +221,13 @@ def _finished(rows: Sequence[Record]) -> Finished:
     asking = [(_claimed(row), row["kind"]) for row in rows if row["kind"] in {"ask", "ask all"}]
     ends = [row for row in rows if row["kind"] == "expired"]
     expired = [msgspec.json.decode(row["rest"], type=Expired) for row in ends]
-    gone = len(claimed) + len(lost) + len(heads) + len(asking) + len(expired) < len(rows)
+    due = [float(row["rest"]) for row in rows if row["kind"] == "due"]
+    gone = len(claimed) + len(lost) + len(heads) + len(asking) + len(expired) + len(due) < len(rows)
     return Finished(
         claimed, lost, [*heads, *(queue for one in expired for queue in one.queues)], gone=gone, asking=asking,
         expired=[job for one in expired for job in one.ended],
         past={row["scan"]: (row["priority"], row["place"]) for row in ends if row["place"] is not None},
+        due_seconds=min(due, default=None),
     )  # fmt: skip
 
 

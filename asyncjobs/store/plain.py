@@ -29,7 +29,7 @@ _LIKE: Final = attrgetter(*_NAMES)
 #: What a row that asks for nothing special has there, by the defaults of types and of the table.
 _RARE: Final = attrgetter(*(name for name in _NAMES if name not in {"type", "queue"}))
 _USUAL: Final = _RARE(NewRow(type="", queue="", payload=""))
-_keys: Final = attrgetter("dedup_key", "serialization_key")
+_keys: Final = attrgetter("dedup_key", "serialization_key", "limit_key")
 
 #: What a list of payloads is cut at, since the server has all of one list in memory, in up to some thirty times of its size.
 _LIST: Final = 1_000
@@ -51,7 +51,7 @@ async def enqueue_one(link: Link, row: NewRow, job_id: int, token: int, *, timeo
 async def are_alike(rows: Sequence[NewRow], tokens: Sequence[int]) -> bool:
     """Whether `enqueue_alike` will do."""
     like = _LIKE(rows[0])
-    if _keys(rows[0]) != (None, None) or _LIKE(rows[-1]) != like or tokens.count(tokens[0]) < len(tokens):
+    if _keys(rows[0]) != (None, None, None) or _LIKE(rows[-1]) != like or tokens.count(tokens[0]) < len(tokens):
         return False
     for start in range(0, len(rows), MANY):
         if start:

@@ -9,7 +9,7 @@ from asyncjobs import AsyncJobs
 from asyncjobs.cli.program import program
 from asyncjobs.store.database import Connection
 from tests.support.cli import cli
-from tests.support.factories import insert
+from tests.support.factories import insert, insert_job
 from tests.support.full_database import fill
 from tests.support.shapes import OTHERS, WORDS, shape, verbs
 
@@ -40,6 +40,9 @@ async def filled(dsn: str, connection: Connection) -> None:
     for gate_id, name in ((900, None), (901, "pages")):
         await insert(connection, "gates", id=gate_id, workflow_id=900, size=1, missing=1, name=name)
     await insert(connection, "members", job_id=15, workflow_id=900, number=0, gates=[901])
+    await insert(connection, "limits", kind="limit", name="api", declared='{"each": 2, "every": 0.5, "burst": 2}')
+    await insert(connection, "limit_keys", key="api:a")
+    await insert_job(connection, type="email", limit_key="api:a")
 
 
 @pytest.mark.unaudited("rows of runners that do not exist")
@@ -65,7 +68,9 @@ def test_every_verb_is_among_them() -> None:
     assert set(missing) <= OTHERS
 
 
-@pytest.mark.parametrize("words", ["jobs list", "keys list", "dead list", "queues", "runners", "schedules list", "breakers list"])
+@pytest.mark.parametrize(
+    "words", ["jobs list", "keys list", "dead list", "queues", "runners", "schedules list", "breakers list", "limits list"]
+)
 async def test_a_list_of_nothing_is_an_empty_document(dsn: str, words: str) -> None:
     said = await cli(*words.split(), "--json", dsn=dsn)
     assert (said.code, said.data) == (0, [])

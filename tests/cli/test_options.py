@@ -1,5 +1,6 @@
 """Every option reaches the verb of `jobs.admin` that it is for; what is dry is dry, and what destroys asks first."""
 
+import math
 import shlex
 import time
 from datetime import UTC, datetime
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs
+from asyncjobs import AsyncJobs, Rate
 from asyncjobs.cli import failures
 from asyncjobs.model.dead_letter import DeadLettersDone, FoundDeadLetters
 from asyncjobs.model.finding import Found, JobsDone
@@ -75,6 +76,14 @@ CASES: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
     ("drain --type t --by ada", "drain", (), {"type": "t", "reason": "drained", "by": "ada"}),
     ("breakers open s --for 60 --reason why", "open_breaker", ("s",), {"for_": 60.0, "reason": "why"}),
     ("breakers reset s", "reset_breaker", ("s",), {}),
+    ("limits set l --total 5 --each none --weight 2", "set_limit", ("l",),
+     {"total": 5, "each": math.inf, "weight": 2.0, "kind": "limit"}),
+    ("limits set q --queue --total none", "set_limit", ("q",),
+     {"total": math.inf, "kind": "queue"}),
+    ("limits set l --rate 600/60 --burst 5", "set_limit", ("l",),
+     {"rate": Rate(600, per=60, burst=5), "kind": "limit"}),
+    ("limits reset l", "reset_limit", ("l",), {"kind": "limit"}),
+    ("limits open l:a", "open_limit_key", ("l:a",), {}),
     ("schedules disable s --reason why", "disable_schedule", ("s",), {"reason": "why"}),
     ("schedules enable s", "enable_schedule", ("s",), {}),
     ("schedules run s", "run_schedule", ("s",), {}),

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 TOKEN: Final = 1 << 32 | 1  # the first that is drawn
 CLAIM: Final = "SELECT asyncjobs.claim(%d, 'default', NULL, 1, -1, -1, '{{work}}', false, 1, 0)"
 COMPLETE_IN_TRANSACTION: Final = "SELECT asyncjobs.complete_in_transaction({%s}, {t_%s}, NULL, NULL)"
-_SCAN: Final = ", 'default', 9, -1, -1, ARRAY['work'], true, 4, 0) AS f"
+_SCAN: Final = ", 'default', 9, 9, -1, -1, ARRAY['work'], true, 4, 0) AS f"
 _KEYED: Final = "hws"
 _NAME: Final = re.compile(r"(?<!\{)\{(\w+)\}")
 
@@ -67,9 +67,9 @@ def here(payload: str, **fields: object) -> str:
 
 def _finish(acks: str = "NULL, NULL, NULL, NULL", *, scan: bool = True) -> str:
     scans = (
-        "ARRAY['default'], ARRAY[NULL::text], ARRAY[9], ARRAY[-1], ARRAY[-1]::bigint[]"
+        "ARRAY['default'], ARRAY[NULL::text], ARRAY[9], ARRAY[9], ARRAY[-1], ARRAY[-1]::bigint[]"
         if scan
-        else "NULL, NULL, NULL, NULL, NULL"
+        else "NULL, NULL, NULL, NULL, NULL, NULL"
     )
     rest = "ARRAY['work'], ARRAY[true], 3, 0, NULL"
     return f"SELECT f.kind, f.id FROM asyncjobs.finish(1, {acks}, 10, {scans}, {rest}) AS f"

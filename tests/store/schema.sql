@@ -58,7 +58,8 @@ CREATE TYPE asyncjobs.new_job AS (
     dedup_until text,
     at_most_seconds double precision,
     workflow_id bigint,
-    waits boolean
+    waits boolean,
+    limit_key text
 );
 
 CREATE TYPE asyncjobs.outcome AS (
@@ -298,13 +299,15 @@ CREATE TABLE asyncjobs.jobs (
     start_before timestamp with time zone,
     dedup_until text,
     workflow_id bigint,
+    limit_key text,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE (status = 'pending'::text);
-CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL));
+CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
+CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL) AND (limit_key IS NULL));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, run_at, start_before)) WHERE ((status = ANY ('{scheduled,failed}'::text[])) OR ((start_before IS NOT NULL) AND (status = ANY ('{waiting,pending,paused}'::text[]))));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
+CREATE INDEX jobs_limited ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE ((limit_key IS NOT NULL) AND ((status = 'pending'::text) OR (runner_id IS NOT NULL)));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
 CASE
@@ -321,6 +324,60 @@ CASE
     ELSE (status = ANY ('{pending,scheduled,failed}'::text[]))
 END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL))));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
+
+CREATE TABLE asyncjobs.limit_keys (
+    key text NOT NULL,
+    tat timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    closed_until timestamp with time zone,
+    closed_seconds double precision,
+    closed_by bigint,
+    CONSTRAINT limit_keys_pkey PRIMARY KEY (key)
+) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
+
+CREATE TABLE asyncjobs.limit_requests (
+    key text NOT NULL,
+    queue text NOT NULL,
+    lane text NOT NULL,
+    is_freed boolean NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    CONSTRAINT limit_requests_pkey PRIMARY KEY (id)
+) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
+
+CREATE TABLE asyncjobs.limit_turns (
+    key text NOT NULL,
+    queue text NOT NULL,
+    lane text DEFAULT ''::text NOT NULL,
+    name text NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL,
+    served double precision DEFAULT 0 NOT NULL,
+    rested boolean DEFAULT true NOT NULL,
+    opens_at timestamp with time zone,
+    has_suspects boolean DEFAULT false NOT NULL,
+    CONSTRAINT limit_turns_state_check CHECK ((state = ANY (ARRAY['open'::text, 'full'::text, 'closed'::text, 'idle'::text]))),
+    CONSTRAINT limit_turns_pkey PRIMARY KEY (key, queue, lane)
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX limit_turns_closed ON asyncjobs.limit_turns USING btree (opens_at) WHERE (state = 'closed'::text);
+CREATE INDEX limit_turns_open ON asyncjobs.limit_turns USING btree (queue, name, lane, served) WHERE (state = 'open'::text);
+CREATE INDEX limit_turns_suspects ON asyncjobs.limit_turns USING btree (queue, name, lane) WHERE has_suspects;
+
+CREATE TABLE asyncjobs.limits (
+    kind text NOT NULL,
+    name text NOT NULL,
+    declared jsonb NOT NULL,
+    by_hand jsonb DEFAULT '{}'::jsonb NOT NULL,
+    total integer DEFAULT (((declared || by_hand) ->> 'total'::text))::integer,
+    each integer DEFAULT (((declared || by_hand) ->> 'each'::text))::integer,
+    every double precision DEFAULT (((declared || by_hand) ->> 'every'::text))::double precision,
+    burst integer DEFAULT (((declared || by_hand) ->> 'burst'::text))::integer,
+    weight double precision DEFAULT COALESCE((((declared || by_hand) ->> 'weight'::text))::double precision, (1)::double precision),
+    is_full boolean DEFAULT false NOT NULL,
+    declared_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    set_by text,
+    set_at timestamp with time zone,
+    CONSTRAINT limits_kind_check CHECK ((kind = ANY (ARRAY['limit'::text, 'queue'::text]))),
+    CONSTRAINT limits_values_check CHECK (((total > 0) AND (each > 0) AND (every > (0)::double precision) AND (burst > 0) AND (weight > (0)::double precision))),
+    CONSTRAINT limits_pkey PRIMARY KEY (kind, name)
+) WITH (fillfactor=50);
 
 CREATE TABLE asyncjobs.members (
     job_id bigint NOT NULL,
@@ -363,6 +420,7 @@ CREATE TABLE asyncjobs.replacements (
     version integer NOT NULL,
     due_at timestamp with time zone NOT NULL,
     until_start boolean NOT NULL,
+    limit_key text,
     CONSTRAINT replacements_pkey PRIMARY KEY (number)
 );
 CREATE CONSTRAINT TRIGGER replacements_apply AFTER INSERT ON asyncjobs.replacements DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION asyncjobs.apply_replacements();
@@ -465,6 +523,8 @@ CREATE TABLE asyncjobs.types (
     on_dead text NOT NULL,
     serialize_by jsonb,
     dedup_by jsonb,
+    limit_name text,
+    limit_by jsonb,
     tags text[] NOT NULL,
     schema jsonb NOT NULL,
     sieve jsonpath NOT NULL,
@@ -510,7 +570,14 @@ CREATE VIEW asyncjobs.job_queue_health AS
             j.run_at AS since,
             (asyncjobs.clock() - j.run_at) AS waited
            FROM asyncjobs.jobs j
-          WHERE (j.status = 'pending'::text)
+          WHERE ((j.status = 'pending'::text) AND (j.limit_key IS NULL))
+        UNION ALL
+         SELECT j.type,
+            j.status,
+            j.run_at,
+            (asyncjobs.clock() - j.run_at)
+           FROM asyncjobs.jobs j
+          WHERE ((j.status = 'pending'::text) AND (j.limit_key IS NOT NULL))
         UNION ALL
          SELECT j.type,
             j.status,
@@ -551,7 +618,16 @@ CREATE VIEW asyncjobs.live_jobs AS
     j.status,
     j.run_at AS since
    FROM asyncjobs.jobs j
-  WHERE (j.status = 'pending'::text)
+  WHERE ((j.status = 'pending'::text) AND (j.limit_key IS NULL))
+UNION ALL
+ SELECT 'pending'::text AS kind,
+    j.queue,
+    j.type,
+    j.version,
+    j.status,
+    j.run_at AS since
+   FROM asyncjobs.jobs j
+  WHERE ((j.status = 'pending'::text) AND (j.limit_key IS NOT NULL))
 UNION ALL
  SELECT 'due'::text AS kind,
     j.queue,
@@ -646,7 +722,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6aaa03baa086392c
+-- body: 365b4713353bc158
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -670,6 +746,12 @@ CREATE FUNCTION asyncjobs.add_metrics(_rows asyncjobs.job_metrics[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 54905e3e9df46d25
 
+CREATE FUNCTION asyncjobs.add_to_limits(_ids bigint[], _own boolean)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 584c4230b1f4e2c6
+
 CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT heads bigint[], OUT queues text[], OUT blocked text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -692,13 +774,19 @@ CREATE FUNCTION asyncjobs.answer_kind(_on_dead text, _workflow_id bigint)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.apply_limit(_kind text, _name text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0404031699243f25
+
 CREATE FUNCTION asyncjobs.apply_replacements()
     RETURNS trigger
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2d4385293968b180
+-- body: 5d567ba32ccda0a0
 
 CREATE FUNCTION asyncjobs.arrive(_ids bigint[])
     RETURNS bigint[]
@@ -710,7 +798,7 @@ CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _option
     RETURNS asyncjobs.new_job
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d0dd06246653c06a
+-- body: 8abc0d9362caf172
 
 CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], _stops boolean, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
@@ -774,7 +862,7 @@ CREATE FUNCTION asyncjobs.change_job(_id bigint, _changes jsonb, OUT outcome tex
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 33c6797e51c278d3
+-- body: cd142046bdf0980c
 
 CREATE FUNCTION asyncjobs.channel()
     RETURNS text
@@ -819,13 +907,33 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 57e86081e23db0b2
+-- body: 30ba49156ae9e5c6
 
-CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
+CREATE FUNCTION asyncjobs.claim_either(_runner bigint, _queue text, _lane text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb, _scan integer)
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4e18ee8da1ec64e7
+
+CREATE FUNCTION asyncjobs.claim_limited(_runner bigint, _queue text, _lane text, _limit integer, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb, _scan integer)
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 18e45d496c791751
+
+CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: be79a8064f81ffff
+-- body: aaab613c9b787284
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -846,7 +954,7 @@ CREATE FUNCTION asyncjobs.clear_suspects(_blamed bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 48fde4adf1818071
+-- body: 89a6d228ee9439f2
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -887,6 +995,12 @@ CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7b07564db0b9df8e
 
+CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb)
+    RETURNS text[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c39b8abd852a5628
+
 CREATE FUNCTION asyncjobs.declare_schedule(_name text, _definition jsonb)
     RETURNS text
     LANGUAGE plpgsql
@@ -913,7 +1027,7 @@ CREATE FUNCTION asyncjobs.declare_types(_types jsonb)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3b17a411e0ab7be3
+-- body: 6c477fe5b428ba16
 
 CREATE FUNCTION asyncjobs.dedup_at_start(_id bigint, _key text)
     RETURNS text
@@ -958,7 +1072,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e2417e998e392647
+-- body: bb4524cc42e6ea0f
 
 CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[])
     RETURNS record
@@ -1070,7 +1184,7 @@ CREATE FUNCTION asyncjobs.enqueue_payloads(_name text, _payloads jsonb[], _optio
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2b0a70693d0552fa
+-- body: 3ecb5ac4a82654c3
 
 CREATE FUNCTION asyncjobs.enqueue_rows(_ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _again boolean, _reserve integer, _lock_timeout text DEFAULT NULL::text, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT did text[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
     RETURNS record
@@ -1080,7 +1194,7 @@ CREATE FUNCTION asyncjobs.enqueue_rows(_ids bigint[], _tokens bigint[], _rows as
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a8b84ef8cfa2dc7d
+-- body: cd853507da847437
 
 CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks timestamp with time zone[], OUT ids bigint[], OUT created boolean[])
     RETURNS record
@@ -1126,7 +1240,7 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 363865226d9b77cf
+-- body: 3f0dcbd5da901a18
 
 CREATE FUNCTION asyncjobs.fill_in(_ids bigint[], _tokens bigint[], _max_attempts integer[], _timeouts double precision[], _priorities integer[], _on_deads text[])
     RETURNS void
@@ -1157,9 +1271,9 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3b50c85ecd01fa07
+-- body: 682e39a06463f0ad
 
-CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
+CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1167,15 +1281,15 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3bd4f7beb0065393
+-- body: fad99ca6597dbfa5
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3d456373614f99fd
+-- body: d1b120966d0cecec
 
-CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
+CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1184,7 +1298,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 09741059c9d46cf1
+-- body: ae5eb291926eeea1
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1196,7 +1310,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7d5f293c7e2ddbc8
+-- body: 137cca23c35ad537
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1206,7 +1320,7 @@ CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: db20b4bdc1466b23
+-- body: e84b89584fcb58be
 
 CREATE FUNCTION asyncjobs.finish_orphans(_ids bigint[])
     RETURNS bigint[]
@@ -1233,6 +1347,15 @@ CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, OUT gates integer, OUT 
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e3cd99effa3cc8c2
+
+CREATE FUNCTION asyncjobs.fold_limits(_batch integer, OUT queues text[], OUT next_seconds double precision)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c5d50563229e5d45
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -1273,7 +1396,7 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 97c41254aa956284
+-- body: e3ab3db8a212cd5b
 
 CREATE FUNCTION asyncjobs.give_back_of_stopped(_ids bigint[], _max_errors integer, OUT others bigint[], OUT given_back bigint[], OUT pending bigint[])
     RETURNS record
@@ -1327,7 +1450,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: dc89bb5a8aeb07ec
+-- body: 0f2bb61854d71ea9
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1353,7 +1476,7 @@ CREATE FUNCTION asyncjobs.hold_back(_batch integer, _window integer, _grace inte
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d431d33b02d9e8a4
+-- body: 330b0fc79ea6b6f4
 
 CREATE FUNCTION asyncjobs.hold_back_key(_key text)
     RETURNS void
@@ -1415,6 +1538,18 @@ CREATE FUNCTION asyncjobs.is_for(_queues jsonb, _queue text, _lane text)
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[])
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b8311e0fbb957ed6
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -1487,7 +1622,13 @@ CREATE FUNCTION asyncjobs.key_of(_name text, _option text, _template jsonb, _pay
     RETURNS text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 82bf21e03b705f95
+-- body: 4a6c815677485fec
+
+CREATE FUNCTION asyncjobs.key_opens_at(_k asyncjobs.limit_keys, _every double precision, _burst integer, _now timestamp with time zone)
+    RETURNS timestamp with time zone
+    LANGUAGE sql
+    STABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.key_part(_name text, _what text, _part jsonb, _value jsonb)
     RETURNS text
@@ -1526,7 +1667,7 @@ CREATE FUNCTION asyncjobs.last_place()
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 60da9061837ef302
+-- body: 2ec4dae825d9a6a8
 
 CREATE FUNCTION asyncjobs.later_rows(_rows asyncjobs.new_job[], _now timestamp with time zone)
     RETURNS integer[]
@@ -1539,6 +1680,16 @@ CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time z
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5069c68c041484c8
+
+CREATE FUNCTION asyncjobs.least_served(_queue text, _name text, _lane text, _without text[])
+    RETURNS double precision
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 129dfc95c34de32c
 
 CREATE FUNCTION asyncjobs.leave_arrivals(_came asyncjobs.arrival[])
     RETURNS void
@@ -1566,7 +1717,54 @@ CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e6c6840d62fff687
+-- body: 236ff416798d0712
+
+CREATE FUNCTION asyncjobs.limit_groups(_queue text, _lane text, _names text[], _seen text[], _suspects boolean DEFAULT false)
+    RETURNS TABLE(name text, lane text, served double precision)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6d4cea720a04eb4d
+
+CREATE FUNCTION asyncjobs.limit_heads()
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6c470b23058cc3bf
+
+CREATE FUNCTION asyncjobs.limit_name(_key text)
+    RETURNS text
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.limit_room(_kind text, _name text, _most integer)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4175c4f04f7cce11
+
+CREATE FUNCTION asyncjobs.limit_side(_status text)
+    RETURNS integer
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.limit_slots(_keys text[])
+    RETURNS integer[]
+    LANGUAGE sql
+    IMMUTABLE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
@@ -1620,6 +1818,18 @@ CREATE FUNCTION asyncjobs.lock_replaced(_ids bigint[], _keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 888f4c12cd7b6c1d
+
+CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most integer, _has_total boolean, _ahead double precision, _suspects boolean, _seen text[], OUT keys text[], OUT most integer, OUT ahead double precision)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0ebcb52cdef626a4
 
 CREATE FUNCTION asyncjobs.look_again(_keys text[])
     RETURNS bigint[]
@@ -1699,7 +1909,17 @@ CREATE FUNCTION asyncjobs.make_pending(_ids bigint[], OUT promoted integer, OUT 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bb22c34b63985de0
+-- body: b92b822eeb5263f2
+
+CREATE FUNCTION asyncjobs.make_turns(_keys text[], _queues text[], _lanes text[])
+    RETURNS text[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d444e0c8d1264a3d
 
 CREATE FUNCTION asyncjobs.mark_arrived(_ids bigint[])
     RETURNS asyncjobs.arrival[]
@@ -1816,6 +2036,23 @@ CREATE FUNCTION asyncjobs.note_releasing(_gates bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 54b0a0b96a922abd
 
+CREATE FUNCTION asyncjobs.note_suspects(_keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 117f5a33fcd013d2
+
+CREATE FUNCTION asyncjobs.note_touched(_keys text[], _queue text, _lane text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4535c17701f3a5d3
+
 CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
     LANGUAGE plpgsql
@@ -1825,6 +2062,33 @@ CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6e7289f399f1b929
+
+CREATE FUNCTION asyncjobs.open_key(_key text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout TO '2s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 296d656b37699ad8
+
+CREATE FUNCTION asyncjobs.open_limits(_ids bigint[], _freed boolean)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 901dcfd47e048f11
+
+CREATE FUNCTION asyncjobs.open_turns(_freed text[], _keys text[], _queues text[], _lanes text[], _states text[])
+    RETURNS text[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 754e831bdc34e755
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
@@ -1874,7 +2138,7 @@ CREATE FUNCTION asyncjobs.past_expired(_queue text, _lane text, _types text[], _
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4d3e05fb7a07876d
+-- body: 731bb3633537aefa
 
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean
@@ -1896,7 +2160,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b60d232a507b40ed
+-- body: dacef8b6d157b3a3
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT expired jsonb)
     RETURNS record
@@ -1920,7 +2184,7 @@ CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch 
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1717e532524b7607
+-- body: 3a5ed62cbfb6d529
 
 CREATE FUNCTION asyncjobs.prune_dead_letters(_batch integer, _dead_letters interval, OUT jobs integer, OUT dead_letters integer)
     RETURNS record
@@ -1952,6 +2216,15 @@ CREATE FUNCTION asyncjobs.prune_jobs(_batch integer, _completed interval, _cance
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 02cb4e524ea15c14
+
+CREATE FUNCTION asyncjobs.prune_limit_keys(_batch integer)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 5436f9e3eeb8dbe0
 
 CREATE FUNCTION asyncjobs.prune_runners(_batch integer, _runners interval)
     RETURNS integer
@@ -1985,6 +2258,18 @@ CREATE FUNCTION asyncjobs.purge_key(_key text, _message text, _limit integer, OU
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 688c3db1870a2cb9
+
+CREATE FUNCTION asyncjobs.rate_base(_tat timestamp with time zone, _every double precision, _burst integer, _now timestamp with time zone)
+    RETURNS timestamp with time zone
+    LANGUAGE sql
+    STABLE PARALLEL SAFE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.rate_permits(_k asyncjobs.limit_keys, _every double precision, _burst integer, _now timestamp with time zone)
+    RETURNS integer
+    LANGUAGE sql
+    STABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.read_choice(_option text, _value jsonb, _choices text[])
     RETURNS text
@@ -2038,7 +2323,7 @@ CREATE FUNCTION asyncjobs.read_options(_options jsonb, _has_dedup_rule boolean)
     RETURNS asyncjobs.new_job
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 50e9dfc2c80409ed
+-- body: c8a38d861a50020e
 
 CREATE FUNCTION asyncjobs.read_rows(_documents text[])
     RETURNS asyncjobs.new_job[]
@@ -2167,15 +2452,15 @@ CREATE FUNCTION asyncjobs.renew_leases(_holder text, _held text[], _tokens bigin
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f8a6191f56f84464
 
-CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
+CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone, _limit_key text)
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7ac076d4ee3ab3a0
+-- body: df1272acfc093b47
 
-CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone)
+CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamp with time zone, _limit_key text)
     RETURNS void
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2183,7 +2468,7 @@ CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _ver
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 94e74fd88dfc2e0e
+-- body: ee11935d7bc24b28
 
 CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[], _which integer[], _own boolean, _keys text[], _now timestamp with time zone)
     RETURNS void
@@ -2191,7 +2476,7 @@ CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[],
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c3c19e5b34eca131
+-- body: 449828a28619ddf2
 
 CREATE FUNCTION asyncjobs.request_cancel(_workflow bigint, _message text)
     RETURNS text
@@ -2207,6 +2492,14 @@ CREATE FUNCTION asyncjobs.request_dispatch(_keys text[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 696931e3eef4be40
+
+CREATE FUNCTION asyncjobs.request_opening(_ids bigint[], _freed boolean)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 58c004d6f4124be7
 
 CREATE FUNCTION asyncjobs.requests(_runner bigint)
     RETURNS TABLE(id bigint, token bigint, wanted text, message text)
@@ -2226,7 +2519,7 @@ CREATE FUNCTION asyncjobs.requeue_dead_letters(_ids bigint[], _by text, _force b
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 493cc0c2c06a5913
+-- body: bcf1fcf2c0448e08
 
 CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
     RETURNS bigint[]
@@ -2267,7 +2560,7 @@ CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b9bbdb9eba331e31
+-- body: 2d4910a75bc0e57d
 
 CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT was text, OUT other_id bigint, OUT queues text[])
     RETURNS record
@@ -2278,7 +2571,7 @@ CREATE FUNCTION asyncjobs.retry_job(_id bigint, _by text, OUT outcome text, OUT 
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6fb05cb67c3b776c
+-- body: a97df635f5988cec
 
 CREATE FUNCTION asyncjobs.retry_refusal(_id bigint, OUT outcome text, OUT other_id bigint)
     RETURNS record
@@ -2297,6 +2590,15 @@ CREATE FUNCTION asyncjobs.run_schedule(_name text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c3a73062638f710d
 
+CREATE FUNCTION asyncjobs.running_of(_name text, _most integer)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 400a227476209511
+
 CREATE FUNCTION asyncjobs.sequences_behind()
     RETURNS TABLE(name text, sequence regclass, last_value bigint, reached bigint)
     LANGUAGE plpgsql
@@ -2312,6 +2614,12 @@ CREATE FUNCTION asyncjobs.served(_grace interval, OUT types text[], OUT versions
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f8594f0e7c7b88cb
 
+CREATE FUNCTION asyncjobs.set_limit(_kind text, _name text, _values jsonb, _by text)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f8212e95fc72cbb1
+
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -2320,6 +2628,17 @@ CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progres
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3cd4a0d5a5a469a6
+
+CREATE FUNCTION asyncjobs.settle_limits()
+    RETURNS double precision
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 073df2eeedf99793
 
 CREATE FUNCTION asyncjobs.shown(_value jsonb)
     RETURNS text
@@ -2337,7 +2656,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 87ccbe02b542cb19
+-- body: af03f3be70a391d2
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval
@@ -2360,7 +2679,7 @@ CREATE FUNCTION asyncjobs.start_dependents(_ids bigint[], OUT count integer, OUT
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1381723e91b1882d
+-- body: eda04ff01a281ef4
 
 CREATE FUNCTION asyncjobs.start_over(_id bigint, _by text)
     RETURNS void
@@ -2400,6 +2719,17 @@ CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[])
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.sweep_limits(_after text, _most integer, OUT reached text, OUT requested integer)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: e03f488b15a36c88
 
 CREATE FUNCTION asyncjobs.take_back(_id bigint)
     RETURNS boolean
@@ -2451,11 +2781,31 @@ CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[]
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0feb1b0f9018c970
 
+CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _most integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, INOUT _seen text[], OUT picked tid[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0535adbffc9f9750
+
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b1546fdc5d4f90ef
+
+CREATE FUNCTION asyncjobs.throttle_key(_id bigint, _token bigint, _seconds double precision)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '2s'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 3ba46ce7e4a41bc4
 
 CREATE FUNCTION asyncjobs.tick_schedule(_name text, _runner bigint, _previous timestamp with time zone, _reached timestamp with time zone, _ticks timestamp with time zone[], _skips boolean, OUT outcome text, OUT ids bigint[], OUT created boolean[])
     RETURNS record
@@ -2507,7 +2857,7 @@ CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT comple
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2463ecf6b127b444
+-- body: bae5e92f8bbac279
 
 CREATE FUNCTION asyncjobs.wait_for_claims()
     RETURNS void
@@ -2542,7 +2892,7 @@ CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyn
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0e7457fcf0a799a1
+-- body: e0fd89fd0eae4752
 
 CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[], _own boolean, _draws boolean, _now timestamp with time zone)
     RETURNS record

@@ -165,7 +165,7 @@ async def test_runner_cannot_be_declared_dead_while_its_claim_is_under_way(claim
         async with other.transaction():
             await other.fetch(
                 "SELECT kind FROM asyncjobs.finish(1, NULL, NULL, NULL, NULL, 10,"
-                " ARRAY['default'], ARRAY[NULL], ARRAY[5], ARRAY[-1], ARRAY[-1::bigint],"
+                " ARRAY['default'], ARRAY[NULL], ARRAY[5], ARRAY[5], ARRAY[-1], ARRAY[-1::bigint],"
                 " ARRAY['email'], ARRAY[true], 9, 0, NULL)"
             )
             assert await runners.bury(link, {1: 0}) == {}

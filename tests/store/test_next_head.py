@@ -11,7 +11,7 @@ _ENTRIES = 3
 
 _CALLS = {
     "finish_one": "asyncjobs.finish_one(1, $1, $2, NULL, NULL, 'default', '{email}', $2 + 1)",
-    "finish_completed": "asyncjobs.finish_completed(1, ARRAY[$1], ARRAY[$2], NULL, NULL, NULL, 0, 0, 0, '{email}', false, 0, 0)",
+    "finish_completed": "asyncjobs.finish_completed(1, ARRAY[$1], ARRAY[$2], NULL, NULL, NULL, 0, 0, 0, 0, '{email}', false, 0, 0)",  # noqa: E501
 }
 
 

@@ -53,9 +53,9 @@ def claim_from(condition: str) -> str:
     return f"_picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND {condition}"
 
 
-GENERAL = claim_from("j.status = 'pending' AND (")
+GENERAL = claim_from("j.status = 'pending' AND j.limit_key IS NULL AND (")
 LANE = claim_from("j.lane = _lane")
-SUSPECTS = claim_from("j.status = 'pending' AND j.suspicion > 0")
+SUSPECTS = claim_from("j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0")
 
 
 async def test_claims_go_to_the_rows_that_were_locked_and_outcomes_by_primary_key(filled: Plans) -> None:

@@ -6,17 +6,21 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any, Final, cast
 
-from asyncjobs import AsyncJobs, JobContext, Lane, Queue
+from asyncjobs import AsyncJobs, JobContext, Lane, Limit, Queue
 from asyncjobs.store.database import Connection
 from tests.support.doors import DOORS, Door, Refused
 
 Options = Mapping[str, Any]
 
 TABLES: Final = ("jobs", "serialized_jobs", "dedup_keys", "replacements", "dispatch_requests")
+#: What an enqueue of the app's own writes at once, and one in a caller's transaction leaves to the promoters.
+LIMIT_TABLES: Final = ("limit_requests", "limit_turns", "limit_keys")
 #: What is another with each enqueue.
 FRESH: Final = {"id", "job_id", "place", "enqueue_token", "updated_at", "created_at", "dispatched_at"}
 
-ALL_ROWS: Final = "SELECT " + ", ".join(f"ARRAY(SELECT t FROM asyncjobs.{name} AS t ORDER BY t) AS {name}" for name in TABLES)
+ALL_ROWS: Final = "SELECT " + ", ".join(
+    f"ARRAY(SELECT t FROM asyncjobs.{name} AS t ORDER BY t) AS {name}" for name in (*TABLES, *LIMIT_TABLES)
+)
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -35,7 +39,7 @@ class Shop:
 
         @self.jobs.job(
             "email", queue="mail", lane="fast", priority=40, max_attempts=5, on_dead="halt", serialize_by="inbox_{to}", version=2,
-            upgrades={1: lambda fields: fields},
+            upgrades={1: lambda fields: fields}, limit=Limit("mails", each=3, by="of_{to}"),
         )  # fmt: skip
         async def email(ctx: JobContext, to: str, number: int = 5, tags: list[str] | None = None) -> int:
             self.ran.append(ctx.job.id)
@@ -66,11 +70,11 @@ class Shop:
         """What can be seen from outside."""
         row = await self.connection.fetchrow(ALL_ROWS)
         assert row is not None
-        return {table: [dict(one) for one in row[table]] for table in TABLES}
+        return {table: [dict(one) for one in row[table]] for table in (*TABLES, *LIMIT_TABLES)}
 
     async def empty(self) -> None:
         """All is as it was."""
-        await self.connection.execute(";".join(f"DELETE FROM asyncjobs.{table}" for table in TABLES))
+        await self.connection.execute(";".join(f"DELETE FROM asyncjobs.{table}" for table in (*TABLES, *LIMIT_TABLES)))
 
     async def all_heard(self) -> list[str]:
         """What was notified since the last time: notifications come in the order of their commits."""
@@ -98,4 +102,4 @@ def alike(tables: Rows, options: Options) -> list[Any]:
         assert began is not None
         return ((value - began).total_seconds() + 1) // 5
 
-    return [{name: plain(value) for name, value in row.items() if name not in FRESH} for rows in tables.values() for row in rows]
+    return [{name: plain(value) for name, value in row.items() if name not in FRESH} for table in TABLES for row in tables[table]]

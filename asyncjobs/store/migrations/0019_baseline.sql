@@ -34,6 +34,10 @@ CREATE FUNCTION asyncjobs.due_at(_status text, _run_at timestamptz, _start_befor
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN _status = ANY ('{scheduled,failed}'::text[]) THEN LEAST(_run_at, _start_before) ELSE _start_before END;
 
+-- 0: it waits to be claimed; 1: whatever else. Inlined, in `jobs_limited` as in what asks that.
+CREATE FUNCTION asyncjobs.limit_side(_status text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE _status WHEN 'pending' THEN 0 ELSE 1 END;
+
 CREATE SEQUENCE asyncjobs.jobs_id_seq AS bigint;
 
 CREATE SEQUENCE asyncjobs.place_seq AS bigint;
@@ -103,7 +107,8 @@ CREATE TABLE asyncjobs.jobs (
     tags                text[],  -- no index: a filter by tags looks at jobs, page by page, and a job without tags pays nothing
     start_before        timestamptz,                  -- when it expires: see routines/expiry
     dedup_until         text,                         -- 'start': the claim frees its dedup key, else its end does
-    workflow_id         bigint                        -- whose member it is: see routines/gates. Others pay for a test for null.
+    workflow_id         bigint,                       -- whose member it is: see routines/gates. Others pay for a test for null.
+    limit_key           text COLLATE "C"              -- whose permits it needs to run: see routines/limits
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
@@ -140,8 +145,14 @@ WHERE status = ANY ('{waiting,paused,blocked}'::text[]) OR NOT (
 -- finished rows that is 12,000; with the server's own 20 % it would be 100,000.
 -- What a claim reads: the general scan, one of suspects (at most one at a time in a runner), which are not in the former's way, and one
 -- scan per lane. Acks never use them: they go by primary key. Each job pays for an entry when it becomes pending, in a lane for two.
-CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, suspicion, priority, place) WHERE status = 'pending';
-CREATE INDEX jobs_claim_lane ON asyncjobs.jobs (queue, lane, priority, place) WHERE status = 'pending' AND lane IS NOT NULL;
+CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, suspicion, priority, place) WHERE status = 'pending' AND limit_key IS NULL;
+CREATE INDEX jobs_claim_lane ON asyncjobs.jobs (queue, lane, priority, place)
+WHERE status = 'pending' AND lane IS NOT NULL AND limit_key IS NULL;
+-- Jobs of limits: those that wait for a permit, by whose turn it is (side 0), and those that have one (side 1), which are the permits. So
+-- what is throttled is in the way of no other claim. A job without a limit pays for the condition, one with it for an entry when it becomes
+-- pending and for one when it is claimed.
+CREATE INDEX jobs_limited ON asyncjobs.jobs (asyncjobs.limit_side(status), limit_key, queue, (coalesce(lane, '')), suspicion, priority, place)
+WHERE limit_key IS NOT NULL AND (status = 'pending' OR runner_id IS NOT NULL);
 -- What `promote` reads: what is due, and what has expired while it waits; and when the next is. Only a job that is delayed, or failed, or
 -- expires, pays for an entry; with an index of its own for what expires each statement would open one more.
 CREATE INDEX jobs_due ON asyncjobs.jobs (asyncjobs.due_at(status, run_at, start_before))
@@ -163,7 +174,8 @@ CREATE TYPE asyncjobs.new_job AS (
     type text, queue text, lane text, version integer, payload text, priority integer, max_attempts integer, timeout_seconds float8,
     run_at timestamptz, delay_seconds float8, correlation_id text, parent_job_id bigint, created_by text, dedup_key text,
     dedup_for_seconds float8, on_duplicate text, serialization_key text, on_dead text, requeued_from bigint, trace_context text,
-    notify boolean, tags text[], expires_seconds float8, dedup_until text, at_most_seconds float8, workflow_id bigint, waits boolean);
+    notify boolean, tags text[], expires_seconds float8, dedup_until text, at_most_seconds float8, workflow_id bigint, waits boolean,
+    limit_key text);
 
 -- Lines of keys
 -- =============
@@ -293,8 +305,71 @@ CREATE TABLE asyncjobs.replacements (
     payload           text,              -- null: it is kept as it is
     version           integer NOT NULL,
     due_at            timestamptz NOT NULL,
-    until_start       boolean NOT NULL   -- if it has started by then, the transaction fails
+    until_start       boolean NOT NULL,  -- if it has started by then, the transaction fails
+    limit_key         text COLLATE "C"
 );
+
+-- Limits (routines/limits)
+-- ========================
+
+-- How many run at once, and how many start in a time: of a limit, or (only `total`) of a queue. What programs declare, and over it what an
+-- operator has set by hand; the other columns are what follows. `is_full`: as many run as `total` allows, so its keys are not looked at.
+CREATE TABLE asyncjobs.limits (
+    kind        text NOT NULL CHECK (kind IN ('limit', 'queue')),
+    name        text COLLATE "C" NOT NULL,
+    declared    jsonb NOT NULL,
+    by_hand     jsonb NOT NULL DEFAULT '{}',
+    total       integer GENERATED ALWAYS AS (((declared || by_hand) ->> 'total')::integer) STORED,
+    each        integer GENERATED ALWAYS AS (((declared || by_hand) ->> 'each')::integer) STORED,
+    every       float8 GENERATED ALWAYS AS (((declared || by_hand) ->> 'every')::float8) STORED,  -- seconds from one start to the next
+    burst       integer GENERATED ALWAYS AS (((declared || by_hand) ->> 'burst')::integer) STORED,
+    weight      float8 GENERATED ALWAYS AS (coalesce(((declared || by_hand) ->> 'weight')::float8, 1)) STORED,
+    is_full     boolean NOT NULL DEFAULT false,
+    declared_at timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    set_by      text,
+    set_at      timestamptz,
+    PRIMARY KEY (kind, name),
+    CONSTRAINT limits_values_check CHECK (total > 0 AND each > 0 AND every > 0 AND burst > 0 AND weight > 0)
+) WITH (fillfactor = 50);
+
+-- The keys of limits: by their rows claims lock them. `tat`: when a rate's next start were due if all came evenly (GCRA).
+CREATE TABLE asyncjobs.limit_keys (
+    key            text COLLATE "C" PRIMARY KEY,
+    tat            timestamptz NOT NULL DEFAULT '-infinity',
+    closed_until   timestamptz,  -- a service said so (`Throttled`)
+    closed_seconds float8,       -- for how long
+    closed_by      bigint        -- to this job
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+-- Where jobs of a key wait: whether it is worth while to look there, and whose turn it is. A queue with a total has a row without a key,
+-- always open: so a claim learns of both by one look.
+CREATE TABLE asyncjobs.limit_turns (
+    key      text COLLATE "C" NOT NULL,
+    queue    text NOT NULL,
+    lane     text NOT NULL DEFAULT '',  -- '': none
+    name     text COLLATE "C" NOT NULL,
+    state    text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'full', 'closed', 'idle')),
+    served   float8 NOT NULL DEFAULT 0,
+    rested   boolean NOT NULL DEFAULT true,  -- it had nothing to do: it goes on from where the others are
+    opens_at timestamptz,
+    has_suspects boolean NOT NULL DEFAULT false,  -- perhaps: see routines/rescue
+    PRIMARY KEY (key, queue, lane)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+-- What a claim reads. An entry whenever a key is served.
+CREATE INDEX limit_turns_open ON asyncjobs.limit_turns (queue, name, lane, served) WHERE state = 'open';
+-- What time opens.
+CREATE INDEX limit_turns_closed ON asyncjobs.limit_turns (opens_at) WHERE state = 'closed';
+-- Hardly ever an entry.
+CREATE INDEX limit_turns_suspects ON asyncjobs.limit_turns (queue, name, lane) WHERE has_suspects;
+
+-- What is to be opened after the commit of the transaction that asks for it. No key is unique here: to find out would conflict with others.
+CREATE TABLE asyncjobs.limit_requests (
+    key      text COLLATE "C" NOT NULL,
+    queue    text NOT NULL,
+    lane     text NOT NULL,
+    is_freed boolean NOT NULL,  -- a permit of the key was freed; else a job was added
+    id       uuid PRIMARY KEY DEFAULT pg_catalog.gen_random_uuid()
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 -- The answer to a runner's call
 -- =============================
@@ -304,6 +379,7 @@ CREATE TABLE asyncjobs.replacements (
 --   'head'  a job of `queue` became pending here and was not claimed here: that queue is to be notified
 --   'gone'  the runner's own row is missing: it was declared dead, nothing was claimed
 --   'job'   a claimed job, by scan (its number among the wants, from 1); 'member': one of a workflow; 'ask', 'ask all': one of a stub, by its `on_dead`
+--   'due'   in so many seconds (`rest`) a limit's key opens that this call has closed
 --   'expired'  what was ended since it had expired: ids and types in `rest` (routines/expiry)
 -- A type with a name: the server looks it up once, and describes columns that a function declares anew in each call.
 CREATE TYPE asyncjobs.answer AS (
@@ -391,6 +467,8 @@ CREATE TABLE asyncjobs.types (
     on_dead           text NOT NULL,
     serialize_by      jsonb,                   -- a list of texts and fields; "function": Python's; null: not at all
     dedup_by          jsonb,                   -- the same
+    limit_name        text,                    -- of its limit
+    limit_by          jsonb,                   -- how its jobs get their limit keys, as the two above; null: the limit has one key
     tags              text[] NOT NULL,
     schema            jsonb NOT NULL,          -- what a payload has to be: `payload_problem`
     sieve             jsonpath NOT NULL,       -- finds something in a payload that is not that

@@ -46,6 +46,7 @@ BEGIN
         FROM unnest(_dead_letters) WITH ORDINALITY AS u(dead_letter, number)
         JOIN asyncjobs.dead_letter_jobs AS d ON d.id = ANY (ARRAY[u.dead_letter]) ORDER BY u.number), true, _now);
     PERFORM asyncjobs.dispatch_keys(_keys);
+    PERFORM asyncjobs.request_opening(_new, false);
 
     UPDATE asyncjobs.dead_letter_jobs AS d
     SET requeued_as = u.id, requeue_count = d.requeue_count + 1, acknowledged = true,

@@ -12,15 +12,16 @@ BEGIN
     PERFORM asyncjobs.lock_joining();
     FOR _row IN
         WITH ours AS (
-            DELETE FROM asyncjobs.replacements AS r RETURNING r.number, r.job_id, r.serialization_key, r.payload, r.version, r.due_at, r.until_start)
-        SELECT o.job_id, o.serialization_key, o.payload, o.version, o.due_at, o.until_start FROM ours AS o
+            DELETE FROM asyncjobs.replacements AS r RETURNING r.number, r.job_id, r.serialization_key, r.payload, r.version, r.due_at, r.until_start,
+                r.limit_key)
+        SELECT o.job_id, o.serialization_key, o.payload, o.version, o.due_at, o.until_start, o.limit_key FROM ours AS o
         ORDER BY o.serialization_key COLLATE "C", o.number
     LOOP
         IF _row.until_start AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = _row.job_id AND j.attempts = 0 AND j.started_at IS NULL) THEN
             RAISE EXCEPTION 'job %, which was to start after this transaction, has started', _row.job_id
                 USING ERRCODE = 'serialization_failure', HINT = 'Make the transaction again: what it enqueues is a new job then.';
         END IF;
-        PERFORM asyncjobs.replace_job(_row.job_id, _row.serialization_key, _row.payload, _row.version, _row.due_at)
+        PERFORM asyncjobs.replace_job(_row.job_id, _row.serialization_key, _row.payload, _row.version, _row.due_at, _row.limit_key)
         WHERE _row.payload IS NOT NULL;
     END LOOP;
     RETURN NULL;

@@ -17,17 +17,18 @@ BEGIN
         RAISE EXCEPTION 'a job that was to be replaced has ended' USING ERRCODE = 'AJ001';
     END IF;
     FOR _row IN
-        SELECT r.id, CASE WHEN r.on_duplicate = 'replace' THEN r.payload END AS payload, coalesce(r.dedup_until = 'start', false) AS until_start, coalesce(r.version, 1) AS version, r.serialization_key AS key,
+        SELECT r.id, CASE WHEN r.on_duplicate = 'replace' THEN r.payload END AS payload, coalesce(r.dedup_until = 'start', false) AS until_start, coalesce(r.version, 1) AS version, r.serialization_key AS key, r.limit_key,
             coalesce(r.run_at, least(_now + make_interval(secs => r.delay_seconds), j.created_at + make_interval(secs => r.at_most_seconds)), _now) AS due_at
         FROM ROWS FROM (unnest(_ids), unnest(_rows), generate_series(1, cardinality(_ids))) AS r(id)
         JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[r.id])
         WHERE r.generate_series = ANY (_which) ORDER BY r.serialization_key COLLATE "C", r.id, r.generate_series
     LOOP
         IF _own OR _row.key IS NULL THEN
-            PERFORM asyncjobs.replace_job(_row.id, _row.key, _row.payload, _row.version, _row.due_at) WHERE _row.payload IS NOT NULL;
+            PERFORM asyncjobs.replace_job(_row.id, _row.key, _row.payload, _row.version, _row.due_at, _row.limit_key)
+            WHERE _row.payload IS NOT NULL;
         ELSE
-            INSERT INTO asyncjobs.replacements (job_id, serialization_key, payload, version, due_at, until_start)
-            VALUES (_row.id, _row.key, _row.payload, _row.version, _row.due_at, _row.until_start);
+            INSERT INTO asyncjobs.replacements (job_id, serialization_key, payload, version, due_at, until_start, limit_key)
+            VALUES (_row.id, _row.key, _row.payload, _row.version, _row.due_at, _row.until_start, _row.limit_key);
         END IF;
     END LOOP;
 END $$;

@@ -26,13 +26,12 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _new bigint[];  -- the ids of the rows that are to be written here, null for the others
     _keys text[];
-    _has_dedup boolean;
-    _has_times boolean;
+    _has_dedup boolean; _has_times boolean; _has_limits boolean;
 BEGIN
     _now := coalesce(_now, asyncjobs.moment());
     SELECT coalesce(array_agg(DISTINCT r.serialization_key) FILTER (WHERE r.serialization_key IS NOT NULL), '{}'),
-        bool_or(r.dedup_key IS NOT NULL), bool_or(r.run_at IS NOT NULL OR r.delay_seconds IS NOT NULL)
-    INTO _keys, _has_dedup, _has_times FROM unnest(_rows) AS r;
+        bool_or(r.dedup_key IS NOT NULL), bool_or(r.run_at IS NOT NULL OR r.delay_seconds IS NOT NULL), bool_or(r.limit_key IS NOT NULL)
+    INTO _keys, _has_dedup, _has_times, _has_limits FROM unnest(_rows) AS r;
     PERFORM set_config('lock_timeout', _lock_timeout, true) WHERE _lock_timeout IS NOT NULL;  -- the transaction is this call
     ids := coalesce(_ids, ARRAY(SELECT nextval('asyncjobs.jobs_id_seq') FROM unnest(_tokens)));
     _new := ids;
@@ -67,4 +66,5 @@ BEGIN
     IF _own AND _has_times THEN
         later := asyncjobs.later_rows(_rows, _now);
     END IF;
+    PERFORM asyncjobs.add_to_limits(_new, _own) WHERE _has_limits;  -- it comes last: see routines/limits
 END $$;

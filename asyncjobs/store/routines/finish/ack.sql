@@ -12,10 +12,7 @@ DECLARE
     _now timestamptz := asyncjobs.clock();
     _asked bigint[];
     _uncounted bigint[];
-    _dead bigint[];
-    _keyed bigint[];
-    _dedup bigint[];
-    _members bigint[];
+    _dead bigint[]; _keyed bigint[]; _dedup bigint[]; _members bigint[]; _limited bigint[];
 BEGIN
     WITH acked AS (
         UPDATE asyncjobs.jobs AS j
@@ -37,15 +34,16 @@ BEGIN
         CROSS JOIN LATERAL jsonb_populate_record(NULL::asyncjobs.outcome, o.outcome::jsonb) AS s
         CROSS JOIN LATERAL (SELECT coalesce(s.status, 'completed') AS status, s.error || jsonb_build_object('at', _now) AS entry) AS e
         WHERE j.id = ANY (ARRAY[o.id]) AND j.claim_token = o.token AND j.status = 'processing'
-        RETURNING j.id, j.claim_token, j.status, j.serialization_key AS key, j.dedup_key, j.workflow_id, j.requested_outcome AS request,
+        RETURNING j.id, j.claim_token, j.status, j.serialization_key AS key, j.dedup_key, j.workflow_id, j.limit_key, j.requested_outcome AS request,
             s.refund AND s.unbegun IS NOT TRUE AS is_uncounted, j.status IN ('completed', 'dead', 'cancelled') AS is_final)
     SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (
             WHERE a.status = 'pending' AND (a.request IS NULL OR (a.request = 'fail' AND NOT a.is_uncounted))),
         array_agg(a.id) FILTER (WHERE a.request IS NOT NULL AND NOT a.is_final),
         array_agg(a.id) FILTER (WHERE a.request IS NOT NULL AND a.is_uncounted), array_agg(a.id) FILTER (WHERE a.status = 'dead'),
         array_agg(a.id) FILTER (WHERE a.key IS NOT NULL AND a.is_final), array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL AND a.is_final),
-        array_agg(a.id) FILTER (WHERE a.workflow_id IS NOT NULL AND (a.is_final OR a.request IS NOT NULL))
-    INTO written, pending, _asked, _uncounted, _dead, _keyed, _dedup, _members FROM acked AS a;
+        array_agg(a.id) FILTER (WHERE a.workflow_id IS NOT NULL AND (a.is_final OR a.request IS NOT NULL)),
+        array_agg(a.id) FILTER (WHERE a.limit_key IS NOT NULL)
+    INTO written, pending, _asked, _uncounted, _dead, _keyed, _dedup, _members, _limited FROM acked AS a;
     IF _asked IS NOT NULL THEN
         SELECT _dead || o.dead, _keyed || o.ended_keyed, _dedup || o.ended_dedup INTO _dead, _keyed, _dedup
         FROM asyncjobs.obey_requests(_asked, _uncounted, _max_errors) AS o;
@@ -61,4 +59,7 @@ BEGIN
         pending := pending || asyncjobs.release_keys(_keyed, coalesce(_dead, '{}'));
     END IF;
     pending := pending || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
+    IF _limited IS NOT NULL THEN
+        PERFORM asyncjobs.open_limits(_limited, true);
+    END IF;
 END $$;

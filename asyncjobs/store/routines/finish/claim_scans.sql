@@ -1,9 +1,9 @@
 -- The scans of a call. `_suspects`: by scan, whether it may take one; over all scans one is claimed. Of the types of each of `_probes`
 -- ([{"types": [...], "limit": 1}, ...], none of them is in `_types`) no more jobs are claimed than its limit, over all scans, and each
--- scan begins with them. What is paused is left out. The runner's row is held.
+-- scan begins with them. What is paused is left out. `_slots`: how many of what each scan takes can start at once (routines/limits). The runner's row is held.
 CREATE FUNCTION asyncjobs.claim_scans(
-    _runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _priorities integer[], _places bigint[],
-    _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
+    _runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[],
+    _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -16,8 +16,7 @@ DECLARE
     _count integer;
     _most integer;
     _of text[];
-    _is_probe boolean;
-    _again boolean;
+    _is_probe boolean; _again boolean; _is_limited boolean;
 BEGIN
     _any_paused := EXISTS (SELECT FROM asyncjobs.pauses);
     IF _any_paused THEN
@@ -27,6 +26,7 @@ BEGIN
     FOR _scan IN 1 .. cardinality(_queues) LOOP
         _limit := _limits[_scan];
         CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'all' OR (p.kind = 'queue' AND p.name = _queues[_scan]));
+        _is_limited := EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.queue = _queues[_scan] AND t.state = 'open');
         FOR _group IN 1 .. _last + 1 LOOP
             _is_probe := _group <= _last;
             _of := CASE WHEN _is_probe THEN ARRAY(
@@ -35,12 +35,20 @@ BEGIN
             FOREACH _again IN ARRAY ARRAY[true, false] LOOP
                 _most := CASE WHEN _is_probe THEN least(_limit, _probe_limits[_group]) ELSE _limit END;
                 CONTINUE WHEN _most <= 0 OR (_again AND _suspects[_scan] IS NOT TRUE);
-                RETURN QUERY SELECT c.* FROM asyncjobs.claim(_runner, _queues[_scan], _lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
-                    CASE WHEN _again OR _is_probe THEN -1 ELSE _priorities[_scan] END,
-                    CASE WHEN _again OR _is_probe THEN -1 ELSE _places[_scan] END, _of, _again, _token_base, _token_seq, _versions,
-                    _scan) AS c;
+                IF _is_limited THEN
+                    RETURN QUERY SELECT c.* FROM asyncjobs.claim_either(_runner, _queues[_scan], _lanes[_scan],
+                        CASE WHEN _again THEN 1 ELSE _most END, _slots[_scan] - _limits[_scan] + _limit,
+                        CASE WHEN _again OR _is_probe THEN -1 ELSE _priorities[_scan] END,
+                        CASE WHEN _again OR _is_probe THEN -1 ELSE _places[_scan] END, _of, _again, _token_base, _token_seq, _versions, _scan) AS c;
+                ELSE
+                    RETURN QUERY SELECT c.* FROM asyncjobs.claim(_runner, _queues[_scan], _lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
+                        CASE WHEN _again OR _is_probe THEN -1 ELSE _priorities[_scan] END,
+                        CASE WHEN _again OR _is_probe THEN -1 ELSE _places[_scan] END, _of, _again, _token_base, _token_seq, _versions,
+                        _scan) AS c;
+                END IF;
                 GET DIAGNOSTICS _count = ROW_COUNT;
-                _token_seq := _token_seq + CASE WHEN _count = 0 THEN 0 WHEN _again THEN 1 ELSE _most END;  -- (what has expired leaves gaps)
+                -- (What has expired leaves gaps.)
+                _token_seq := _token_seq + CASE WHEN _count = 0 THEN 0 WHEN _again THEN 1 ELSE _most END * (1 + _is_limited::integer);
                 _limit := _limit - _count;
                 IF _again AND _count > 0 THEN
                     _suspects := NULL;

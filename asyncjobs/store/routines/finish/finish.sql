@@ -1,7 +1,7 @@
 -- One call of a runner: outcomes in (`ack`), lost claims and new claims out (`claim_scans`).
 CREATE FUNCTION asyncjobs.finish(
     _runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer,
-    _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[],
+    _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[],
     _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -23,7 +23,7 @@ BEGIN
         -- Held until the commit: a runner that declares this one dead waits, and then sees these claims.
         SELECT r.versions INTO _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF FOUND THEN
-            RETURN QUERY SELECT c.* FROM asyncjobs.claim_scans(_runner, _versions, _scan_queues, _scan_lanes, _scan_limits, _scan_priorities,
+            RETURN QUERY SELECT c.* FROM asyncjobs.claim_scans(_runner, _versions, _scan_queues, _scan_lanes, _scan_limits, _scan_slots, _scan_priorities,
                 _scan_places, _types, _suspects, _token_base, _token_seq, _probes::jsonb) AS c;
         ELSE
             _row.kind := 'gone';
@@ -32,5 +32,15 @@ BEGIN
     END IF;
     IF _pending IS NOT NULL THEN
         RETURN QUERY SELECT h.* FROM asyncjobs.heads(_pending) AS h;
+    END IF;
+    IF current_setting('asyncjobs_limits.touched', true) <> '' THEN
+        _row := NULL; _row.kind := 'due';
+        _row.rest := to_jsonb(asyncjobs.settle_limits());  -- it comes last: see routines/limits
+        IF _row.rest IS NOT NULL THEN
+            RETURN NEXT _row;
+        END IF;
+    END IF;
+    IF current_setting('asyncjobs_limits.opened', true) <> '' THEN
+        RETURN QUERY SELECT h.* FROM asyncjobs.limit_heads() AS h;
     END IF;
 END $$;

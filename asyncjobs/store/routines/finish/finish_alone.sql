@@ -5,5 +5,5 @@ RETURNS TABLE (kind text, id bigint, queue text) LANGUAGE plpgsql SET search_pat
 BEGIN
     PERFORM set_config('lock_timeout', '500ms', true);
     RETURN QUERY SELECT f.kind, f.id, f.queue FROM asyncjobs.finish(
-        _runner, _ids, _tokens, _outcomes, _results, _max_errors, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL) AS f;
+        _runner, _ids, _tokens, _outcomes, _results, _max_errors, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL) AS f;
 END $$;

@@ -1,9 +1,9 @@
 -- finish for outcomes that are all completions, and at most one scan: for general slots (`_limit` of them; 0: no scan), without
--- probes. The rows of the answer are those of `finish`. With pauses, or with suspects if `_suspects` asks for these, too, the
--- scan is left to `finish`.
+-- probes. The rows of the answer are those of `finish`. With pauses, with open keys of limits, or with suspects if `_suspects` asks for these,
+-- too, the scan is left to `finish`.
 CREATE FUNCTION asyncjobs.finish_completed(
     _runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[],
-    _queue text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint,
+    _queue text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint,
     _token_seq bigint)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -16,6 +16,7 @@ DECLARE
     _keyed bigint[];
     _members bigint[];  -- of workflows
     _heads bigint[];
+    _limited bigint[];
     _is_special boolean;
     _versions jsonb;
     _picked tid[];  -- as in `claim`
@@ -30,10 +31,11 @@ BEGIN
                 result_dropped = _dropped[array_position(_tokens, j.claim_token)], error_message = NULL, runner_id = NULL,
                 updated_at = _now
             WHERE j.id = ANY (_ids) AND j.claim_token = ANY (_tokens) AND j.status = 'processing'
-            RETURNING j.id, j.claim_token, j.dedup_key, j.serialization_key, j.workflow_id)
+            RETURNING j.id, j.claim_token, j.dedup_key, j.serialization_key, j.workflow_id, j.limit_key)
         SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL),
-            array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL), array_agg(a.id) FILTER (WHERE a.workflow_id IS NOT NULL)
-        INTO _written, _dedup, _keyed, _members FROM acked AS a;
+            array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL), array_agg(a.id) FILTER (WHERE a.workflow_id IS NOT NULL),
+            array_agg(a.id) FILTER (WHERE a.limit_key IS NOT NULL)
+        INTO _written, _dedup, _keyed, _members, _limited FROM acked AS a;
         IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
             RETURN QUERY SELECT l.* FROM asyncjobs.lost(_ids, _tokens, _written) AS l;
         END IF;
@@ -44,21 +46,25 @@ BEGIN
             _heads := asyncjobs.release_keys(_keyed, '{}');
         END IF;
         _heads := _heads || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
+        IF _limited IS NOT NULL THEN
+            PERFORM asyncjobs.open_limits(_limited, true);
+        END IF;
     END IF;
 
     IF _limit > 0 THEN
         -- Held until the commit: a runner that declares this one dead waits, and then sees these claims.
-        SELECT EXISTS (SELECT FROM asyncjobs.pauses) OR (_suspects AND EXISTS (
-                SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.suspicion > 0)), r.versions
+        SELECT EXISTS (SELECT FROM asyncjobs.pauses)
+            OR EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.queue = _queue AND t.state = 'open') OR (_suspects AND EXISTS (
+                SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0)), r.versions
         INTO _is_special, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF _is_special THEN
             RETURN QUERY SELECT f.* FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, 0, ARRAY[_queue], ARRAY[NULL::text],
-                ARRAY[_limit], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects], _token_base, _token_seq, NULL) AS f;
+                ARRAY[_limit], ARRAY[_slots], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects], _token_base, _token_seq, NULL) AS f;
         ELSIF _is_special IS NULL THEN
             _row := NULL; _row.kind := 'gone'; RETURN NEXT _row;
         ELSE
             _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
-                WHERE j.queue = _queue AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place)
+                WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (j.priority, j.place) > (_from_priority, _from_place)
                   AND j.suspicion = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
                 ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
             IF cardinality(_picked) > 0 THEN
@@ -80,5 +86,8 @@ BEGIN
 
     IF _heads IS NOT NULL THEN
         RETURN QUERY SELECT h.* FROM asyncjobs.heads(_heads) AS h;
+    END IF;
+    IF _limited IS NOT NULL AND current_setting('asyncjobs_limits.opened', true) <> '' THEN
+        RETURN QUERY SELECT h.* FROM asyncjobs.limit_heads() AS h;
     END IF;
 END $$;

@@ -17,8 +17,9 @@ DECLARE
     _now timestamptz := asyncjobs.clock();
     _key text;
     _dedup_key text;
-    _is_there boolean;  -- the runner
+    _limit_key text;
     _workflow bigint;
+    _is_there boolean;  -- the runner (null: it is not), and whether there are limits
     _heads bigint[];
     _free bigint[];
     _row asyncjobs.answer;
@@ -29,9 +30,9 @@ BEGIN
     SET status = 'completed', completed_at = _now, result = _result::jsonb, result_dropped = _dropped, error_message = NULL,
         runner_id = NULL, updated_at = _now
     WHERE j.id = _id AND j.claim_token = _token AND j.status = 'processing'
-    RETURNING j.serialization_key, j.dedup_key, j.workflow_id, CASE WHEN _queue IS NOT NULL THEN
-        (SELECT true FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE) END
-    INTO _key, _dedup_key, _workflow, _is_there;
+    RETURNING j.serialization_key, j.dedup_key, j.limit_key, j.workflow_id, CASE WHEN _queue IS NOT NULL THEN
+        (SELECT EXISTS (SELECT FROM asyncjobs.limits) FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE) END
+    INTO _key, _dedup_key, _limit_key, _workflow, _is_there;
     IF NOT FOUND THEN
         _row.kind := 'lost'; _row.id := _id; _row.token := _token;
         RETURN NEXT _row;
@@ -39,6 +40,10 @@ BEGIN
     END IF;
     IF _dedup_key IS NOT NULL THEN
         PERFORM asyncjobs.end_dedup(ARRAY[_id]);
+    END IF;
+    IF _limit_key IS NOT NULL THEN
+        PERFORM asyncjobs.open_limits(ARRAY[_id], true);
+        RETURN QUERY SELECT h.* FROM asyncjobs.limit_heads() AS h;
     END IF;
     _free := CASE WHEN _workflow IS NOT NULL THEN asyncjobs.arrive(ARRAY[_id]) END;
     IF _key IS NULL THEN
@@ -72,13 +77,17 @@ BEGIN
                     CASE WHEN x.starts THEN least(j.attempts, 2147483646) + 1 ELSE j.attempts END,
                     CASE WHEN x.starts THEN greatest(_now, j.created_at) ELSE j.started_at END, CASE WHEN x.starts THEN _runner END,
                     CASE WHEN x.starts THEN _next_token END, CASE WHEN NOT x.starts THEN j.error_message END
-                FROM (SELECT j.queue = _queue AND j.type = ANY (_types) AND j.suspicion = 0 AND asyncjobs.may_start(j.start_before)
+                FROM (SELECT j.queue = _queue AND j.type = ANY (_types) AND j.suspicion = 0 AND asyncjobs.may_start(j.start_before) AND j.limit_key IS NULL
+                    AND NOT EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.key = '' AND t.queue = _queue)
                     AND (j.version = 1 OR asyncjobs.can_run((SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner), j.type, j.version)) AS starts) AS x),
             place = nextval('asyncjobs.place_seq'), run_at = _now, updated_at = _now
         FROM dispatched AS d WHERE j.id = ANY (ARRAY[d.id]) AND j.status || '' = 'waiting'
         RETURNING (asyncjobs.claimed(CASE j.status WHEN 'processing' THEN asyncjobs.answer_kind(j.on_dead, j.workflow_id) ELSE 'head' END, 1, j)).*;
         IF NOT FOUND THEN
             _heads := asyncjobs.look_again(ARRAY[_key]);
+        ELSIF _is_there THEN
+            PERFORM asyncjobs.request_opening(ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
+                WHERE s.serialization_key = _key AND s.dispatched_at IS NOT NULL), false);
         END IF;
     END IF;
     IF _heads IS NOT NULL OR _free IS NOT NULL THEN

@@ -19,11 +19,19 @@ BEGIN
         CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'all' OR (p.kind = 'queue' AND p.name = _queue));
         IF _lane IS NULL THEN
             PERFORM FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.status = 'pending' AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+            WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
         ELSE
             PERFORM FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending' AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+            WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending' AND j.limit_key IS NULL AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
+        END IF;
+        IF NOT FOUND THEN
+            PERFORM FROM asyncjobs.limit_groups(_queue, _lane, '{}', '{}') AS g CROSS JOIN LATERAL (
+                SELECT t.key FROM asyncjobs.limit_turns AS t
+                WHERE t.queue = _queue AND t.name = g.name AND t.lane = g.lane AND t.state = 'open' ORDER BY t.served LIMIT 20) AS t
+            JOIN asyncjobs.jobs AS j ON asyncjobs.limit_side(j.status) = 0 AND j.limit_key = t.key AND j.queue = _queue AND coalesce(j.lane, '') = g.lane
+            WHERE j.status = 'pending' AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
         END IF;
         IF FOUND THEN

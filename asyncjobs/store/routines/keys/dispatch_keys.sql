@@ -16,6 +16,7 @@ SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, 
 #variable_conflict use_column
 DECLARE
     _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);
+    _any_limits boolean := EXISTS (SELECT FROM asyncjobs.limits);
     _now timestamptz := asyncjobs.moment();  -- it may be a caller's commit
 BEGIN
     RETURN QUERY
@@ -40,4 +41,8 @@ BEGIN
         place = nextval('asyncjobs.place_seq'), run_at = _now, updated_at = _now
     FROM dispatched AS d WHERE j.id = ANY (ARRAY[d.id]) AND j.status || '' = 'waiting'
     RETURNING j.id, j.serialization_key;
+    IF FOUND AND _any_limits THEN
+        PERFORM asyncjobs.request_opening(ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s
+            WHERE s.serialization_key = ANY (_keys) AND s.dispatched_at = _now), false);
+    END IF;
 END $$;

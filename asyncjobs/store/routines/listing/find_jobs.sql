@@ -25,7 +25,8 @@ BEGIN
     ELSIF _statuses <@ '{processing}' THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.runner_id IS NOT NULL AND j.status = 'processing' LIMIT _look + 1);
     ELSIF _statuses <@ '{pending}' THEN
-        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'pending' LIMIT _look + 1);
+        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'pending' AND j.limit_key IS NULL LIMIT _look + 1) || ARRAY(
+            SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status = 'pending' AND j.limit_key IS NOT NULL LIMIT _look + 1);
     ELSIF _statuses <@ '{scheduled,failed}' THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.status IN ('scheduled', 'failed') LIMIT _look + 1);
     ELSIF _statuses <@ '{paused}' THEN

@@ -14,8 +14,14 @@ BEGIN
         OR EXISTS (SELECT FROM asyncjobs.arrivals) OR EXISTS (SELECT FROM asyncjobs.gates AS g WHERE g.releasing)
         OR EXISTS (
             SELECT FROM asyncjobs.jobs AS j
-            WHERE j.status = 'pending' AND j.queue = ANY (_open) AND j.type = ANY (_types)
+            WHERE j.status = 'pending' AND j.limit_key IS NULL AND j.queue = ANY (_open) AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version) AND asyncjobs.is_for(_queues, j.queue, j.lane))
+        OR EXISTS (
+            SELECT FROM asyncjobs.limit_turns AS t JOIN asyncjobs.jobs AS j
+                ON asyncjobs.limit_side(j.status) = 0 AND j.limit_key = t.key AND j.queue = t.queue AND coalesce(j.lane, '') = t.lane
+            WHERE j.status = 'pending' AND t.queue = ANY (_open) AND t.state = 'open' AND j.type = ANY (_types)
+              AND asyncjobs.can_run(_versions, j.type, j.version) AND asyncjobs.is_for(_queues, j.queue, j.lane))
+        OR EXISTS (SELECT FROM asyncjobs.limit_requests)
         OR EXISTS (
             SELECT FROM asyncjobs.jobs AS j
             WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= asyncjobs.clock() AND j.queue = ANY (_open)

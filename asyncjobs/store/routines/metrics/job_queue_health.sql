@@ -4,7 +4,11 @@
 CREATE VIEW asyncjobs.job_queue_health AS
 SELECT u.type, u.status, pg_catalog.count(1) AS count, pg_catalog.min(u.since) AS oldest, pg_catalog.avg(u.waited) AS average_wait
 FROM (
-    SELECT j.type, j.status, j.run_at AS since, asyncjobs.clock() - j.run_at AS waited FROM asyncjobs.jobs AS j WHERE j.status = 'pending'
+    SELECT j.type, j.status, j.run_at AS since, asyncjobs.clock() - j.run_at AS waited FROM asyncjobs.jobs AS j
+    WHERE j.status = 'pending' AND j.limit_key IS NULL
+    UNION ALL
+    SELECT j.type, j.status, j.run_at, asyncjobs.clock() - j.run_at FROM asyncjobs.jobs AS j
+    WHERE j.status = 'pending' AND j.limit_key IS NOT NULL
     UNION ALL
     SELECT j.type, j.status, j.run_at, greatest(asyncjobs.clock() - j.run_at, interval '0') FROM asyncjobs.jobs AS j
     WHERE j.status IN ('scheduled', 'failed')

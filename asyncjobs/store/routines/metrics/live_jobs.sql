@@ -1,7 +1,10 @@
 -- What is not finished, by what is read of it: the partial indexes, and never the finished rows. `since` is when it was due, started
 -- or, waiting, blocked or paused, made.
 CREATE VIEW asyncjobs.live_jobs AS
-SELECT 'pending' AS kind, j.queue, j.type, j.version, j.status, j.run_at AS since FROM asyncjobs.jobs AS j WHERE j.status = 'pending'
+SELECT 'pending' AS kind, j.queue, j.type, j.version, j.status, j.run_at AS since FROM asyncjobs.jobs AS j WHERE j.status = 'pending' AND j.limit_key IS NULL
+UNION ALL
+SELECT 'pending', j.queue, j.type, j.version, j.status, j.run_at FROM asyncjobs.jobs AS j
+WHERE j.status = 'pending' AND j.limit_key IS NOT NULL
 UNION ALL
 SELECT 'due', j.queue, j.type, j.version, j.status, j.run_at FROM asyncjobs.jobs AS j WHERE j.status IN ('scheduled', 'failed')
 UNION ALL

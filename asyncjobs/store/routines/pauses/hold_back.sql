@@ -12,17 +12,31 @@ DECLARE
 BEGIN
     _ids := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
-        WHERE cardinality(_paused) > 0 AND j.status = 'pending' AND j.type = ANY (_paused) LIMIT _batch FOR UPDATE SKIP LOCKED);
+        WHERE cardinality(_paused) > 0 AND j.status = 'pending' AND j.limit_key IS NULL AND j.type = ANY (_paused)
+        LIMIT _batch FOR UPDATE SKIP LOCKED)
+        || ARRAY(
+        SELECT j.id FROM asyncjobs.jobs AS j
+        WHERE cardinality(_paused) > 0 AND j.status = 'pending' AND j.limit_key IS NOT NULL AND j.type = ANY (_paused)
+        LIMIT _batch FOR UPDATE SKIP LOCKED);
     _ids := _ids || ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY(
             SELECT w.id FROM (SELECT DISTINCT q.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS q(queue)) AS q
             CROSS JOIN LATERAL (
                 (SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j
-                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.suspicion = 0 ORDER BY j.priority, j.place LIMIT _window)
+                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0 ORDER BY j.priority, j.place LIMIT _window)
                 UNION ALL
                 (SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j
-                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.suspicion > 0
-                 ORDER BY j.suspicion, j.priority, j.place LIMIT _window)) AS w
+                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0
+                 ORDER BY j.suspicion, j.priority, j.place LIMIT _window)
+                UNION ALL
+                (SELECT j.id, j.type, j.version, j.run_at FROM (
+                    SELECT t.key, t.lane FROM asyncjobs.limit_turns AS t WHERE t.queue = q.queue AND t.state = 'open' AND t.name > ''
+                    LIMIT _window) AS t
+                 CROSS JOIN LATERAL (
+                    SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j
+                    WHERE asyncjobs.limit_side(j.status) = 0 AND j.limit_key = t.key AND j.queue = q.queue AND coalesce(j.lane, '') = t.lane
+                      AND j.status = 'pending'
+                    ORDER BY j.suspicion, j.priority, j.place LIMIT _window) AS j LIMIT _window)) AS w
             WHERE (w.type <> ALL (_served) OR NOT asyncjobs.can_run(_versions, w.type, w.version)) AND w.run_at < _now - _grace LIMIT _batch))
         AND j.status = 'pending' AND j.id <> ALL (_ids) FOR UPDATE SKIP LOCKED);
     WITH paused AS (

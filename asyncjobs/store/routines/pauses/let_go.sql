@@ -53,4 +53,5 @@ BEGIN
               OR (j.serialization_key <> ALL (_unlocked) AND NOT asyncjobs.is_paused(j.type, j.serialization_key)))
         RETURNING j.queue)
     SELECT count(1), coalesce(array_agg(DISTINCT a.queue), '{}') INTO resumed, queues FROM again AS a;
+    PERFORM asyncjobs.request_opening(_ids, false);
 END $$;

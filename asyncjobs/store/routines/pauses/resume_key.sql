@@ -15,6 +15,7 @@ BEGIN
           AND NOT asyncjobs.is_paused(j.type, NULL)
         RETURNING j.id)
     SELECT array_agg(a.id) INTO _heads FROM again AS a;
+    PERFORM asyncjobs.request_opening(_heads, false);
     _heads := _heads || ARRAY(SELECT d.id FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d);
     queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
 END $$;

@@ -4,6 +4,7 @@ CREATE FUNCTION asyncjobs.make_pending(_ids bigint[], OUT promoted integer, OUT 
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    _limited bigint[];
     _any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses);  -- under the locks of the rows
 BEGIN
     WITH due AS (
@@ -14,8 +15,12 @@ BEGIN
         FROM (SELECT o.id, nextval('asyncjobs.place_seq') AS place
               FROM (SELECT u.id FROM unnest(_ids) WITH ORDINALITY AS u(id, ordinal) ORDER BY u.ordinal) AS o) AS placed
         WHERE j.id = ANY (ARRAY[placed.id])
-        RETURNING j.queue, j.priority, j.status)
+        RETURNING j.id, j.queue, j.priority, j.status, j.limit_key)
     SELECT count(*), array_agg(DISTINCT d.queue) FILTER (WHERE d.status = 'pending'),
-           array_agg(DISTINCT d.queue) FILTER (WHERE d.status = 'pending' AND d.priority < 100)
-    INTO promoted, queues, urgent_queues FROM due AS d;
+           array_agg(DISTINCT d.queue) FILTER (WHERE d.status = 'pending' AND d.priority < 100),
+           array_agg(d.id) FILTER (WHERE d.limit_key IS NOT NULL)
+    INTO promoted, queues, urgent_queues, _limited FROM due AS d;
+    IF _limited IS NOT NULL THEN
+        PERFORM asyncjobs.request_opening(_limited, false);
+    END IF;
 END $$;

@@ -58,4 +58,6 @@ BEGIN
                OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.dispatched_at IS NOT NULL)));
     SELECT extract(epoch FROM j.due_at - _now) INTO next_due_seconds FROM asyncjobs.due_jobs AS j
     WHERE j.due_at > _now AND isfinite(j.due_at) ORDER BY j.due_at LIMIT 1;
+    SELECT promote.queues || f.queues, least(promote.next_due_seconds, f.next_seconds) INTO queues, next_due_seconds
+    FROM asyncjobs.fold_limits(_batch) AS f;
 END $$;

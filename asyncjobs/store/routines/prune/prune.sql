@@ -50,5 +50,10 @@ BEGIN
     EXCEPTION WHEN OTHERS THEN
         failures := failures || ('definitions of types: ' || SQLERRM);
     END;
+    BEGIN
+        more := asyncjobs.prune_limit_keys(_batch) >= _batch OR more;
+    EXCEPTION WHEN OTHERS THEN
+        failures := failures || ('limit keys: ' || SQLERRM);
+    END;
     more := more OR dead_letters >= _batch OR runners >= _batch OR dedup_keys >= _batch;
 END $$;

@@ -12,7 +12,11 @@ BEGIN
     _ids := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
         WHERE j.queue = ANY (ARRAY(SELECT DISTINCT q.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS q(queue)))
-          AND j.status = 'pending' AND j.suspicion > 0 AND j.lost_with = ANY (_lost_with)
+          AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0 AND j.lost_with = ANY (_lost_with)
+        ORDER BY j.id + 0 FOR UPDATE SKIP LOCKED)
+        || ARRAY(
+        SELECT j.id FROM asyncjobs.jobs AS j
+        WHERE j.status = 'pending' AND j.limit_key IS NOT NULL AND j.suspicion > 0 AND j.lost_with = ANY (_lost_with)
         ORDER BY j.id + 0 FOR UPDATE SKIP LOCKED);
     UPDATE asyncjobs.jobs AS j SET suspicion = 0, losses = 1 WHERE j.id = ANY (_ids);
     RETURN _ids;

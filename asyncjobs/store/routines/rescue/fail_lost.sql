@@ -9,6 +9,7 @@ DECLARE
     _dead bigint[];
     _ended bigint[];
     _members bigint[];
+    _limited bigint[];
 BEGIN
     WITH lost AS (
         SELECT j.id, v.attempts, v.losses, v.suspicion, v.lost_with, e.message,
@@ -34,11 +35,12 @@ BEGIN
             errors = asyncjobs.with_error(j.errors, l.error, _max_errors),
             requested_outcome = NULL, request_message = NULL, cancel_requested_at = NULL, updated_at = _now
         FROM lost AS l WHERE j.id = ANY (ARRAY[l.id])
-        RETURNING j.id, j.status, j.workflow_id)
+        RETURNING j.id, j.status, j.workflow_id, j.limit_key)
     SELECT array_agg(w.id) FILTER (WHERE w.status = 'pending'), array_agg(w.id) FILTER (WHERE w.status = 'dead'),
            array_agg(w.id) FILTER (WHERE w.status IN ('dead', 'cancelled')),
-           array_agg(w.id) FILTER (WHERE w.status IN ('dead', 'cancelled') AND w.workflow_id IS NOT NULL)
-    INTO _pending, _dead, _ended, _members FROM written AS w;
+           array_agg(w.id) FILTER (WHERE w.status IN ('dead', 'cancelled') AND w.workflow_id IS NOT NULL),
+           array_agg(w.id) FILTER (WHERE w.limit_key IS NOT NULL)
+    INTO _pending, _dead, _ended, _members, _limited FROM written AS w;
     IF _dead IS NOT NULL THEN
         PERFORM asyncjobs.bury(_dead);
     END IF;
@@ -48,6 +50,9 @@ BEGIN
     END IF;
     IF _members IS NOT NULL THEN
         _pending := _pending || asyncjobs.arrive(_members);
+    END IF;
+    IF _limited IS NOT NULL THEN
+        PERFORM asyncjobs.request_opening(_limited, true);
     END IF;
     RETURN _pending;
 END $$;

@@ -14,6 +14,7 @@ BEGIN
         RETURN NULL;
     END IF;
     UPDATE asyncjobs.jobs AS j SET runner_id = NULL WHERE j.id = _id;
+    PERFORM asyncjobs.request_opening(ARRAY[_id], true);
     IF _status IN ('completed', 'dead', 'cancelled') THEN
         PERFORM asyncjobs.end_dedup(ARRAY[_id]);
         RETURN asyncjobs.release_keys(ARRAY[_id]) || asyncjobs.arrive(ARRAY[_id]);

@@ -5,6 +5,10 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _row asyncjobs.new_job := asyncjobs.read_options(_options, _type.dedup_by IS NOT NULL);
 BEGIN
+    IF _row.limit_key IS NOT NULL AND _type.limit_by IS NULL THEN
+        PERFORM asyncjobs.refuse('InvalidOption', format('limit_key="%s" was given for %s, but %s.', _row.limit_key, _name,
+            CASE WHEN _type.limit_name IS NULL THEN 'it has no limit' ELSE format('its limit "%s" has no by=', _type.limit_name) END), 'Leave it out.');
+    END IF;
     IF _type.name IS NULL THEN
         IF _options -> 'undeclared' IS DISTINCT FROM 'true' THEN
             PERFORM asyncjobs.refuse('UnknownType', format('no job "%s" in this schema. Known: %s.', _name, asyncjobs.known_types()),

@@ -24,6 +24,10 @@ BEGIN
         IF _usual.dedup_key IS NULL AND _type.dedup_by IS NOT NULL THEN
             _row.dedup_key := asyncjobs.key_of(_name, 'dedup_by', _type.dedup_by, _payload);
         END IF;
+        IF _type.limit_name IS NOT NULL THEN
+            _row.limit_key := concat_ws(':', _type.limit_name, coalesce(_usual.limit_key,
+                CASE WHEN _type.limit_by IS NOT NULL THEN asyncjobs.key_of(_name, 'by', _type.limit_by, _payload) END));
+        END IF;
         _rows := _rows || _row;
     END LOOP;
     SELECT e.ids, e.existing, e.refused, e.statuses INTO _done

@@ -1,10 +1,10 @@
--- The serialization key, or dedup key, of a payload by its type's template (`_option`: which): texts, and fields with what makes text of them (`as`) and the text of their
+-- The serialization key, dedup key or limit key of a payload by its type's template (`_option`: which): texts, and fields with what makes text of them (`as`) and the text of their
 -- default (null: None). As `KeyRule` of declare/key_rule.py does, or not at all.
 CREATE FUNCTION asyncjobs.key_of(_name text, _option text, _template jsonb, _payload jsonb) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _key text := '';
-    _what CONSTANT text := CASE _option WHEN 'dedup_by' THEN 'dedup key' ELSE 'serialization key' END;
+    _what CONSTANT text := CASE _option WHEN 'dedup_by' THEN 'dedup key' WHEN 'by' THEN 'limit key' ELSE 'serialization key' END;
     _part jsonb;
     _problem text;
 BEGIN

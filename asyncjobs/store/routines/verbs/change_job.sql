@@ -57,6 +57,7 @@ BEGIN
             SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d;
         END IF;
     END IF;
+    PERFORM asyncjobs.request_opening(ARRAY[_id], false);
     outcome := 'changed';
     queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE (j.id = _id OR j.id = ANY (_heads)) AND j.status = 'pending');
 END $$;

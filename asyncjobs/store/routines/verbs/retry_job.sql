@@ -54,6 +54,7 @@ BEGIN
     SET status = CASE WHEN asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END,
         run_at = _now, place = nextval('asyncjobs.place_seq'), updated_at = _now
     WHERE j.id = _id;
+    PERFORM asyncjobs.request_opening(ARRAY[_id], false);
     outcome := 'retried';
     queues := ARRAY[_job.queue];
 END $$;

@@ -1,0 +1,34 @@
+-- Limits: how many jobs of a key run at once (`each`), how many of all keys of a limit (`total`), how many of a queue, and how many of a key
+-- start in a time (a rate). Over all processes, by the database's clock, with the values that stand in `limits` (P15).
+--
+-- 1. *A permit is a row.* What runs is counted: rows of the key that name a runner. There is no counter that could be wrong, nothing that a
+--    kill could leak, and nothing that could be given back twice: the token of a claim is gone when its row is written. kill -9 leaves the
+--    row, rightly, since its handler may still run; the rescue frees it with the job. A job that was completed in its handler's own
+--    transaction has its permit until its handler has ended. Only a claim gives a permit: a key's next job is not handed over if it has a limit.
+-- 2. *A key is locked to be counted.* A claim locks rows of `limit_turns` and `limit_keys`, in the order of the turns, and passes over what
+--    others have locked. It counts, and reads the clock, in a statement that begins with the lock in hand: so it sees what any earlier claim
+--    of the key has taken. For a `total` it locks the row of the limit, or of the queue, too; if it cannot have that it takes nothing there.
+--    So claims of one limit with a total come one after the other.
+-- 3. *A claim reads open keys, not jobs.* `limit_turns` says of each key, queue and lane whether it is worth while to look: 'open'; 'full' (no
+--    permit), 'closed' (not before `opens_at`), 'idle' (nothing waits). What is throttled costs a claim nothing. `limits.is_full` says so of a total.
+-- 4. *A key is found full or idle under the lock that keeps others from changing that.* With the last statements of a call (`settle_limits`)
+--    a claim tries the exclusive lock of the key's slot, and looks again in a new statement. Without the lock the key stays open, and costs a
+--    look more. *What frees a permit or adds a job* either takes the shared lock of the slot until its commit, and reads the state in a new
+--    statement (`open_limits`: acks, and enqueues of asyncjobs' own transactions); or it writes a row into `limit_requests`, which the promoters carry out
+--    after its commit in the same way (`request_opening`: all others, callers' transactions among them). So the claim that closes a key has
+--    seen all that was committed, and what was not yet committed finds it closed, and opens it.
+-- 5. *Nobody waits for a row here, and nothing waits that has an exclusive lock*: it is the last that a call takes. So limits are in no circle
+--    of waits. An opener passes over a row that another one has locked, which is about to open it.
+-- 6. *Turns.* Keys of a queue are served in turn: the one with the least `served` first, which grows with each job by 1 / weight, from where
+--    the others are if it had nothing to do (`rested`): it has no claim to what it did not use. Within a key priority and place decide.
+--    Jobs of the queue that have no limit come before or after the key whose turn it is, by the priority and place of its next job.
+-- 7. *Rates* go by GCRA: one instant a key, moved on by `every` with each start; up to `burst` starts may come at once. In any span W at most
+--    burst + W / every start. A start is a claim; retries count. If the instant is further ahead than that can be, the clock was
+--    put back: it counts from now.
+-- 8. *Throttled* closes a key (`throttle_key`) before the attempt's outcome is written: a crash between leaves it closed, and the job to the
+--    rescue. The closing is over, too, when the clock was put back by more than it was to last.
+-- 9. What runs ahead has a permit already: so nothing with a limit is claimed ahead of a free slot (`_slots`).
+--
+-- What a crash leaves. A claim, an ack or an enqueue: nothing, or all of it. A promoter: requests, for the next one. An opener that is rolled
+-- back when another one has passed over its row leaves a key full, or idle, that is not: its own rows run on, or are enqueued once more, which opens
+-- it; what is left, and what an operator's SQL did, the sweep finds (`sweep_limits`).

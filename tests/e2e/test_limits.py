@@ -1,0 +1,261 @@
+"""Limits in whole programs (P15): never exceeded, and no permit idles while a job waits that may have it."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import asyncpg
+import pytest
+
+from asyncjobs import (
+    AsyncJobs,
+    Backoff,
+    Cancel,
+    JobContext,
+    Limit,
+    LimitNotFound,
+    Queue,
+    Rate,
+    Snooze,
+    Throttled,
+    gather,
+)
+from asyncjobs.store.database import Connection
+from tests.support.eventually import eventually
+
+
+class Busy:
+    """An app whose handlers note how many of a key, and of all, run at once."""
+
+    def __init__(self, dsn: str, limit: Limit, *, queue: Queue | None = None, **settings: Any) -> None:
+        given: Any = {"poll_interval": 5, "promote_interval": 1, **settings}
+        self.app = AsyncJobs(dsn, queues=[queue or Queue(concurrency=10)], **given)
+        self.running: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.starts: list[float] = []
+        self.go = asyncio.Event()
+        self.attempts: Counter[int] = Counter()
+
+        @self.app.job("work", limit=limit, backoff=Backoff(0.01, maximum=0.01))
+        async def work(ctx: JobContext, tenant: str, plan: str = "") -> int | None:
+            self.starts.append(time.monotonic())
+            self.attempts[ctx.job.id] += 1
+            for key in (tenant, "all"):
+                self.running[key] += 1
+                self.most[key] = max(self.most[key], self.running[key])
+            try:
+                return await self._do(ctx, plan)
+            finally:
+                for key in (tenant, "all"):
+                    self.running[key] -= 1
+
+        self.work = work
+
+        @self.app.job("plain")
+        async def plain() -> None:
+            pass
+
+        self.plain = plain
+
+    async def _do(self, ctx: JobContext, plan: str) -> int | None:
+        await asyncio.sleep(0.005)
+        if plan == "wait":
+            await self.go.wait()
+        if ctx.attempt == 1 and plan == "fail":
+            raise ValueError(plan)
+        if not ctx.job.snoozes and plan == "snooze":
+            return Snooze(0.01)  # type: ignore[return-value]
+        if not ctx.job.snoozes and plan == "throttle":
+            raise Throttled(0.2)
+        if plan == "cancel":
+            return Cancel("no more")  # type: ignore[return-value]
+        if plan == "complete":
+            async with self.app.runners[0]._app.pool.take() as link:  # type: ignore[attr-defined]
+                await ctx.complete(await link.connection(), 1)
+        return 1
+
+    async def run(self, *plans: tuple[str, str]) -> None:
+        """Enqueue these (tenant, plan), and wait until they have ended."""
+        handles = await self.app.enqueue_many([self.work.new(tenant, plan) for tenant, plan in plans])
+        await asyncio.wait_for(gather(handles, return_exceptions=True), 30)
+
+
+@pytest.fixture
+def limit() -> Limit:
+    return Limit("api", total=3, each=2, by="{tenant}")
+
+
+@pytest.fixture
+async def busy(dsn: str, limit: Limit) -> AsyncGenerator[Busy]:
+    made = Busy(dsn, limit)
+    async with made.app.runner(grace=5):
+        yield made
+        made.go.set()
+
+
+@pytest.mark.parametrize("plan", ["", "fail", "snooze", "cancel", "complete"])
+async def test_whatever_ends_attempts_no_limit_is_exceeded_and_all_is_done(busy: Busy, plan: str) -> None:
+    await busy.run(*[(tenant, plan) for tenant in "ab" for _ in range(10)])
+    assert max(busy.most["a"], busy.most["b"]) == 2
+    assert busy.most["all"] == 3
+
+
+async def test_a_full_tenant_delays_nobody_else(busy: Busy) -> None:
+    held = [await busy.work.enqueue("full", "wait") for _ in range(10)]
+    await eventually(lambda: busy.running["full"] == 2, description="the tenant is full")
+    await busy.run(*[("other", "")] * 6)
+    await asyncio.wait_for((await busy.plain.enqueue()).result(), 10)
+    assert busy.running["full"] == 2
+    busy.go.set()
+    await asyncio.wait_for(gather(held), 30)
+
+
+async def test_a_second_runner_keeps_the_same_limit(dsn: str, limit: Limit) -> None:
+    first, second = Busy(dsn, limit), Busy(dsn, limit)
+    async with first.app.runner(grace=5), second.app.runner(grace=5):
+        handles = await first.app.enqueue_many([first.work.new("a", "wait") for _ in range(6)])
+        await eventually(lambda: first.running["a"] + second.running["a"] == 2, description="two of them run")
+        await asyncio.sleep(0.3)
+        assert first.running["a"] + second.running["a"] == 2
+        first.go.set()
+        second.go.set()
+        await asyncio.wait_for(gather(handles), 30)
+    assert first.most["a"] <= 2
+    assert second.most["a"] <= 2
+
+
+async def test_a_total_of_a_queue_holds_for_every_job_of_it(dsn: str) -> None:
+    busy = Busy(dsn, Limit("api", total=100), queue=Queue(concurrency=10, total=3, prefetch=20))
+    async with busy.app.runner(grace=5):
+        await busy.run(*[("a", "")] * 30)
+    assert busy.most["all"] == 3
+
+
+async def test_what_is_limited_is_not_claimed_ahead(dsn: str, connection: Connection) -> None:
+    busy = Busy(dsn, Limit("api", each=100, by="{tenant}"), queue=Queue(concurrency=2, prefetch=50))
+    async with busy.app.runner(grace=5):
+        for _ in range(10):
+            await busy.work.enqueue("a", "wait")
+        await eventually(lambda: busy.running["a"] == 2, description="the slots are taken")
+        assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE status = 'processing'") == 2
+        busy.go.set()
+
+
+async def test_a_rate_is_kept_and_used(dsn: str) -> None:
+    busy = Busy(dsn, Limit("api", rate=Rate(50, per=1, burst=5)))
+    async with busy.app.runner(grace=5):
+        await busy.run(*[("a", "")] * 55)
+    took = busy.starts[-1] - busy.starts[0]
+    assert 0.95 <= took < 2.0, "five at once, and fifty in the second that follows"
+    assert _most_in(busy.starts, 0.2) <= 5 + 0.2 * 50 + 3, "(a process starts late what it was given in time)"
+
+
+def _most_in(starts: Sequence[float], seconds: float) -> int:
+    return max(sum(at <= other < at + seconds for other in starts) for at in starts)
+
+
+async def test_throttled_closes_the_key_and_spends_no_attempt(dsn: str, connection: Connection) -> None:
+    busy = Busy(dsn, Limit("api", each=1, by="{tenant}"))
+    async with busy.app.runner(grace=5):
+        began = time.monotonic()
+        first = await busy.work.enqueue("a", "throttle")
+        await eventually(lambda: busy.attempts[first.id] == 1, description="the service has said so")
+        await eventually(
+            lambda: connection.fetchval("SELECT closed_until IS NOT NULL FROM asyncjobs.limit_keys"),
+            description="the key is closed",
+        )
+        others = [await busy.work.enqueue(tenant) for tenant in ("a", "b")]
+        await asyncio.wait_for(others[1].result(), 10)
+        assert time.monotonic() - began < 0.2, "another key is open"
+        await asyncio.wait_for(gather([first, others[0]]), 10)
+        assert time.monotonic() - began > 0.2
+    assert await connection.fetchval("SELECT attempts FROM asyncjobs.jobs WHERE id = $1", first.id) == 1
+
+
+async def test_throttled_without_a_limit_is_a_snooze(dsn: str) -> None:
+    app = AsyncJobs(dsn)
+    starts: list[float] = []
+
+    @app.job("call")
+    async def call() -> None:
+        starts.append(time.monotonic())
+        if len(starts) == 1:
+            raise Throttled(0.2)
+
+    async with app.runner(grace=5):
+        await asyncio.wait_for((await call.enqueue()).result(), 10)
+    assert starts[1] - starts[0] >= 0.2
+
+
+async def test_an_enqueue_gives_the_key_itself(busy: Busy, connection: Connection) -> None:
+    handle = await busy.work.using(limit_key="mine").enqueue("a")
+    await asyncio.wait_for(handle.result(), 10)
+    assert await connection.fetchval("SELECT limit_key FROM asyncjobs.jobs WHERE id = $1", handle.id) == "api:mine"
+
+
+async def test_jobs_of_a_serialization_key_keep_their_order_within_limits(busy: Busy) -> None:
+    handles = [await busy.work.using(serialization_key="k").enqueue("a") for _ in range(6)]
+    await asyncio.wait_for(gather(handles), 30)
+    assert busy.most["a"] == 1
+
+
+async def test_a_callers_transaction_opens_its_keys_with_its_commit(busy: Busy, connection: Connection) -> None:
+    async with connection.transaction():
+        handle = await busy.work.using(connection=connection).enqueue("late")
+        await asyncio.sleep(0.1)
+        assert busy.running["late"] == 0
+    await asyncio.wait_for(handle.result(), 10)
+
+
+async def test_a_limited_backlog_ends_a_run_until_idle(dsn: str, limit: Limit) -> None:
+    busy = Busy(dsn, limit)
+    async with busy.app:
+        await busy.app.enqueue_many([busy.work.new("a") for _ in range(12)])
+    await asyncio.wait_for(busy.app.run(until_idle=True), 30)
+    assert len(busy.starts) == 12
+
+
+async def test_explain_says_what_fills_a_key_and_until_when_it_is_closed(busy: Busy) -> None:
+    handles = [await busy.work.enqueue("a", "wait") for _ in range(3)]
+    await eventually(lambda: busy.running["a"] == 2, description="the key is full")
+    told = await busy.app.admin.explain(handles[2].id)
+    assert told.reason == "limit full"
+    assert f'its limit key "api:a" has 2 of 2 running (jobs {handles[0].id}, {handles[1].id})' in told.sentence
+    busy.go.set()
+    await asyncio.wait_for(gather(handles), 30)
+    throttled = await busy.work.enqueue("b", "throttle")
+    await eventually(lambda: busy.attempts[throttled.id] == 1, description="the service has said so")
+    await eventually(lambda: _reason(busy, throttled.id, "limit closed"), description="it says that the key is closed")
+    await asyncio.wait_for(throttled.result(), 10)
+
+
+async def _reason(busy: Busy, job_id: int, reason: str) -> bool:
+    return (await busy.app.admin.explain(job_id)).reason == reason
+
+
+async def test_an_operators_value_holds_until_it_is_reset(busy: Busy) -> None:
+    handles = [await busy.work.enqueue("a", "wait") for _ in range(4)]
+    await eventually(lambda: busy.running["a"] == 2, description="the key is full")
+    assert (await busy.app.admin.set_limit("api", each=3, by="ada")).set_by == "ada"
+    await eventually(lambda: busy.running["a"] == 3, description="one more runs")
+    assert (await busy.app.admin.reset_limit("api")).each == 2
+    [key] = await busy.app.admin.limit_keys("api")
+    assert (key.key, key.running, key.waiting) == ("api:a", 3, 1)
+    with pytest.raises(LimitNotFound, match='Did you mean "api"'):
+        await busy.app.admin.set_limit("apo", each=3)
+    busy.go.set()
+    await asyncio.wait_for(gather(handles), 30)
+
+
+async def test_an_enqueue_from_sql_gets_the_key_of_its_type(busy: Busy, connection: Connection) -> None:
+    enqueue = "SELECT asyncjobs.enqueue('work', $1, $2)"
+    first = await connection.fetchval(enqueue, '{"tenant": "a"}', "{}")
+    second = await connection.fetchval(enqueue, '{"tenant": "a"}', '{"limit_key": "mine"}')
+    for job_id in (first, second):
+        await asyncio.wait_for(busy.app.handle(job_id).result(), 10)
+    found = await connection.fetch("SELECT limit_key FROM asyncjobs.jobs ORDER BY id")
+    assert [row["limit_key"] for row in found] == ["api:a", "api:mine"]
+    with pytest.raises(asyncpg.PostgresError, match='limit_key="k" was given for plain, but it has no limit'):
+        await connection.fetchval("SELECT asyncjobs.enqueue('plain', '{}', $1)", '{"limit_key": "k"}')
