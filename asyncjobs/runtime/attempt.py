@@ -132,7 +132,7 @@ class Attempt:
 
     def __init__(self, claimed: Claimed, definition: JobDefinition, lane: str | None, surroundings: Surroundings) -> None:
         self.claimed = claimed
-        self.handler = definition
+        self.definition = definition
         self.lane = lane  # whose slot it runs in
         self.started_at = time.monotonic()
         self._surroundings = surroundings
@@ -266,7 +266,7 @@ class Attempt:
                 outcome = msgspec.structs.replace(outcome, is_begun=False)
             self._emit_ended(outcome, ending)
         else:
-            if not self.handler.keeps_payload:
+            if not self.definition.keeps_payload:
                 outcome = msgspec.structs.replace(outcome, empties=True)
             if self._surroundings.events.wants(AttemptEnded):
                 self._emit_ended(outcome, ending)
@@ -328,7 +328,7 @@ class Attempt:
         return answer
 
     async def _call(self) -> object:
-        claimed, definition = self.claimed, self.handler
+        claimed, definition = self.claimed, self.definition
         arguments = definition.decode_payload(claimed.payload, claimed.version)
         self._context = context = self._surroundings.open_context(self)
         JOB_ID.set(claimed.id)
@@ -375,7 +375,7 @@ class Attempt:
         return logger
 
     async def _call_in_thread(self, *args: Any, **kwargs: Any) -> object:
-        function = self.handler.function
+        function = self.definition.function
 
         def call() -> tuple[Any, BaseException | None]:
             try:
@@ -392,7 +392,7 @@ class Attempt:
             raise cancelled
         if error is not None:
             raise error
-        return await answer if self.handler.wraps_async and isinstance(answer, Coroutine) else answer
+        return await answer if self.definition.wraps_async and isinstance(answer, Coroutine) else answer
 
     def _meaning_of(self, error: BaseException) -> object:
         # isinstance() may ask for __class__, which is the application's: where that raised, slot and job were lost.
@@ -418,8 +418,8 @@ class Attempt:
             ending,
             attempt=self.claimed.attempt,
             max_attempts=self.claimed.max_attempts,
-            retrying=self.handler.retrying.over(self._surroundings.retrying),
-            encode_result=self.handler.encode_result,
+            retrying=self.definition.retrying.over(self._surroundings.retrying),
+            encode_result=self.definition.encode_result,
             max_result_bytes=self._surroundings.max_result_bytes,
             max_error_bytes=self._surroundings.max_error_bytes,
             waited_seconds=self.claimed.started_epoch - self.claimed.scheduled_epoch,
@@ -439,7 +439,7 @@ class Attempt:
 
     async def complete(self, connection: Connection, result: object) -> None:
         """Complete the job in the handler's own transaction. ClaimLost: let that transaction roll back."""
-        text = self.handler.encode_result(result)
+        text = self.definition.encode_result(result)
         dropped = too_large(text, self._surroundings.max_result_bytes)
         # Set before: with a connection outside of a transaction it may take effect although this call never hears of it.
         self.completed_in_transaction = True
@@ -448,7 +448,7 @@ class Attempt:
 
     def complete_sync(self, connection: SyncConnection, result: object) -> None:
         """`complete` on a synchronous connection, in the handler's thread."""
-        text = self.handler.encode_result(result)
+        text = self.definition.encode_result(result)
         dropped = too_large(text, self._surroundings.max_result_bytes)
         self.completed_in_transaction = True
         self._surroundings.complete_sync(self, connection, None if dropped else text, dropped)
