@@ -44,7 +44,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     outlived: int = 0  # how many of the marks at 2 s, 20 s, 200 s, …
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Judgement(msgspec.Struct, frozen=True):
     """What becomes of it."""
 
     attempts: int
@@ -69,21 +69,21 @@ def blamed(lost: Sequence[Lost]) -> int | None:
     return suspects[0].id if len(suspects) == 1 else None
 
 
-def judge(job: Lost, blamed: int | None) -> Verdict:
+def judge(job: Lost, blamed: int | None) -> Judgement:
     """What becomes of a job whose runner died of the job `blamed` (None: it is not known which)."""
     if job.id == blamed:
         spared = min(max(job.losses - 1, 0), _MOST_SPARED)
         attempts = min(job.attempts + spared, max(job.attempts, job.max_attempts))
         suspicion = max(job.suspicion, 1 if job.losses and not job.outlived else 0)
-        return _verdict(job, attempts, 1, suspicion)
+        return _judgement(job, attempts, 1, suspicion)
     if blamed is not None:
-        return _verdict(job, job.attempts - (1 if job.losses else 0), max(job.losses, 1), 0)
+        return _judgement(job, job.attempts - (1 if job.losses else 0), max(job.losses, 1), 0)
     attempts = job.attempts - (1 if 1 <= job.losses <= _MOST_SPARED else 0)
-    return _verdict(job, attempts, job.losses + 1, _suspicion(job.losses, job.outlived))
+    return _judgement(job, attempts, job.losses + 1, _suspicion(job.losses, job.outlived))
 
 
-def _verdict(job: Lost, attempts: int, losses: int, suspicion: int) -> Verdict:
-    return Verdict(attempts, losses, suspicion, attempts >= job.max_attempts)
+def _judgement(job: Lost, attempts: int, losses: int, suspicion: int) -> Judgement:
+    return Judgement(attempts, losses, suspicion, attempts >= job.max_attempts)
 
 
 def _suspicion(losses: int, outlived: int) -> int:

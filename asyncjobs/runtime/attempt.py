@@ -102,6 +102,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     events: Events
     open_context: OpenContext  # in the attempt's task
+    name_job: Callable[[int, str], None]  # to the lines of the log of the attempt's task
     runner_id: Callable[[], int]
     threads: Threads
     max_result_bytes: int
@@ -141,7 +142,7 @@ class Attempt:
 
     def __init__(self, claimed: Claimed, definition: JobDefinition, lane: str | None, surroundings: Surroundings) -> None:
         self.claimed = claimed
-        self.handler = definition
+        self.definition = definition
         self.lane = lane  # whose slot it runs in
         self.started_at = time.monotonic()
         self._surroundings = surroundings
@@ -208,7 +209,7 @@ class Attempt:
     @property
     def keeps_payload(self) -> bool:
         """Whether the job's payload stays when it has completed."""
-        keeps = self.handler.keeps_payload
+        keeps = self.definition.keeps_payload
         return self._surroundings.keeps_payload if keeps is None else keeps
 
     def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:
@@ -351,16 +352,13 @@ class Attempt:
         return answer
 
     async def _call(self) -> object:
-        from asyncjobs.telemetry.log_keys import JOB_ID, JOB_TYPE  # imported when the runner was made
-
-        claimed, definition = self.claimed, self.handler
+        claimed, definition = self.claimed, self.definition
         payload = claimed.payload
         if names_results(payload):
             payload = await payload_with_results(claimed, self._surroundings.results)
         arguments = definition.decode_payload(payload, claimed.version)
         self._context = context = self._surroundings.open_context(self)
-        JOB_ID.set(claimed.id)
-        JOB_TYPE.set(claimed.type)
+        self._surroundings.name_job(claimed.id, claimed.type)
         hooks = self._surroundings.hooks
         answer: object = None
         try:
@@ -405,7 +403,7 @@ class Attempt:
         return logger
 
     async def _call_in_thread(self, *args: Any, **kwargs: Any) -> object:
-        function = self.handler.function
+        function = self.definition.function
 
         def call() -> tuple[Any, BaseException | None]:
             try:
@@ -422,7 +420,7 @@ class Attempt:
             raise cancelled
         if error is not None:
             raise error
-        return await answer if self.handler.wraps_async and isinstance(answer, Coroutine) else answer
+        return await answer if self.definition.wraps_async and isinstance(answer, Coroutine) else answer
 
     def _meaning_of(self, error: BaseException) -> object:
         # isinstance() may ask for __class__, which is the application's: where that raised, slot and job were lost.
@@ -448,8 +446,8 @@ class Attempt:
             ending,
             attempt=self.claimed.attempt,
             max_attempts=self.claimed.max_attempts,
-            retrying=self.handler.retrying.over(self._surroundings.retrying),
-            encode_result=self.handler.encode_result,
+            retrying=self.definition.retrying.over(self._surroundings.retrying),
+            encode_result=self.definition.encode_result,
             max_result_bytes=self._surroundings.max_result_bytes,
             max_error_bytes=self._surroundings.max_error_bytes,
             waited_seconds=self.claimed.started_epoch - self.claimed.scheduled_epoch,
@@ -469,7 +467,7 @@ class Attempt:
 
     async def complete(self, connection: Connection, result: object) -> None:
         """Complete the job in the handler's own transaction. ClaimLost: let that transaction roll back."""
-        text = self.handler.encode_result(result)
+        text = self.definition.encode_result(result)
         dropped = too_large(text, self._surroundings.max_result_bytes)
         # Set before: with a connection outside of a transaction it may take effect although this call never hears of it.
         self.completed_in_transaction = True
@@ -478,7 +476,7 @@ class Attempt:
 
     def complete_sync(self, connection: SyncConnection, result: object) -> None:
         """`complete` on a synchronous connection, in the handler's thread."""
-        text = self.handler.encode_result(result)
+        text = self.definition.encode_result(result)
         dropped = too_large(text, self._surroundings.max_result_bytes)
         self.completed_in_transaction = True
         self._surroundings.complete_sync(self, connection, None if dropped else text, dropped)

@@ -1,9 +1,9 @@
 """One queue on one runner: a task, named after the queue, that claims when there is a reason to look, and starts a task per job.
 
 Its loop: wait for the first of notification, enqueue of this process, due job, freed slot while work is known to wait,
-time-out; take the free permits of its semaphores (one for the general slots, one per lane) without waiting; claim that many
-through the call line; a task per job; give back the permits that were not used. When it claims, and how much, is decided here
-and nowhere else, but for the next job of a key, for which its actor takes a permit (`runtime/keys.py`) (P5, P6):
+time-out; take the free slots of its semaphores (one for the general slots, one per lane) without waiting; claim that many
+through the call line; a task per job; give back the slots that were not used. When it claims, and how much, is decided here
+and nowhere else, but for the next job of a key, for which its actor takes a slot (`runtime/keys.py`) (P5, P6):
 
 1. It asks for exactly the free slots: a scan per lane with free slots of its own, and one for the general slots; to that one
    comes what is missing of `prefetch` when half of it is gone: jobs that wait here for a slot (`runtime/stock.py`).
@@ -22,7 +22,7 @@ and nowhere else, but for the next job of a key, for which its actor takes a per
 5. A call that failed leaves its lanes hungry, and they start at the front. While the line is closed nothing is asked for.
 6. The time-out is that of all coordinators of the runner, and rings for all of them in the same turn of the loop: what they
    look for then is one statement.
-7. A permit is with the coordinator from when it is taken until an attempt has it or it is given back, whatever ends the task in
+7. A slot is with the coordinator from when it is taken until an attempt has it or it is given back, whatever ends the task in
    between. An attempt that ends passes it on to the next that waits here, or gives it back: that needs no task.
 
 8. The end of a job that has a limit, or whose queue has a total, is a reason to look: a permit is free with it.
@@ -183,7 +183,7 @@ class Coordinator:
             for scan, found in zip(scans, await self._line.submit((), scans), strict=True):
                 self._saw(scan, found)
                 for job in self.startable(found.jobs):
-                    started += self._place(job, scan, taken)
+                    started += self._start_or_stock(job, scan, taken)
         finally:
             for lane in lanes:
                 lane.slots.give_back(taken[lane.name])
@@ -209,7 +209,7 @@ class Coordinator:
             self._short.add(lane.name)
             self._plan_look()
 
-    def _place(self, job: Claimed, scan: Scan, taken: dict[str | None, int]) -> bool:
+    def _start_or_stock(self, job: Claimed, scan: Scan, taken: dict[str | None, int]) -> bool:
         """Start it in a slot that was taken, or one that has become free since; else it waits for one. Whether it started."""
         for name in (scan.lane, None, job.lane) if len(self.lanes) > 1 else (None,):
             if taken.get(name):

@@ -1,6 +1,7 @@
 """Gives back what was claimed ahead when it is paused before it has started. Only runners with `prefetch` have this service.
 
-1. A pause is committed before anybody is told. No claim that is sent after that takes what is paused.
+1. A pause is committed before anybody is told. No claim that is sent after that takes anything of a queue or type; of a key,
+   none that is sent after the verb has held its head back, which it tells of again.
 2. So a runner that is told first lets the call end that is under way, if there is one: it may have been sent before. Then it
    reads what is paused, and gives back what waits for a slot and is of a paused queue, type or key. What has started goes on.
 3. It looks with every poll interval, too, when something waits: a notification that was lost costs that. While nothing waits it

@@ -6,10 +6,10 @@ flight. All that a runner does for keys goes through here:
 1. *The outcome of a job with a key*: put here by its coordinator when the attempt has ended. The actor takes all outcomes that
    wait, decides what may start in the slots that were freed, and hands both to the call line, in one step. It does not wait for
    the answer: what was claimed starts in the step in which the line has read it.
-2. *The hand-over.* The next head of a key may have the slot of the job before it, without a scan, if nothing else waits for
-   that slot: the outcome is final, the queue is quiet (`runtime/coordinator.py`), and a general slot is free, which the actor
-   then takes. Else the coordinator is woken before the line is: the head becomes pending behind all that is, and takes part in
-   the scan of the same call. (Starting it always: with 60 hot keys of 200 jobs each, 100 one-job keys started after 10,099
+2. *The hand-over.* The next head of a key may have a general slot, without a scan, if nothing else waits for one: the
+   outcome is final, the queue is quiet (`runtime/coordinator.py`), and such a slot is free, which the actor then takes. Else
+   the coordinator is woken before the line is: the head becomes pending behind all that is, and takes part in the scan of
+   the same call. (Starting it always: with 60 hot keys of 200 jobs each, 100 one-job keys started after 10,099
    jobs, and a job of priority 1 after 10,000; with this rule after 149 and 50.)
 3. A hand-over is a scan for the slots that the actor holds. Alone in its call, with one outcome, it starts that key's next job
    (`finish_one`). With others it is merged with the queue's other scans: the head has become pending behind all that is, and
@@ -57,7 +57,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 _TRIES: Final = 8
 
 
-class Wanted(msgspec.Struct):
+class DueKey(msgspec.Struct):
     """A key whose head is to be dispatched."""
 
     key: str
@@ -75,11 +75,11 @@ class Advancer:
         self._pool = pool
         self._wakes = wakes
         self._events = events
-        self._wanted: dict[str, Wanted] = {}
-        self._batch: dict[str, Wanted] = {}  # taken, and not dispatched yet
+        self._wanted: dict[str, DueKey] = {}
+        self._batch: dict[str, DueKey] = {}  # taken, and not dispatched yet
         self._is_wanted = asyncio.Event()
 
-    def put(self, wanted: Wanted) -> None:
+    def put(self, wanted: DueKey) -> None:
         """Dispatch this key's head, if none is; drop the requests for it."""
         known = self._wanted.setdefault(wanted.key, wanted)
         if known is not wanted:
@@ -104,7 +104,7 @@ class Advancer:
             if not self._wanted:
                 self._is_wanted.clear()
 
-    async def _advance(self, batch: Mapping[str, Wanted]) -> None:
+    async def _advance(self, batch: Mapping[str, DueKey]) -> None:
         if points.active:
             await points.reach("advance.send")
         async with self._pool.take() as link:
@@ -120,7 +120,7 @@ class Advancer:
         for queue in done.queues:
             self._wakes.pending(queue)
 
-    def _put_later(self, wanted: Wanted) -> None:
+    def _put_later(self, wanted: DueKey) -> None:
         wanted.tries += 1
         if wanted.tries < _TRIES:
             pause = _FIRST_PAUSE_SECONDS * 2.0 ** (wanted.tries - 1)
@@ -157,7 +157,7 @@ class Actor:
         self._queues = queues
         self._verifier = verifier
         self._advancer = Advancer(pool, wakes, events=events)
-        self.items: asyncio.Queue[_Ended | Wanted] = asyncio.Queue()  # outlives the task
+        self.items: asyncio.Queue[_Ended | DueKey] = asyncio.Queue()  # outlives the task
         self.taken: list[Ack] = []  # of these the line does not know yet
         self._passed_on: asyncio.Event | None = None  # while a task waits for it
 
@@ -177,8 +177,8 @@ class Actor:
         for _ in range(self.items.qsize()):
             self._note(self.items.get_nowait())
 
-    def _note(self, item: _Ended | Wanted) -> None:
-        if isinstance(item, Wanted):
+    def _note(self, item: _Ended | DueKey) -> None:
+        if isinstance(item, DueKey):
             self._advancer.put(item)
             return
         attempt, ack = item
@@ -188,7 +188,7 @@ class Actor:
             self.taken.append(ack)
 
     def _pass_on(self) -> None:
-        """To the line; and its next head may have the slot of each that has ended, or the coordinator looks."""
+        """To the line; and next heads may have as many slots as are free, or the coordinator looks."""
         acks = self.taken
         ended: dict[str, int] = {}  # by queue
         for ack in acks:
@@ -244,7 +244,7 @@ class Keys:
 
     def advance(self, key: str, requests: Sequence[int] = ()) -> None:
         """Dispatch this key's head, if none is; drop the requests for it."""
-        self._actor(key).items.put_nowait(Wanted(key, [*requests]))
+        self._actor(key).items.put_nowait(DueKey(key, [*requests]))
 
     def _actor(self, key: str) -> Actor:
         return self.actors[crc32(key.encode()) % len(self.actors)]

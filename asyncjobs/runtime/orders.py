@@ -18,7 +18,7 @@ from asyncjobs.model.claim import Ack, Claimed, Finished, Scan
 _order: Final = attrgetter("priority", "place")
 
 #: A queue, and one of its lanes or none.
-Lane = tuple[str, str | None]
+LaneName = tuple[str, str | None]
 
 
 class NoAnswer(Exception):
@@ -47,7 +47,7 @@ class Order(Protocol):
 
     @property
     def head_of(self) -> Ack | None:
-        """Of a single scan for the slot that this one left, whose next head may have it."""
+        """Of a single scan for a slot that was taken for the next head of this one's key."""
         ...
 
     @property
@@ -95,7 +95,7 @@ class Scans(_Awaited):
 
 
 class _Look(_Awaited):
-    lanes: Sequence[Lane]
+    lanes: Sequence[LaneName]
 
 
 class Looks:
@@ -107,7 +107,7 @@ class Looks:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def ask(self, lanes: Sequence[Lane]) -> "asyncio.Future[set[Lane]]":
+    def ask(self, lanes: Sequence[LaneName]) -> "asyncio.Future[set[LaneName]]":
         """Those of these queues and lanes that have something."""
         look = _Look(asyncio.get_running_loop().create_future(), lanes)
         self._waiting.append(look)
@@ -118,7 +118,7 @@ class Looks:
         looks, self._waiting = self._waiting, []
         refuse(looks)
 
-    async def make(self, skipped: Callable[[Sequence[Lane]], Awaitable[set[Lane]]]) -> None:
+    async def make(self, skipped: Callable[[Sequence[LaneName]], Awaitable[set[LaneName]]]) -> None:
         """Make those that wait, with this statement."""
         looks, self._waiting = self._waiting, []
         try:

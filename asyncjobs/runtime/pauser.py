@@ -1,10 +1,11 @@
 """Keeps the rows in step with what operators paused, and what no runner serves out of the claim's way.
 
-A pause takes effect by its row in `pauses`: no claim that begins after its commit takes a job of that queue, type or key. Those
-that are under way then have ended when the verb answers (`wait_for_claims`, for a key `hold_back_key`, in
-`store/routines/pauses`); no verb waits for a row written by hand. What was claimed before goes on: a claim is the start as
-the database knows it, and the handler is called when the claim's answer has come to the runner. To wait for that, too, would take
-a write for each start. All else is housekeeping, so that claims do not walk over what they may not take:
+A pause takes effect by its row in `pauses`: no claim that begins after its commit takes a job of that queue or type; the pending
+head of a key may be claimed until `hold_back_key` has held it back. Claims that are under way then have ended when the verb
+answers (`wait_for_claims`, for a key `hold_back_key`, in `store/routines/pauses`); no verb waits for a row written by hand.
+What was claimed before goes on: a claim is the start as the database knows it, and the handler is called when the claim's answer
+has come to the runner. To wait for that, too, would take a write for each start. All else is housekeeping, so that claims do not
+walk over what they may not take:
 
 1. Enqueue, promote, dispatch, retry and rescue write `paused` for a job whose type or key is paused. One that read `pauses`
    before the pause committed writes `pending`; one that read it before a resume committed writes `paused`. The duty mends both.

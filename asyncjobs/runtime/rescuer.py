@@ -12,9 +12,9 @@ that a fail-over costs no time. What may happen, in this order:
    claim of it that is in flight holds its row: then it is left alone until the next pass. One that had said that it stops has
    not died (`runtime/remains.py`).
 3. In a *new* statement, after that commit: the jobs whose runner does not exist fail with RunnerLost and are due at once, or
-   die with their last attempt; those of one that had stopped are given back, with the attempt. A claim either committed before
-   the delete, and is seen here, or finds its runner gone and claims nothing. With both in one statement, claims in flight were
-   never seen: orphans for ever.
+   die with their last attempt; those of one that had stopped are given back, with the attempt. What had ended in its
+   handler's transaction is settled: its keys are let go. A claim either committed before the delete, and is seen here, or finds
+   its runner gone and claims nothing. With both in one statement, claims in flight were never seen: orphans for ever.
 4. The queues are woken, here and by NOTIFY.
 
 A rescuer that dies between 2 and 3 leaves orphans, which every look of the others reports (so do runners that stopped without

@@ -107,8 +107,6 @@ class RunnerParts(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
     """Make them. None of them runs yet."""
-    from asyncjobs.telemetry import log_keys  # noqa: F401 - structlog, a quarter of all that is imported: not while jobs run
-
     settings, events, pool = opened.settings, opened.events, opened.pool
     types = sorted(declared.handlers)
     attempts, queues, threads, resources = Attempts(events=events), Queues(), Threads(), Resources(events=events)
@@ -165,10 +163,12 @@ def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
 
 
 def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -> None:
+    from asyncjobs.telemetry.log_keys import name_job  # structlog is a quarter of what `import asyncjobs` would take
+
     settings = opened.settings
     surroundings = Surroundings(
-        open_context=declared.open_context, events=opened.events, runner_id=parts.registration.runner_id, threads=parts.threads,
-        max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
+        name_job=name_job, open_context=declared.open_context, events=opened.events, runner_id=parts.registration.runner_id,
+        threads=parts.threads, max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
         report_progress=parts.progress.report, complete=parts.verifier.complete,
         complete_sync=parts.verifier.complete_sync, was_committed=parts.verifier.was_committed,
         share=parts.resources.use, results=partial(workflows.results, opened),

@@ -35,7 +35,7 @@ READ COMMITTED: each statement in it has a fresh snapshot, so what is looked up 
    The ack looks behind the place of the head that ended: all who wait have later ones, since places are drawn under the lock. A
    row that was not dispatched says nothing of the kind: when such a one is let go, the line is looked at from its front.
    A runner that has nothing else to claim (`runtime/keys.py`) acks with `finish_one`, which makes the next head its own
-   in the slot that the last one left, if no operator paused anything. That is the claim's rule of one owner (token, attempt, the
+   in a general slot that is free, if no operator paused anything. That is the claim's rule of one owner (token, attempt, the
    runner's row) and the dispatch's of one head, in one statement. A suspect becomes pending
    as always: only a scan knows whether a runner may have one.
 4. *The head fails, snoozes, is interrupted, or is rescued*: it keeps its row, so the key is held and the place is kept. When it

@@ -1,7 +1,7 @@
-"""The slots of one kind on one runner: a semaphore whose permits are taken without waiting.
+"""The slots of one kind on one runner: a semaphore whose slots are taken without waiting.
 
 There is one for the general slots of a queue, and one for each lane that keeps some. A coordinator takes what is free, claims
-that many jobs, and gives back what it has no use for; an attempt has one permit until its handler has ended.
+that many jobs, and gives back what it has no use for; an attempt has one until its handler has ended.
 
 Every step checks the sum (P13): none is free that there is not, and none is taken that is not free. (All at once, since a
 runner of 250 slots that looks for one job takes and gives back 250: one by one that was 0.1 ms of each pickup.)
@@ -15,7 +15,7 @@ class SlotsError(AssertionError):
 
 
 class Slots(asyncio.Semaphore):
-    """Permits to run an attempt. Nothing of a runner waits in `acquire`: work comes to what is free."""
+    """Room for attempts. Nothing of a runner waits in `acquire`: work comes to what is free."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)

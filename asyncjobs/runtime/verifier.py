@@ -11,7 +11,7 @@ transaction would hold up strangers. After the handler ended, one at a time:
 2. So when it returns, and what it used is closed, the row is looked at before anything is told of the attempt (`was_committed`).
    A transaction that is still open is waited for half a second, since drivers close connections that the server ends a moment
    later; but not where hooks are to be left, which may commit it. Then the attempt ends as it says.
-3. Is the job completed under this claim's token? Then the completion was committed: its key and dedup key are released, done.
+3. Is the job completed under this claim's token? Then the completion was committed: its key and dedup key are let go, done.
 4. If not, the transaction rolled back, or is still open. The attempt's real outcome, in place of a completion NotCommitted, is
    written with a lock time-out; if that runs out, the transaction is still open: back to 3 after a pause. If it says that the
    claim is lost, 3 decides once more: the transaction may have been committed during the wait. A completion that was told of, and
@@ -19,7 +19,8 @@ transaction would hold up strangers. After the handler ended, one at a time:
 5. Whatever the database says, nothing ends this: an outcome that it refuses to store is replaced by one that says so, and
    everything else is tried again.
 
-A runner that dies meanwhile leaves either a completed job whose key is released by the sweep, or a processing one to the rescue.
+A runner that dies meanwhile leaves either a completed job whose key and dedup key are let go by the rescue or the sweep, or a
+processing one to the rescue.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 `bind_contextvars` finds its variables anew each time; for each attempt that is as much work as to set them.
 
-Whoever sets them imports this file then, and runners when they are made: structlog imports rich where that is installed, which
+Runners import this file when they are made, and hand `name_job` to their attempts: structlog imports rich where that is installed, which
 took a quarter of the time that `import asyncjobs` takes, and who enqueues needs neither.
 """
 
@@ -17,5 +17,11 @@ def _variable(name: str) -> ContextVar[Any]:
     return contextvars.Context().run(lambda: bind_contextvars(**{name: None})[name].var)
 
 
-JOB_ID: Final = _variable("job_id")
-JOB_TYPE: Final = _variable("job_type")
+_JOB_ID: Final = _variable("job_id")
+_JOB_TYPE: Final = _variable("job_type")
+
+
+def name_job(job_id: int, job_type: str) -> None:
+    """From now on lines of this context carry them."""
+    _JOB_ID.set(job_id)
+    _JOB_TYPE.set(job_type)

@@ -53,6 +53,7 @@ from asyncjobs.runtime.threads import Threads
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.workflows import Spawned, Written
 from asyncjobs.telemetry.events import JobsExpired, OutcomeWritten
+from asyncjobs.telemetry.log_keys import name_job
 from asyncjobs.testing.memory_store import Kept, MemoryStore
 
 T = TypeVar("T")
@@ -228,7 +229,7 @@ class MemoryApp:
         self.enter()
         try:
             yield Surroundings(
-                open_context=self._open_context, events=events, runner_id=lambda: 0, threads=threads,
+                open_context=self._open_context, name_job=name_job, events=events, runner_id=lambda: 0, threads=threads,
                 max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
                 report_progress=self._note_progress, complete=self._complete, complete_sync=self._note_completion,
                 was_committed=_yes, share=resources.use, results=self._results,

@@ -28,6 +28,7 @@ from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import AttemptEnded, Events
+from asyncjobs.telemetry.log_keys import name_job
 from asyncjobs.testing.captured import Captured
 from asyncjobs.testing.rows import attempts_of, claimed_of, job_of
 
@@ -134,7 +135,7 @@ class _Performance:
     def _surroundings(self, events: Events, threads: Threads, resources: Resources) -> Surroundings:
         settings = self._app.settings
         return Surroundings(
-            open_context=self._open_context, events=events, runner_id=lambda: 0, threads=threads,
+            open_context=self._open_context, name_job=name_job, events=events, runner_id=lambda: 0, threads=threads,
             max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
             report_progress=_forget, complete=self._complete,
             complete_sync=self._complete_sync, was_committed=_yes,

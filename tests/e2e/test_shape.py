@@ -64,14 +64,14 @@ async def test_there_is_a_task_per_queue_a_semaphore_per_kind_of_slots_and_a_tas
         assert all(isinstance(one, asyncio.Semaphore) for one in slots.values())
         handles = [await office.wait.using(queue=queue).enqueue() for queue in ("alpha", "alpha", "alpha", "beta", "gamma")]
         await eventually(lambda: len(runner.parts.attempts) == 4, description="four run, and one waits")
-        await eventually(lambda: sum(one.taken for one in slots.values()) == 4, description="no other permit is taken for long")
+        await eventually(lambda: sum(one.taken for one in slots.values()) == 4, description="no other slot is taken for long")
         running = {name for name in tasks() if name.startswith("job ")}
         assert len(running) == 4 < len(handles)
         assert running <= {f"job {handle.id}" for handle in handles}
         office.go.set()
         for handle in handles:
             await handle.wait(timeout=10)
-        await eventually(lambda: not any(one.taken for one in slots.values()), description="all permits are back")
+        await eventually(lambda: not any(one.taken for one in slots.values()), description="all slots are back")
         await eventually(lambda: not runner.running_ids(), description="the ledger is empty")
 
 

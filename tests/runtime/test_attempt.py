@@ -167,7 +167,7 @@ async def test_result_that_raises_anything_when_it_is_encoded_ends_only_its_atte
         return 1
 
     attempt = runs.make(handler, attempt=3)
-    attempt.handler.encode_result = Mock(side_effect=KeyboardInterrupt)  # type: ignore[method-assign]
+    attempt.definition.encode_result = Mock(side_effect=KeyboardInterrupt)  # type: ignore[method-assign]
     await asyncio.wait([runs.start(attempt)])
     assert [ack.outcome.kind for ack in runs.acks] == ["dead"]
 

@@ -59,7 +59,7 @@ class Rig:
         """Claimed with the scan of a lane (None: for general slots), while nothing waits in the coordinator's hands."""
         for id in ids:
             job = a_claimed(**({"id": id, "token": id, "type": "wait", "lane": lane} | fields))
-            self.coordinator._place(job, Scan("default", scan, 100), {})
+            self.coordinator._start_or_stock(job, Scan("default", scan, 100), {})
 
     async def end(self, job_id: int) -> None:
         await eventually(lambda: job_id in self.go, description=f"job {job_id} has begun")

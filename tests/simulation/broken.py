@@ -271,7 +271,7 @@ def leaks_end() -> list[Any]:
 
 
 def claims_too_much() -> list[Any]:
-    """A claim of one more than there are permits."""
+    """A claim of one more than there are slots."""
     scans = Coordinator._scans
 
     def mutant(self: Any, lanes: Any, taken: Any) -> Any:
@@ -281,7 +281,7 @@ def claims_too_much() -> list[Any]:
 
 
 def gives_back_twice() -> list[Any]:
-    """An attempt that ends gives its permit back, and so does what it wakes."""
+    """An attempt that ends gives its slot back, and so does what it wakes."""
     ended = Coordinator._ended
 
     def mutant(self: Any, attempt: Any, ack: Any) -> None:

@@ -276,8 +276,8 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("what exits in a sink ends its program", patches=broken.sinks_exit, needs=_unruly),
     Simulated("what a duty leaks ends it", patches=broken.leaks_end, needs=_unruly),
     Simulated("nobody tells a duty that its term is trusted again", patches=broken.trusted_in_silence, needs=_unruly),
-    Simulated("a claim is of more than there are permits", patches=broken.claims_too_much),
-    Simulated("a permit is given back twice", patches=broken.gives_back_twice),
+    Simulated("a claim is of more than there are slots", patches=broken.claims_too_much),
+    Simulated("a slot is given back twice", patches=broken.gives_back_twice),
     Simulated("the outcome of a key goes around its actor", patches=broken.goes_around, needs=_has("keyed", "many")),
     Simulated("two calls of a line are under way", patches=broken.two_at_a_time),
     # Two members of two gates end at once, and each transaction has the one gate and waits for the other.

@@ -17,7 +17,7 @@ from tests.simulation.world import World
 def held(world: World) -> Generator[None]:
     """What is out of shape meanwhile is a violation."""
     with ExitStack() as stack:
-        for one in (_keys(world), _calls(world), _permits(world)):
+        for one in (_keys(world), _calls(world), _slots(world)):
             for each in one:
                 stack.enter_context(each)
         yield
@@ -58,8 +58,8 @@ def _calls(world: World) -> list[Any]:
     return [patch.object(CallLine, "_call", calling)]
 
 
-def _permits(world: World) -> list[Any]:
-    """As many attempts have a slot of a kind as there are such slots, and each has a permit."""
+def _slots(world: World) -> list[Any]:
+    """As many attempts have a slot of a kind as there are such slots, and each has one."""
     start = Coordinator.start
 
     def starting(self: Coordinator, job: Any, lane: str | None) -> None:
@@ -67,6 +67,6 @@ def _permits(world: World) -> list[Any]:
         slots = self.lanes[lane].slots
         running = sum(one.claimed.queue == self.queue and one.lane == lane for one in self._shared.attempts.all)
         if running > slots.taken:
-            world.violations.append(f"P13: {running} attempts have {slots.taken} permits of {slots.size}")
+            world.violations.append(f"P13: {running} attempts have {slots.taken} slots of {slots.size}")
 
     return [patch.object(Coordinator, "start", starting)]

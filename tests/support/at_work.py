@@ -243,4 +243,4 @@ async def at_work(database: Database, connection: Connection, *queues: Queue, **
         assert task.cancelled(), "a part ended by itself"
     for lane in (lane for coordinator in made.coordinators for lane in coordinator.lanes.values()):
         held = sum(slot == lane.name for _, slot in made.host.running.values())
-        assert len(made.coordinators) > 1 or lane.slots.taken == held, "permits are lost"
+        assert len(made.coordinators) > 1 or lane.slots.taken == held, "slots are lost"

@@ -15,6 +15,7 @@ from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.telemetry.events import Events
+from asyncjobs.telemetry.log_keys import name_job
 from tests.support.claims import a_claimed
 
 
@@ -31,6 +32,7 @@ class Runs:
         given: dict[str, Any] = {
             "events": self.events,
             "open_context": self._open_context,
+            "name_job": name_job,
             "runner_id": lambda: 7,
             "threads": Threads(),
             "max_result_bytes": 1000,

@@ -131,7 +131,7 @@ async def working(queue: Queue, *, others: bool = False) -> AsyncGenerator[Harne
             made.task.cancel()
             await asyncio.wait([made.task])
     held = {name: sum(lane == name for _, lane in made.running) for name in made.coordinator.lanes}
-    assert {name: lane.slots.taken for name, lane in made.coordinator.lanes.items()} == held, "permits are lost"
+    assert {name: lane.slots.taken for name, lane in made.coordinator.lanes.items()} == held, "slots are lost"
 
 
 def asked_for(scans: Sequence[Scan]) -> list[tuple[str | None, int]]:

@@ -24,7 +24,7 @@ async def test_asks_for_exactly_the_free_slots_of_each_lane_and_starts_what_it_g
         assert asked_for(await harness.asks()) == [("fast", 2), (None, 3)]
 
 
-async def test_permits_are_taken_while_it_asks_and_those_that_are_not_used_are_given_back() -> None:
+async def test_slots_are_taken_while_it_asks_and_those_that_are_not_used_are_given_back() -> None:
     async with working(Queue(concurrency=3)) as harness:
         await harness.asks()
         assert harness.free == {None: 0}
@@ -32,7 +32,7 @@ async def test_permits_are_taken_while_it_asks_and_those_that_are_not_used_are_g
         assert harness.free == {None: 2}
 
 
-async def test_permits_of_a_call_that_failed_are_given_back_and_it_asks_again_at_the_front() -> None:
+async def test_slots_of_a_call_that_failed_are_given_back_and_it_asks_again_at_the_front() -> None:
     async with working(Queue(concurrency=2)) as harness:
         await harness.answer(2)
         await harness.end(1)
@@ -47,7 +47,7 @@ async def test_permits_of_a_call_that_failed_are_given_back_and_it_asks_again_at
         assert [scan.start for scan in await harness.asks()] == [FRONT]
 
 
-async def test_permits_of_a_coordinator_that_is_cancelled_are_given_back_and_its_next_task_asks_again() -> None:
+async def test_slots_of_a_coordinator_that_is_cancelled_are_given_back_and_its_next_task_asks_again() -> None:
     async with working(Queue(concurrency=2)) as harness:
         await harness.asks()
         harness.task.cancel()

@@ -1,5 +1,5 @@
 -- finish for the call that a key with a backlog makes for each of its jobs: one attempt that completed, no scan. The next head of its
--- key becomes ours with it, in the slot that was freed, if `_queue` is the head's queue and this runner can run its type; the caller
+-- key becomes ours with it, in the general slot that its caller took, if `_queue` is the head's queue and this runner can run its type; the caller
 -- asks for that only while there is nothing else to be claimed (null: not at all). Else it becomes pending, as in `finish`. The rows
 -- of the answer are those of `finish`.
 --

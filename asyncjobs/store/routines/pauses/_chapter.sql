@@ -1,1 +1,1 @@
--- Pauses of queues, types and keys (what a pause does to a key: `runtime/serializer.py`, 10): the claim reads `pauses` and takes nothing of them; this keeps what it would pass over out of its way.
+-- Pauses of queues, types and keys (what a pause does to a key: `runtime/serializer.py`, 10): the claim reads `pauses` and takes nothing of queues and types; heads of keys are held back; this keeps what it would pass over out of its way.

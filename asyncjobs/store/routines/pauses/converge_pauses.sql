@@ -1,5 +1,5 @@
 -- Make the rows say what `pauses` and the runners say, a batch of them: pending jobs of a paused type become paused (`hold_back`), paused
--- ones whose type and key are not any more become pending, at the end of the line (`let_go`). Of the latter only those that asyncjobs had made so (`holds`): a
+-- ones whose type and key are not any more become pending, behind what is pending (`let_go`). Of the latter only those that asyncjobs had made so (`holds`): a
 -- row that was written to since the pause was seen to have ended was paused by hand. Ten minutes later the hold is forgotten: nobody who
 -- had still seen the pause is about to write. What is dated later than now was written before the clock was set back: perhaps because of
 -- the pause, so it is let go. A caller that comes too late for one of several finds the row done. Rows that are locked are left

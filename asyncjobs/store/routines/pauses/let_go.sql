@@ -1,4 +1,4 @@
--- Paused jobs that are to become pending, at the end of the line, a batch of them: runners can run them, their types and keys are not
+-- Paused jobs that are to become pending, behind what is pending, a batch of them: runners can run them, their types and keys are not
 -- paused any more, and they were made so by asyncjobs (`holds`), not by hand.
 CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[], _versions jsonb, OUT resumed integer, OUT queues text[])
 LANGUAGE plpgsql
