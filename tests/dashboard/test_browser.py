@@ -277,8 +277,13 @@ async def test_queues_and_types_are_held_and_let_go(ada: Person) -> None:
     assert "provider down" in await ada.page.locator("[data-live]").inner_text()
     await ada.clicks("Resume type email")
     assert await ada.told() == 'Type "email" goes on.'
+    await ada.page.get_by_label("Why all of it, for the record").fill("maintenance at noon")
     await ada.clicks("Pause everything")
+    assert await ada.told() == "Everything is paused. What runs goes on."
+    assert "maintenance at noon" in await ada.page.locator("[data-live]").inner_text()
     assert await ada.page.get_by_role("button", name="Pause everything").count() == 0
+    await ada.clicks("Resume everything")
+    await ada.clicks("Drain everything")
     await ada.clicks("Resume everything")
 
 

@@ -232,6 +232,17 @@ async def test_queues_and_types_are_paused_resumed_and_drained(ada: Operator, ro
     assert {one.by for one in told} == {"ada"}
 
 
+async def test_everything_is_paused_for_a_reason_and_resumed(ada: Operator) -> None:
+    assert (await ada.browser.get("/queues")).having("input", name="all", value="all")
+    page = await ada.does("pause", {"all": "all", "reason": "maintenance"})
+    assert "Everything is paused. What runs goes on." in page.text
+    assert "ada maintenance" in page.text
+    assert not page.having("input", name="all")
+    assert "Everything goes on." in (await ada.does("resume", {"all": "all"})).text
+    assert "maintenance" in (await ada.does("drain", {"all": "all", "reason": "maintenance"})).text
+    await ada.does("resume", {"all": "all"})
+
+
 async def test_breakers_are_opened_and_reset(ada: Operator) -> None:
     page = await ada.does("breakers/open", {"service": "mail-service", "message": "provider down"}, path="/breakers")
     assert 'Breaker "mail-service" is open until it is reset.' in page.text

@@ -63,12 +63,17 @@ from asyncjobs.testing import (
     MovableClock,
     Recorder,
     assert_enqueued,
+    assert_enqueued_sync,
     captured,
+    clear,
+    clear_sync,
     databases,
+    in_memory,
     override,
     perform,
     refute_enqueued,
     run_until_idle,
+    run_until_idle_sync,
     server,
 )
 
@@ -266,6 +271,11 @@ async def waiting(several: list[JobHandle[int]], alike: tuple[JobHandle[int], ..
     assert_type(await gather(alike), tuple[int, ...])
     assert_type(await gather((with_context.handle(1),)), tuple[int])
     assert_type(await gather((with_context.handle(1), without_context.handle(2), plain.handle(3))), tuple[int, str, float])
+    one, two, three = with_context.handle(1), without_context.handle(2), plain.handle(3)
+    assert_type(await gather((one, two, three, one), timeout=5), tuple[int, str, float, int])
+    assert_type(await gather((one, two, three, one, two)), tuple[int, str, float, int, str])
+    assert_type(await gather((one, two, three, one, two, three)), tuple[int, str, float, int, str, float])
+    assert_type(await gather((one, one), return_exceptions=True), tuple[int | JobError, ...])
     assert_type(await gather(handle for handle in several), list[int])
     assert_type(await gather(several, return_exceptions=True), list[int | JobError])
     assert_type(await gather(alike, return_exceptions=True), tuple[int | JobError, ...])
@@ -274,6 +284,13 @@ async def waiting(several: list[JobHandle[int]], alike: tuple[JobHandle[int], ..
         assert_type(ended.result(), int)
         assert_type(ended.exception(), JobError | None)
         assert_type(ended.handle, JobHandle[int])
+    async for ended in as_completed((one, one)):
+        assert_type(ended.result(), int)
+    mixed: tuple[JobHandle[int | str], ...] = (one, two)
+    async for other in as_completed(mixed):
+        assert_type(other.result(), int | str)
+    assert_type(await one.children(limit=5), list[JobHandle[Any]])
+    assert_type(await gather(await one.children()), list[Any])
 
 
 # -- keys
@@ -404,6 +421,21 @@ async def options(
     await jobs.enqueue(with_context.new("a"), connection=ps)
 
 
+async def verbs(
+    session: AsyncSession, sa: AsyncConnection, pg: asyncpg.Connection[asyncpg.Record], ps: psycopg.AsyncConnection[Any]
+) -> None:
+    for connection in (session, sa, pg, ps):
+        cancelled: str = (await jobs.admin.cancel(1, "no", connection=connection)).outcome
+        changed: str = (await jobs.admin.change(1, priority=5, timeout=timedelta(hours=1), connection=connection)).outcome
+        assert_type((await jobs.admin.requeue(1, by="me", connection=connection)).new_id, int | None)
+        assert_type(await jobs.get(1, connection=connection), Job | None)
+    await jobs.admin.kill(1, connection=pg)
+    await jobs.admin.fail(1, "no", will_retry=True, connection=pg)
+    await jobs.admin.retry(1, connection=pg)
+    await jobs.admin.delete(1, connection=pg)
+    await jobs.admin.acknowledge(1, by="me", connection=pg)
+
+
 class DjangoProxy:
     """As django-stubs has django.db.connection."""
 
@@ -434,6 +466,10 @@ def synchronous(
         assert_type(with_context.using(connection=connection).enqueue_sync("a"), JobHandle[int])
         assert_type(jobs.enqueue_sync(with_context.new("a"), connection=connection), JobHandle[int])
         assert_type(jobs.enqueue_many_sync([with_context.new("a")], connection=connection), list[JobHandle[int]])
+        assert_type(jobs.get_sync(1, connection=connection), Job | None)
+        outcome: str = jobs.admin.cancel_sync(1, connection=connection).outcome
+        changed: str = jobs.admin.change_sync(1, delay=0, by="me", connection=connection).outcome
+        assert_type(jobs.admin.requeue_sync(1, by="me", connection=connection).new_id, int | None)
     assert_type(jobs.enqueue_sync("with context", {"to": "x"}, priority=1), JobHandle[Any])
     with jobs.sync() as opened:
         assert_type(opened, AsyncJobs)
@@ -441,6 +477,7 @@ def synchronous(
         handle = with_context.enqueue_sync("a")
         assert_type(handle.result_sync(timeout=5), int)
         assert_type(handle.wait_sync(timeout=timedelta(seconds=5)), Job)
+        assert_type(handle.children_sync(limit=5), list[JobHandle[Any]])
 
 
 async def many(session: AsyncSession) -> None:
@@ -506,6 +543,10 @@ async def testing() -> None:
         jobs, stand_ins={shared: shared}, dsn="postgresql://x", schema="y", grace=1, heartbeat=timedelta(seconds=1)
     ) as same:
         assert_type(same, AsyncJobs)
+    with override(jobs, runs=False) as resting, in_memory(jobs) as kept:
+        assert_type((resting, kept), tuple[AsyncJobs, AsyncJobs])
+    async with in_memory(jobs) as kept:
+        await clear(kept)
     async with MovableClock(jobs) as clock:
         await clock.advance(timedelta(days=1))
         assert_type(await run_until_idle(jobs, queues=["mail"], types=["a"], timeout=5, clock=clock, ahead=60), list[Job])
@@ -548,3 +589,21 @@ async def workflows(session: AsyncSession) -> None:
     assert_type((await handle.wait(timeout=timedelta(seconds=1))).state, Literal["running", "cancelling", "completed", "broken"])
     assert_type(await handle.counts(), dict[str, int])
     await handle.cancel("not wanted")
+
+
+def testing_in_plain_tests() -> None:
+    with in_memory(jobs), MovableClock(jobs) as clock:
+        clock.advance_sync(timedelta(days=1))
+        assert_type(clock.now_sync(), datetime)
+        assert_type(run_until_idle_sync(jobs, timeout=5, clock=clock, ahead=60), list[Job])
+        assert_type(assert_enqueued_sync(jobs, with_context, {"to": "a"}, count=1), Job)
+    clear_sync(jobs)
+
+
+# -- payloads that must not stay
+
+discreet = AsyncJobs("postgresql://x", keep_payload=False, routers=[JobRouter(keep_payload=True)])
+
+
+@discreet.job("discreet", keep_payload=False)
+async def is_discreet(token: str) -> None: ...

@@ -16,6 +16,7 @@ from asyncjobs import (
     DutyContext,
     Hook,
     JobContext,
+    JobHandle,
     JobRouter,
     JobType,
     Lane,
@@ -27,7 +28,7 @@ from asyncjobs import (
     gather,
     resource,
 )
-from asyncjobs.testing import assert_enqueued, captured, override, perform, run_until_idle
+from asyncjobs.testing import assert_enqueued, captured, in_memory, override, perform, run_until_idle
 
 router = JobRouter()
 jobs = AsyncJobs()
@@ -114,7 +115,12 @@ async def retry_on_a_name(to: str) -> None: ...
 async def retry_on_an_error(to: str) -> None: ...
 
 
+@jobs.job("keeps some", keep_payload="dead")  # E
+async def keeps_some(to: str) -> None: ...
+
+
 AsyncJobs(max_attempts="3")  # E
+AsyncJobs(keep_payload=None)  # E
 JobRouter(give_up_on=[ValueError])  # E
 
 
@@ -227,6 +233,9 @@ async def enqueueing() -> None:
     await gather([send])  # E
     async for one in as_completed([send.handle(1)]):
         one.result().upper()  # E
+    four: tuple[int, float, int, int] = await gather((send.handle(1), plain.handle(2), send.handle(3), plain.handle(4)))  # E
+    children: list[JobHandle[str]] = await send.handle(1).children(5)  # E
+    send.handle(1).children_sync(limit="all")  # E
     await jobs.enqueue("send", {"to": 1}, prio=1)  # E
     await jobs.enqueue("send", to="x")  # E
     await jobs.enqueue(send, {"to": "x"})  # E
@@ -275,6 +284,11 @@ async def connections(
     await jobs.enqueue_many([send.new("a", "b")], connection=syncpg)  # E
     jobs.enqueue_sync(send.new("a", "b"), connection=session)  # E
     jobs.enqueue_many_sync([send.new("a", "b")], connection=pg)  # E
+    await jobs.admin.cancel(1, connection=sync)  # E
+    jobs.admin.cancel_sync(1, connection=session)  # E
+    jobs.admin.retry_sync(1)  # E
+    await jobs.get(1, connection=syncpg)  # E
+    jobs.get_sync(1, connection=pg)  # E
 
 
 async def in_a_handler(ctx: JobContext) -> None:
@@ -301,6 +315,10 @@ async def testing() -> None:
     await assert_enqueued(jobs, send, prio=1)  # E
     await assert_enqueued(jobs, send, ["a"])  # E
     with override(jobs, queues=[]):  # E
+        pass
+    with override(jobs, runs="no"):  # E
+        pass
+    with in_memory(router):  # E
         pass
     with captured(router):  # E
         pass

@@ -1,4 +1,4 @@
-"""Verbs that hold back: pause, resume and drain a queue, a type or a key."""
+"""Verbs that hold back: pause, resume and drain a queue, a type, a key or everything."""
 
 from typing import Final, TypedDict
 
