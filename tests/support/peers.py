@@ -15,8 +15,9 @@ import asyncpg
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Scan
 from asyncjobs.model.outcome import Outcome, OutcomeKind
 from asyncjobs.store import callers, due, jobs
-from asyncjobs.store.database import Connection, Database, Link
+from asyncjobs.store.database import Connection, Database, Link, quote_identifier
 from asyncjobs.store.known_types import Knowing
+from asyncjobs.testing.lives import Noted, lives, together
 from tests.support.backends import end_transaction, waits_for_lock
 from tests.support.factories import a_row, insert_runner
 
@@ -51,6 +52,10 @@ class Peer:
     async def rollback(self) -> None:
         transaction, self._transaction = self._transaction, None
         await transaction.rollback()
+
+    async def end_transaction(self) -> None:
+        if self._transaction is not None:
+            await self.rollback()
 
     async def enqueue(
         self, key: str | None = "k", type: str = "email", /, *, times: int = 1, lock_timeout: str | None = None, **fields: Any
@@ -150,9 +155,29 @@ class Peers:
         return await jobs.status(self.a.link, job_id)
 
     async def promises_hold(self) -> None:
-        """No key is stalled, no two heads, no limbo."""
+        """No key is stalled, no two heads, no limbo, no two lives of one dedup key."""
         texts = map(self.database.sql, ("audit_jobs", "audit_keys", "audit_dedup"))
         assert [tuple(row) for text in texts for row in await self.admin.fetch(text)] == []
+        notes = await self.admin.fetch(self.database.sql("audit_lives"))
+        assert list(together(lives(Noted(*row) for row in notes))) == []
+
+    async def clear(self) -> None:
+        """Roll back what is open, and empty all tables but for the runners' rows."""
+        for peer in (self.a, self.b):
+            await peer.end_transaction()
+        deletes = await self.admin.fetchval(
+            "SELECT string_agg(format('DELETE FROM %s', c.oid::regclass), ';') FROM pg_class AS c"
+            " WHERE c.relnamespace = $1::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0"
+            " AND c.relname NOT IN ('migrations', 'routines', 'ids_secret')",
+            quote_identifier(self.database.schema),
+        )
+        await self.admin.execute(f"SET session_replication_role = replica; {deletes}; RESET session_replication_role")
+        for peer in (self.a, self.b):
+            await self.register(peer)
+
+    async def register(self, peer: Peer) -> None:
+        """The runner's row."""
+        await insert_runner(self.admin, schema=self.database.schema, id=peer.runner_id, types=list(TYPES))
 
     async def promote(self) -> None:
         """Make everything due that is scheduled or to be retried, and do what a promoter does."""
@@ -185,9 +210,10 @@ async def peers(database: Database, *, call: Call = "finish") -> AsyncGenerator[
             link = database.link(f"peer {number}", command_timeout=30)
             stack.push_async_callback(link.close)
             await link.connection()
-            await insert_runner(admin, schema=database.schema, id=number, types=list(TYPES))
             made.append(Peer(link, number, call=call))
         pair = Peers(made[0], made[1], admin, database)
+        for peer in made:
+            await pair.register(peer)
         await pair.wait_for_keys("30s")  # a machine that stands still makes nobody give up
         yield pair
 
