@@ -15,11 +15,11 @@ import asyncpg
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Scan
 from asyncjobs.model.outcome import Outcome, OutcomeKind
 from asyncjobs.store import callers, due, jobs
-from asyncjobs.store.database import Connection, Database, Link, quote_identifier
+from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.known_types import Knowing
-from asyncjobs.testing.lives import Noted, lives, together
 from tests.support.backends import end_transaction, waits_for_lock
 from tests.support.factories import a_row, insert_runner
+from tests.support.rows import clear, promises_hold
 
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 TYPES = ("email", "report")
@@ -156,22 +156,13 @@ class Peers:
 
     async def promises_hold(self) -> None:
         """No key is stalled, no two heads, no limbo, no two lives of one dedup key."""
-        texts = map(self.database.sql, ("audit_jobs", "audit_keys", "audit_dedup"))
-        assert [tuple(row) for text in texts for row in await self.admin.fetch(text)] == []
-        notes = await self.admin.fetch(self.database.sql("audit_lives"))
-        assert list(together(lives(Noted(*row) for row in notes))) == []
+        await promises_hold(self.admin, self.database)
 
     async def clear(self) -> None:
         """Roll back what is open, and empty all tables but for the runners' rows."""
         for peer in (self.a, self.b):
             await peer.end_transaction()
-        deletes = await self.admin.fetchval(
-            "SELECT string_agg(format('DELETE FROM %s', c.oid::regclass), ';') FROM pg_class AS c"
-            " WHERE c.relnamespace = $1::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0"
-            " AND c.relname NOT IN ('migrations', 'routines', 'ids_secret')",
-            quote_identifier(self.database.schema),
-        )
-        await self.admin.execute(f"SET session_replication_role = replica; {deletes}; RESET session_replication_role")
+        await clear(self.admin, self.database)
         for peer in (self.a, self.b):
             await self.register(peer)
 
