@@ -3,9 +3,9 @@
     @each("case", CASES)
     async def test_kill(pair: Peers, case: Case) -> None: ...
 
-is used as `pytest.mark.parametrize` is, for tests that have a `pair` or a `connection`. Each row begins with empty tables, and is
-audited at its end (not `audited=False`, where the data are wrong on purpose). A row that fails keeps no other from running; all
-that failed are told of by name.
+is used as `pytest.mark.parametrize` is, for tests that have a `pair` or a `connection`. Each row begins with empty tables (with
+`cleared=False` it finds what those before it left), and is audited at its end (not with `audited=False`, where the data are wrong
+on purpose). A row that fails keeps no other from running; all that failed are told of by name.
 """
 
 import functools
@@ -19,7 +19,9 @@ from asyncjobs.testing.lives import Noted, lives, together
 Test: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
 
-def each(names: str | tuple[str, ...], rows: Iterable[Any], *, audited: bool = True) -> Callable[[Test], Test]:
+def each(
+    names: str | tuple[str, ...], rows: Iterable[Any], *, audited: bool = True, cleared: bool = True
+) -> Callable[[Test], Test]:
     """Run the test on each row: with one name it is that argument's value, else the values of all."""
     given = [names] if isinstance(names, str) else list(names)
     table = [dict(zip(given, [row] if isinstance(names, str) else row, strict=True)) for row in rows]
@@ -41,7 +43,8 @@ def each(names: str | tuple[str, ...], rows: Iterable[Any], *, audited: bool = T
                 except Exception as error:  # noqa: BLE001 - told of below
                     error.add_note(f"in the row {_told(row)}")
                     failed.append(error)
-                await (clear(connection, database) if pair is None else pair.clear())
+                if cleared:
+                    await (clear(connection, database) if pair is None else pair.clear())
             if failed:
                 raise ExceptionGroup(f"{len(failed)} of {len(table)} rows failed", failed)
 
