@@ -103,7 +103,8 @@ class RunnerParts(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
     """Make them. None of them runs yet."""
-    from asyncjobs.telemetry import log_keys  # noqa: F401 - structlog, a quarter of all that is imported: not while jobs run
+    # structlog is a quarter of all that is imported: not while jobs run.
+    from asyncjobs.telemetry import log_keys  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
     settings, events, pool = opened.settings, opened.events, opened.pool
     types = sorted(declared.handlers)
