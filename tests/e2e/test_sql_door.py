@@ -13,6 +13,7 @@ from asyncjobs import AsyncJobs, InvalidOption
 from asyncjobs.declare.options import KNOWN
 from asyncjobs.store.database import Connection
 from tests.support.eventually import eventually
+from tests.support.rows import each
 from tests.support.sql_door import declared, refused, sql
 
 
@@ -85,7 +86,7 @@ async def test_what_is_null_is_as_if_it_were_not_given(connection: Connection) -
 
 
 @pytest.mark.usefixtures("shop")
-@pytest.mark.parametrize(
+@each(
     ("said", "seconds"),
     [
         ("5 min", 300),
@@ -96,6 +97,7 @@ async def test_what_is_null_is_as_if_it_were_not_given(connection: Connection) -
         ("1 month", 2_592_000),
         ("300", 300),
     ],
+    cleared=False,
 )
 async def test_a_delay_is_seconds_or_an_interval(said: object, seconds: float, connection: Connection) -> None:
     await connection.execute("SET intervalstyle = 'sql_standard'; SET datestyle = 'German'; SET timezone = 'Asia/Kolkata'")
@@ -105,7 +107,7 @@ async def test_a_delay_is_seconds_or_an_interval(said: object, seconds: float, c
 
 
 @pytest.mark.usefixtures("shop")
-@pytest.mark.parametrize("said", ["soon", "5 mni", "-5 min", "infinity", "200 years", True, {}])
+@each("said", ["soon", "5 mni", "-5 min", "infinity", "200 years", True, {}], cleared=False)
 async def test_what_is_no_delay_is_refused(said: object, connection: Connection) -> None:
     assert (await refused(connection, "work", {}, {"delay": said})).startswith("delay=")
 
@@ -309,8 +311,10 @@ async def test_expiry_tags_and_timeout_are_the_types_and_the_apps(connection: Co
 
 
 @pytest.mark.usefixtures("told")
-@pytest.mark.parametrize(
-    "tags", ["x", 1, [1], [""], ["x" * 64], [" x"], ["a\tb"], [str(n) for n in range(19)], {"a": 1}, [None], [["x"]]]
+@each(
+    "tags",
+    ["x", 1, [1], [""], ["x" * 64], [" x"], ["a\tb"], [str(n) for n in range(19)], {"a": 1}, [None], [["x"]]],
+    cleared=False,
 )
 async def test_tags_are_refused_in_pythons_words(tags: Any, told: AsyncJobs, connection: Connection) -> None:
     with pytest.raises(InvalidOption) as error:
@@ -342,7 +346,7 @@ async def test_enqueues_of_sql_are_debounced(connection: Connection) -> None:
 
 
 @pytest.mark.usefixtures("shop")
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         ({"debounce": {"quiet": 1, "at_most": 2}}, 'debounce={"quiet": 1, "at_most": 2} needs a dedup_key: give one.'),
@@ -361,6 +365,7 @@ async def test_enqueues_of_sql_are_debounced(connection: Connection) -> None:
         ),
         ({"expires": 0}, "expires=0 must be more than 0 seconds."),
     ],
+    cleared=False,
 )
 async def test_expiry_and_debounce_are_refused_in_pythons_words(
     options: dict[str, Any], said: str, connection: Connection

@@ -14,6 +14,7 @@ from asyncjobs.store import dead_letters, jobs, pauses, runners, serialized
 from tests.support.factories import insert_runner
 from tests.support.holding import pause_key
 from tests.support.peers import Isolation, Peers, spawn
+from tests.support.rows import each
 
 HOUR = 3600.0
 NOTHING: Mapping[str, Any] = {}
@@ -102,7 +103,7 @@ AGAIN = {
 
 
 @pytest.mark.parametrize("dedup_for", ["none", rarely("lasting"), "over before", rarely("over after")])
-@pytest.mark.parametrize("way", AGAIN)
+@each("way", AGAIN)
 async def test_job_that_lives_again_has_its_dedup_key(pair: Peers, way: str, dedup_for: str) -> None:
     again = AGAIN[way]
     first = await end(pair, again.ended, again.key, dedup_for_seconds=None if dedup_for == "none" else HOUR, **again.fields)
@@ -121,7 +122,7 @@ async def test_job_that_lives_again_has_its_dedup_key(pair: Peers, way: str, ded
 
 
 @pytest.mark.parametrize("dedup_for", [rarely("none"), "over"])
-@pytest.mark.parametrize("way", AGAIN)
+@each("way", AGAIN)
 async def test_live_job_that_has_the_dedup_key_is_in_the_way_and_named(pair: Peers, way: str, dedup_for: str) -> None:
     again = AGAIN[way]
     first = await end(pair, again.ended, again.key, dedup_for_seconds=HOUR if dedup_for == "over" else None, **again.fields)
@@ -139,7 +140,7 @@ async def test_live_job_that_has_the_dedup_key_is_in_the_way_and_named(pair: Pee
     await pair.drain()
 
 
-@pytest.mark.parametrize("way", AGAIN)
+@each("way", AGAIN)
 async def test_job_that_has_ended_is_in_no_ones_way_whatever_time_its_key_has_left(pair: Peers, way: str) -> None:
     """An enqueue meets the key until then; an operator's hand takes it along, with its time."""
     again = AGAIN[way]
@@ -270,7 +271,7 @@ ON = {
 
 
 @pytest.mark.parametrize("dedup_for", [rarely(None), HOUR])
-@pytest.mark.parametrize("way", ON)
+@each("way", ON)
 async def test_job_that_has_not_ended_keeps_its_dedup_key(pair: Peers, way: str, dedup_for: float | None) -> None:
     move, key, fields, is_behind = ON[way]
     if is_behind:

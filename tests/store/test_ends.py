@@ -7,13 +7,12 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-import pytest
-
 from asyncjobs.model.outcome import OutcomeKind
 from asyncjobs.model.request import Wanted
 from asyncjobs.store import dead_letters, due, finding, pruning, runners, serialized
 from asyncjobs.store.pruning import Keep
 from tests.support.peers import Peers
+from tests.support.rows import each
 
 REASON: Final = "over"
 #: What is expired says so.
@@ -168,10 +167,8 @@ DEAD: dict[str, Way] = {
 ENDS = [("cancelled", name, way) for name, way in CANCELLED.items()] + [("dead", name, way) for name, way in DEAD.items()]
 
 
-@pytest.mark.parametrize(
-    ("status", "way"), [(status, way) for status, _, way in ENDS], ids=[f"{one}: {name}" for one, name, _ in ENDS]
-)
-async def test_ends_look_alike(pair: Peers, status: str, way: Way) -> None:
+@each(("status", "name", "way"), ENDS)
+async def test_ends_look_alike(pair: Peers, status: str, name: str, way: Way) -> None:
     end = await way(pair)
     row = await pair.admin.fetchrow(
         "SELECT *, completed_at BETWEEN now() - interval '1 min' AND now() AS is_dated FROM asyncjobs.jobs WHERE id = $1",

@@ -19,6 +19,7 @@ from asyncjobs.testing.clock import MovableClock
 from tests.support.backends import waits_for_lock
 from tests.support.eventually import eventually, patience
 from tests.support.factories import a_row, insert, insert_job
+from tests.support.rows import each
 
 TOMORROW = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
 LATER = TOMORROW + timedelta(days=1)
@@ -105,7 +106,7 @@ CASES = {
 
 @pytest.mark.unaudited("rows are processing without a runner")
 @pytest.mark.parametrize("way", ["own", "caller"])
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES, audited=False)
 async def test_what_a_second_enqueue_does_to_the_first(
     name: str, way: str, link: Link, database: Database, connection: Connection
 ) -> None:
@@ -252,7 +253,7 @@ ENDS: dict[str, Callable[[Link, int], Coroutine[Any, Any, None]]] = {
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-@pytest.mark.parametrize("end", ENDS)
+@each("end", ENDS)
 async def test_the_end_of_a_job_frees_its_key(link: Link, connection: Connection, end: str, key: str | None) -> None:
     (first,) = (await write(link, [a_row(dedup_key="d", serialization_key=key)])).enqueued
     await connection.execute(STARTED)

@@ -13,6 +13,7 @@ from tests.store import test_serialization_verbs as states
 from tests.support.claims import an_ack
 from tests.support.factories import insert_waiting
 from tests.support.peers import Peers
+from tests.support.rows import each
 
 Case: TypeAlias = tuple[states.State, str, str | None, str | None, list[str]]
 
@@ -35,7 +36,7 @@ KILLS: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("case", KILLS, ids=lambda case: case[0].__name__)
+@each("case", KILLS)
 async def test_kill(pair: Peers, case: Case) -> None:
     state, outcome, was, status, line = case
     job_id = await state(pair)
@@ -78,7 +79,7 @@ FAILS: list[tuple[states.State, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("state", "outcome"), FAILS)
+@each(("state", "outcome"), FAILS)
 async def test_only_an_attempt_that_runs_can_be_failed(pair: Peers, state: states.State, outcome: str) -> None:
     job_id = await state(pair)
     was, line = await pair.status(job_id), await pair.line()
@@ -97,7 +98,7 @@ async def test_kill_of_a_head_halts_a_key_that_is_to_be_halted(pair: Peers) -> N
     await pair.promises_hold()
 
 
-@pytest.mark.parametrize("kind", ["retry", "snooze", "interrupted", "dead"])
+@each("kind", ["retry", "snooze", "interrupted", "dead"])
 async def test_kill_of_a_job_that_runs_is_applied_when_its_attempt_ends(pair: Peers, kind: OutcomeKind) -> None:
     job_id = await pair.a.enqueue(times=2, dedup_key=None) - 1
     job = await pair.a.claim_one()
@@ -110,9 +111,7 @@ async def test_kill_of_a_job_that_runs_is_applied_when_its_attempt_ends(pair: Pe
     await pair.promises_hold()
 
 
-@pytest.mark.parametrize(
-    ("kind", "attempts"), [("retry", 1), ("snooze", 1), ("interrupted", 1), ("completed", 1), ("cancel", 1), ("dead", 1)]
-)
+@each(("kind", "attempts"), [("retry", 1), ("snooze", 1), ("interrupted", 1), ("completed", 1), ("cancel", 1), ("dead", 1)])
 async def test_attempt_that_is_to_fail_has_failed_unless_it_ended_the_job(pair: Peers, kind: OutcomeKind, attempts: int) -> None:
     job_id = await pair.a.enqueue()
     job = await pair.a.claim_one()
@@ -132,7 +131,7 @@ async def test_attempt_that_is_to_fail_has_failed_unless_it_ended_the_job(pair: 
 
 
 @pytest.mark.parametrize(("wanted", "status"), [("cancel", "cancelled"), ("dead", "dead")])
-@pytest.mark.parametrize(
+@each(
     ("outcome", "attempts"),
     [
         (Outcome(kind="retry"), 1),
@@ -142,7 +141,6 @@ async def test_attempt_that_is_to_fail_has_failed_unless_it_ended_the_job(pair: 
         (Outcome(kind="interrupted", is_begun=False), 0),
         (Outcome(kind="interrupted", delay_seconds=5.0, is_begun=False), 0),
     ],
-    ids=str,
 )
 async def test_attempt_that_ran_counts_when_an_operator_ends_its_job(
     pair: Peers, wanted: Wanted, status: str, outcome: Outcome, attempts: int
@@ -217,7 +215,7 @@ async def test_runner_finds_the_requests_on_what_it_runs_and_no_others(pair: Pee
     await pair.b.ack(others[0], "interrupted")
 
 
-@pytest.mark.parametrize(("wanted", "status"), [("cancel", "cancelled"), ("dead", "dead"), ("fail", "pending")])
+@each(("wanted", "status"), [("cancel", "cancelled"), ("dead", "dead"), ("fail", "pending")])
 async def test_rescue_obeys_requests(pair: Peers, wanted: Wanted, status: str) -> None:
     job_id = await pair.a.enqueue()
     await pair.a.claim_one()

@@ -9,12 +9,13 @@ from asyncjobs.store import serialized
 from tests.support.eventually import Stopwatch
 from tests.support.holding import pause_key
 from tests.support.peers import Isolation, Peers, spawn
+from tests.support.rows import each
 from tests.support.scenarios import sweep
 
 ISOLATIONS: list[Isolation] = ["read_committed", "repeatable_read", "serializable"]
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS)
+@each("isolation", ISOLATIONS)
 @pytest.mark.parametrize("starts_first", ["a", "b"])
 @pytest.mark.parametrize("commits_first", ["a", "b"])
 async def test_the_transaction_that_commits_first_runs_first(
@@ -46,7 +47,7 @@ async def test_jobs_of_transactions_of_every_isolation_level_share_a_line(pair: 
     assert await pair.drain() == ids
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS)
+@each("isolation", ISOLATIONS)
 async def test_rolled_back_transaction_leaves_no_gap_and_no_trace(pair: Peers, isolation: Isolation) -> None:
     await pair.a.begin(isolation)
     await pair.a.enqueue_in_transaction(dedup_key="d")
@@ -58,7 +59,7 @@ async def test_rolled_back_transaction_leaves_no_gap_and_no_trace(pair: Peers, i
         assert await pair.admin.fetchval(f"SELECT count(*) FROM asyncjobs.{table}") == 0
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS)
+@each("isolation", ISOLATIONS)
 async def test_rolled_back_savepoint_leaves_the_other_jobs_in_order(pair: Peers, isolation: Isolation) -> None:
     connection = await pair.a.link.connection()
     await pair.a.begin(isolation)
@@ -92,7 +93,7 @@ async def test_job_is_invisible_until_the_commit_and_dispatched_by_it(pair: Peer
     assert await pair.line() == [(job_id, "pending")]
 
 
-@pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
+@each("isolation", ["repeatable_read", "serializable"])
 async def test_snapshot_isolated_transaction_asks_a_serializer(pair: Peers, isolation: Isolation) -> None:
     heard: list[str] = []
     await pair.admin.add_listener(pair.database.channel, lambda *args: heard.append(str(args[3])))
@@ -109,7 +110,7 @@ async def test_snapshot_isolated_transaction_asks_a_serializer(pair: Peers, isol
     assert (await serialized.sweep(pair.b.link, "", 0)).requests == {}
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS)
+@each("isolation", ISOLATIONS)
 async def test_open_transaction_delays_nobody(pair: Peers, isolation: Isolation) -> None:
     """Neither its own key nor one in the same slot: enqueue, ack, dispatch and verbs go on while it is open."""
     first = await pair.b.enqueue()
@@ -131,7 +132,7 @@ async def test_open_transaction_delays_nobody(pair: Peers, isolation: Isolation)
     assert head.id == first
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS)
+@each("isolation", ISOLATIONS)
 async def test_two_transactions_that_take_two_keys_in_opposite_orders_both_commit(pair: Peers, isolation: Isolation) -> None:
     for _ in range(5):
         await pair.a.begin(isolation)
@@ -145,7 +146,7 @@ async def test_two_transactions_that_take_two_keys_in_opposite_orders_both_commi
     assert len(await pair.drain()) == 20
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS)
+@each("isolation", ISOLATIONS)
 async def test_two_commits_that_lock_many_keys_do_not_deadlock(pair: Peers, isolation: Isolation) -> None:
     """Locks are taken in one order, whatever the order of the inserts."""
     keys = [f"key {number}" for number in range(40)]

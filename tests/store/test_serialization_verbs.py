@@ -9,6 +9,7 @@ from asyncjobs.model.outcome import OutcomeKind
 from asyncjobs.store import runners, serialized
 from tests.support.holding import pause_key
 from tests.support.peers import Peers, spawn
+from tests.support.rows import each
 
 State: TypeAlias = Callable[[Peers], Awaitable[int]]
 Case: TypeAlias = tuple[State, str, str | None, str | None, list[str]]
@@ -109,7 +110,7 @@ CANCELS: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("case", CANCELS, ids=lambda case: case[0].__name__)
+@each("case", CANCELS)
 async def test_cancel(pair: Peers, case: Case) -> None:
     state, outcome, was, status, line = case
     job_id = await state(pair)
@@ -142,7 +143,7 @@ RETRIES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("case", RETRIES, ids=lambda case: case[0].__name__)
+@each("case", RETRIES)
 async def test_retry(pair: Peers, case: Case) -> None:
     state, outcome, was, status, line = case
     job_id = await state(pair)
@@ -154,7 +155,7 @@ async def test_retry(pair: Peers, case: Case) -> None:
     await pair.promises_hold()
 
 
-@pytest.mark.parametrize("state", [dead, halted, cancelled])
+@each("state", [dead, halted, cancelled])
 async def test_job_that_is_retried_after_its_end_starts_over(pair: Peers, state: State) -> None:
     job_id = await state(pair)
     await serialized.retry(pair.b.link, job_id, "me")
@@ -163,7 +164,7 @@ async def test_job_that_is_retried_after_its_end_starts_over(pair: Peers, state:
     assert await pair.drain() == [job_id]
 
 
-@pytest.mark.parametrize("state", [failed, snoozed, halted])
+@each("state", [failed, snoozed, halted])
 async def test_job_that_kept_its_key_is_paused_when_it_is_retried_on_a_paused_key(pair: Peers, state: State) -> None:
     job_id = await state(pair)
     await pause_key(pair.a.link, "k", None, None)
@@ -173,7 +174,7 @@ async def test_job_that_kept_its_key_is_paused_when_it_is_retried_on_a_paused_ke
     assert await pair.drain() == [job_id]
 
 
-@pytest.mark.parametrize("kind", ["retry", "snooze", "interrupted"])
+@each("kind", ["retry", "snooze", "interrupted"])
 async def test_job_that_was_cancelled_while_it_ran_lets_its_key_go_when_its_attempt_ends(pair: Peers, kind: OutcomeKind) -> None:
     job_id = await pair.a.enqueue(times=2) - 1
     job = await pair.a.claim_one()
@@ -204,7 +205,7 @@ async def test_rescue_obeys_a_cancellation(pair: Peers) -> None:
     assert [state for _, state in await pair.line()] == ["pending"]
 
 
-@pytest.mark.parametrize("state", [pending, waiting, delayed, processing, failed, snoozed, dead, cancelled, completed, paused])
+@each("state", [pending, waiting, delayed, processing, failed, snoozed, dead, cancelled, completed, paused])
 async def test_release_of_a_key_that_is_not_halted_changes_nothing(pair: Peers, state: State) -> None:
     job_id = await state(pair)
     before = await pair.line()
@@ -247,7 +248,7 @@ PAUSES = [
 ]
 
 
-@pytest.mark.parametrize(("state", "line"), PAUSES)
+@each(("state", "line"), PAUSES)
 async def test_pause_holds_back_what_does_not_run_and_resume_undoes_it(pair: Peers, state: State, line: list[str]) -> None:
     job_id = await state(pair)
     await pair.b.enqueue()
@@ -262,7 +263,7 @@ async def test_pause_holds_back_what_does_not_run_and_resume_undoes_it(pair: Pee
     assert await serialized.resume_key(pair.b.link, "k") == (False, [])
 
 
-@pytest.mark.parametrize("kind", ["retry", "snooze", "interrupted", "completed", "dead"])
+@each("kind", ["retry", "snooze", "interrupted", "completed", "dead"])
 async def test_paused_key_runs_nothing_whatever_its_running_head_ends_in(pair: Peers, kind: OutcomeKind) -> None:
     second = await pair.a.enqueue(times=2)
     job = await pair.a.claim_one()
@@ -309,7 +310,7 @@ PURGES = [
 ]
 
 
-@pytest.mark.parametrize(("state", "line", "heads"), PURGES)
+@each(("state", "line", "heads"), PURGES)
 async def test_purge_cancels_all_that_wait_and_names_the_head(pair: Peers, state: State, line: list[str], heads: int) -> None:
     job_id = await state(pair)
     await pair.b.enqueue(times=3)

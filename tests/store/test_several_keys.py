@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from itertools import product
 from typing import Any, TypeAlias
 
 import pytest
@@ -10,6 +11,7 @@ from asyncjobs.store import callers, finding, jobs
 from asyncjobs.store.database import Database
 from tests.support.factories import a_row
 from tests.support.peers import Peers, peers, spawn
+from tests.support.rows import each
 
 
 @pytest.fixture
@@ -46,9 +48,7 @@ Verb: TypeAlias = Callable[[Peers, str, list[int]], Awaitable[None]]
 VERBS: dict[str, Verb] = {"replace": _replace, "replace at the commit": _replace_at_commit, "cancel of many": _end}
 
 
-@pytest.mark.parametrize("named", ["abc", "cba"])
-@pytest.mark.parametrize("enqueued", ["abc", "cba", "bca"])
-@pytest.mark.parametrize("verb", VERBS)
+@each(("verb", "enqueued", "named"), product(VERBS, ["abc", "cba", "bca"], ["abc", "cba"]))
 async def test_acks_of_several_keys_and_who_changes_their_lines_never_wait_in_a_circle(
     pair: Peers, database: Database, verb: str, enqueued: str, named: str
 ) -> None:

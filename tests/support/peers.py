@@ -19,6 +19,7 @@ from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.known_types import Knowing
 from tests.support.backends import end_transaction, waits_for_lock
 from tests.support.factories import a_row, insert_runner
+from tests.support.rows import clear, promises_hold
 
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 TYPES = ("email", "report")
@@ -51,6 +52,10 @@ class Peer:
     async def rollback(self) -> None:
         transaction, self._transaction = self._transaction, None
         await transaction.rollback()
+
+    async def end_transaction(self) -> None:
+        if self._transaction is not None:
+            await self.rollback()
 
     async def enqueue(
         self, key: str | None = "k", type: str = "email", /, *, times: int = 1, lock_timeout: str | None = None, **fields: Any
@@ -150,9 +155,20 @@ class Peers:
         return await jobs.status(self.a.link, job_id)
 
     async def promises_hold(self) -> None:
-        """No key is stalled, no two heads, no limbo."""
-        texts = map(self.database.sql, ("audit_jobs", "audit_keys", "audit_dedup", "audit_gates"))
-        assert [tuple(row) for text in texts for row in await self.admin.fetch(text)] == []
+        """No key is stalled, no two heads, no limbo, no two lives of one dedup key."""
+        await promises_hold(self.admin, self.database)
+
+    async def clear(self) -> None:
+        """Roll back what is open, and empty all tables but for the runners' rows."""
+        for peer in (self.a, self.b):
+            await peer.end_transaction()
+        await clear(self.admin, self.database)
+        for peer in (self.a, self.b):
+            await self.register(peer)
+
+    async def register(self, peer: Peer) -> None:
+        """The runner's row."""
+        await insert_runner(self.admin, schema=self.database.schema, id=peer.runner_id, types=list(TYPES))
 
     async def promote(self) -> None:
         """Make everything due that is scheduled or to be retried, and do what a promoter does."""
@@ -185,9 +201,10 @@ async def peers(database: Database, *, call: Call = "finish") -> AsyncGenerator[
             link = database.link(f"peer {number}", command_timeout=30)
             stack.push_async_callback(link.close)
             await link.connection()
-            await insert_runner(admin, schema=database.schema, id=number, types=list(TYPES))
             made.append(Peer(link, number, call=call))
         pair = Peers(made[0], made[1], admin, database)
+        for peer in made:
+            await pair.register(peer)
         await pair.wait_for_keys("30s")  # a machine that stands still makes nobody give up
         yield pair
 
