@@ -1,6 +1,7 @@
 """Verbs on workflows (`store/routines/gates`)."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -9,7 +10,7 @@ from asyncjobs.errors import JobNotFound, StateError
 from asyncjobs.model.workflow import GateRow, MemberRow, WorkflowRow
 from asyncjobs.runtime import workflows as running
 from asyncjobs.store import serialized, workflows
-from asyncjobs.store.workflows import CancelOutcome
+from asyncjobs.store.workflows import CancelOutcome, Ended
 from asyncjobs.telemetry.events import VerbUsed
 
 
@@ -30,6 +31,10 @@ class Workflows(Desk):
         return await self._do(
             "workflows", lambda link: workflows.find(link, name=name, only_open=only_open, before=before, limit=limit)
         )
+
+    async def workflows_ended(self, after: datetime, /) -> tuple[datetime, list[Ended]]:
+        """What ended since then, but for the last seconds, at most 10,000: for monitors; and with what to ask next."""
+        return await self._do("workflows_ended", lambda link: workflows.ended_since(link, after))
 
     async def workflow(self, workflow_id: int, /) -> WorkflowRow:
         """One workflow. WorkflowNotFound."""

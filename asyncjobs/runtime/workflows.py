@@ -24,6 +24,7 @@ from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.store import door, jobs, workflows
 from asyncjobs.store.database import Link
 from asyncjobs.store.workflows import CancelOutcome, Spawned, Written
+from asyncjobs.telemetry.events import WorkflowEnqueued
 
 _FIRST_LOOK_SECONDS: Final = 0.02
 _LAST_LOOK_SECONDS: Final = 0.5
@@ -45,6 +46,7 @@ async def write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow], connect
         if later:
             opened.wakes.due_in(0.0)
     callers.tell(opened.events, rows, [Enqueued(job_id, True) for job_id in written.ids], connection)
+    opened.events.emit(WorkflowEnqueued(workflow_id=written.id, name=plan.name, size=len(written.ids)))
     return written
 
 

@@ -399,10 +399,13 @@ async def test_members_are_no_other_jobs_and_all_or_none_are_written(where: Open
     async def step(number: int) -> int:
         return number
 
+    async def build() -> None:
+        async with jobs.workflow("flow") as flow:
+            flow.add(step.new(1))
+            flow.add(step.using(dedup_key="d").new(2))
+
     async with where(jobs):
         await step.using(dedup_key="d").enqueue(0)
         with pytest.raises(DuplicateJob):
-            async with jobs.workflow("flow") as flow:
-                flow.add(step.new(1))
-                flow.add(step.using(dedup_key="d").new(2))
+            await build()
         await refute_enqueued(jobs, step, {"number": 1})
