@@ -9,7 +9,7 @@ import msgspec
 from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.errors import DuplicateJob
 from asyncjobs.model.new_row import NewRow
-from asyncjobs.model.workflow import FlowPlan, GateRow, MemberResult, MemberRow, Missing, Range, WorkflowRow, WorkflowState
+from asyncjobs.model.workflow import Bunch, FlowPlan, GateRow, MemberResult, MemberRow, Missing, Range, WorkflowRow, WorkflowState
 from asyncjobs.store import callers, door
 from asyncjobs.store.database import Database, Link
 
@@ -190,6 +190,17 @@ async def results(link: Link, job_id: int, ranges: Sequence[Range]) -> list[Memb
 async def members(link: Link, workflow_id: int, after: int, limit: int) -> list[MemberRow]:
     """Members behind a number, in their order."""
     return [MemberRow(*row) for row in await link.fetch("workflow_members", workflow_id, after, limit)]
+
+
+async def graph(link: Link, workflow_id: int, limit: int) -> list[Bunch]:
+    """The first so many members in bunches, by what a picture tells of them."""
+    return [
+        Bunch(
+            type=row["type"], gates=tuple(row["gates"]), waits=tuple(row["waits"]), after=tuple(row["after"]),
+            is_spawned=row["is_spawned"], status=row["status"], count=row["count"], first=row["first"], job_id=row["job_id"],
+        )
+        for row in await link.fetch("workflow_graph", workflow_id, limit)
+    ]  # fmt: skip
 
 
 async def gates(link: Link, workflow_id: int, limit: int) -> list[GateRow]:
