@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from asyncjobs.declare.definition import NewJob
-from asyncjobs.declare.upstream import Members, count_names, merged
+from asyncjobs.declare.upstream import NO_RESULTS, Members, count_names, merged
 from asyncjobs.errors import InvalidOption, WorkflowError
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.workflow import FlowPlan, GatePlan, Range, When
@@ -96,7 +96,9 @@ class FlowPlanner:
         self._refuse_circles(gates, waits)
         waiting = {number for number, _, _ in waits}
         sent = [
-            msgspec.structs.replace(row, takes=(), waits=number in waiting, on_duplicate="return")
+            msgspec.structs.replace(
+                row, takes=(), waits=number in waiting, on_duplicate="return", payload=_without_empty_groups(row)
+            )
             if row.takes or number in waiting or row.on_duplicate != "return"
             else row
             for number, row in enumerate(rows)
@@ -147,6 +149,13 @@ class FlowPlanner:
     @property
     def _me(self) -> str:
         return f'workflow "{self.name}"'
+
+
+def _without_empty_groups(row: NewRow) -> str:
+    """What an empty group gives is known. (In JSON a quote inside a string is escaped: no string looks like that.)"""
+    if all(upstream.members.ranges for upstream in row.takes):
+        return row.payload
+    return row.payload.replace(NO_RESULTS, "[]")
 
 
 def _waits(waits: Mapping[int, Sequence[tuple[int, When]]], gate_of: Sequence[int | None]) -> list[tuple[int, int, When]]:

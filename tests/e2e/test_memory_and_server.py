@@ -409,3 +409,18 @@ async def test_members_are_no_other_jobs_and_all_or_none_are_written(where: Open
         with pytest.raises(DuplicateJob):
             await build()
         await refute_enqueued(jobs, step, {"number": 1})
+
+
+async def test_an_empty_group_has_ended_and_gives_an_empty_list(where: Opening) -> None:
+    jobs = make()
+
+    @jobs.job("total")
+    async def total(numbers: list[int], note: str = "") -> int:
+        return sum(numbers)
+
+    async with where(jobs):
+        async with jobs.workflow("none") as flow:
+            nothing = flow.add_many(total.new([number]) for number in range(0))
+            flow.add(total.new(nothing.results, '{"$results":[0,-1]}'), after=nothing)
+        [job] = await run_until_idle(jobs)
+        assert (job.result, job.payload) == (0, {"numbers": [], "note": '{"$results":[0,-1]}'})
