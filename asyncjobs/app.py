@@ -238,7 +238,7 @@ class AsyncJobs(JobRouter, Workflows):
             return self.memory.loop
         return self._opened(what).loop
 
-    def _wait_in_loop(self, happened: str, call: str, what: str, awaited: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def wait_in_loop(self, happened: str, call: str, what: str, awaited: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """What comes of it in the app's loop. NotOpen in words that begin with what `happened`; WouldBlock in the loop's thread:
         `call` is to be made there instead of `what`.
         """
@@ -319,7 +319,7 @@ class AsyncJobs(JobRouter, Workflows):
         if one_connection(news, connection) is not None:
             return without_loop(self._enqueue(news, connection, blocks=True))
         happened = f'"{news[0].type}" was enqueued' if news else f"{what} was called"
-        return self._wait_in_loop(happened, call, what, lambda: self._enqueue(news, None, blocks=False))
+        return self.wait_in_loop(happened, call, what, lambda: self._enqueue(news, None, blocks=False))
 
     async def _enqueue(self, news: list[NewJob[Any]], connection: Connection | None, *, blocks: bool) -> list[JobHandle[Any]]:
         on = partial(write, self, connection=connection, blocks=blocks, opened_for=self.opened_for, itself=self._itself)
@@ -355,7 +355,7 @@ class AsyncJobs(JobRouter, Workflows):
         if connection is not None and keeper_of(self) is None:
             return None if is_nobodys(job_id) else on_sync(connection, verbs.get(check_job_id(job_id)), self.lifecycle.unopened())
         happened = f"job {job_id} was asked for"
-        return self._wait_in_loop(happened, "await jobs.get(...)", "get_sync", lambda: self.get(job_id))
+        return self.wait_in_loop(happened, "await jobs.get(...)", "get_sync", lambda: self.get(job_id))
 
     def handle(self, job_id: int, /) -> JobHandle[Any]:
         """The handle of a job that is known by its id. Nothing is looked up yet; its result is plain JSON."""
@@ -390,4 +390,4 @@ class AsyncJobs(JobRouter, Workflows):
     def wait_final_sync(self, job_id: int, timeout: float | None) -> Job:
         """`wait_final` for a thread without the loop that the app is open in. What handles wait with."""
         happened = f"job {job_id} was waited for"
-        return self._wait_in_loop(happened, "await handle.wait(...)", "wait_sync", lambda: self.wait_final(job_id, timeout))
+        return self.wait_in_loop(happened, "await handle.wait(...)", "wait_sync", lambda: self.wait_final(job_id, timeout))
