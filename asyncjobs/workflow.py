@@ -9,14 +9,16 @@ A job waits for those whose results are its arguments, and for those that `after
 a death or a cancel does: `store/routines/gates`. If the block raises, or its transaction is rolled back, nothing was there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast, final
 
-from asyncjobs.connections import AsyncConnection, check_async
+from asyncjobs.connections import Connection, SyncConnection, check_given
 from asyncjobs.context import JobContext, current
 from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.flow import FlowPlanner
+from asyncjobs.declare.hooks import enqueue_through
 from asyncjobs.declare.new_job import admit_all, check_job_id, check_jobs
 from asyncjobs.declare.upstream import Members, Upstream
 from asyncjobs.errors import InvalidOption, UsageError, WorkflowError
@@ -24,11 +26,14 @@ from asyncjobs.handles import JobHandle, timeout_seconds
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.workflow import MOST_MEMBERS, When, WorkflowRow
 from asyncjobs.open.current_app import keeper_of
+from asyncjobs.open.lifecycle import Lifecycle
+from asyncjobs.open.other_threads import without_loop
 from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.runtime import workflows
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.settings import Queue
 from asyncjobs.store.workflows import CancelOutcome
+from asyncjobs.telemetry.events import Events
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -47,8 +52,22 @@ class FlowApp(OwningApp, Protocol):
         """Its job types."""
         ...
 
+    @property
+    def events(self) -> Events:
+        """What its sinks are told."""
+        ...
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        """How it is opened."""
+        ...
+
     def opened_for(self, what: str) -> OpenApp:
         """The open app, for its own loop; NotOpen, WrongLoop in words that begin with `what`."""
+        ...
+
+    def wait_in_loop(self, happened: str, call: str, what: str, awaited: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What comes of it in the app's loop, for another thread. NotOpen, WouldBlock."""
         ...
 
 
@@ -148,7 +167,7 @@ class Workflow:
     """A workflow that is being built. `AsyncJobs.workflow` makes it; it is written when its block ends."""
 
     def __init__(
-        self, name: str, app: FlowApp, *, connection: AsyncConnection | None, correlation_id: str | None, max_members: int
+        self, name: str, app: FlowApp, *, connection: Connection | None, correlation_id: str | None, max_members: int
     ) -> None:
         self.name = name
         self.planner = FlowPlanner(name, max_members)
@@ -158,6 +177,7 @@ class Workflow:
         self._id: int | None = None
         self._ids: list[int] | None = None
         self._is_over = False
+        self._context: JobContext[Any] | None = None  # of the handler that builds it
 
     def __repr__(self) -> str:
         return f"<Workflow {self.name!r} of {len(self.planner.rows)} jobs>"
@@ -183,14 +203,32 @@ class Workflow:
             raise UsageError(f"workflow {self.name!r} is not written yet: it is when its block has ended.")
 
     async def __aenter__(self) -> Self:
+        return self._entered()
+
+    def _entered(self) -> Self:
         if self._is_over:
             raise UsageError(f"workflow {self.name!r} was built before: make another with jobs.workflow(...).")
+        self._context = current.get()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._is_over = True
         if error is None:
-            await self._write()
+            await self._write(blocks=False)
+
+    def __enter__(self) -> Self:
+        """The block where no loop is: on a synchronous connection, or in a thread without the loop that the app is open in."""
+        return self._entered()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._is_over = True
+        if error is not None:
+            return
+        if self._connection is not None:
+            without_loop(self._write(blocks=True))
+            return
+        happened, call = f"workflow {self.name!r} was written", "async with jobs.workflow(...)"
+        self._app.wait_in_loop(happened, call, "with jobs.workflow(...)", lambda: self._write(blocks=False))
 
     def add(self, job: NewJob[T], /, *, after: After = (), when: When | None = None) -> Node[T]:
         """One more job. It waits for those whose results are its arguments, which have to complete, and for those of `after`:
@@ -239,22 +277,36 @@ class Workflow:
         if self._is_over:
             raise UsageError(f"workflow {self.name!r} is written: its jobs enqueue more with ctx.spawn, or make another.")
 
-    async def _write(self) -> None:
-        news = check_jobs([_alone(job) for job in self.planner.jobs], self._app.handlers)
+    async def _write(self, *, blocks: bool) -> None:
+        """`blocks`: on a connection that is not awaited; then nothing else is, either."""
+        app, news = self._app, check_jobs([_alone(job) for job in self.planner.jobs], self._app.handlers)
         if self._connection is not None:
-            check_async(self._connection)
-        keeper = keeper_of(self._app)
-        opened = None if keeper is not None else self._app.opened_for(f"workflow {self.name!r} was written")
-        rows = admit_all(news, self._app.queues, self._app.settings)
-        context = current.get()
+            check_given(self._connection, blocks=blocks)
+        write = partial(self._write_jobs, blocks=blocks)
+        await (enqueue_through(app.hooks.enqueue, news, write, events=app.events) if app.hooks.enqueue else write(news))
+
+    async def _write_jobs(self, news: list[NewJob[Any]], *, blocks: bool) -> list[JobHandle[Any]]:
+        app, context = self._app, self._context
+        for new in news:
+            self.planner.refuse_others(new)  # a hook may have said so
+        keeper = keeper_of(app)
+        happened = f"workflow {self.name!r} was written"
+        opened = None if keeper is not None or blocks else app.opened_for(happened)
+        rows = admit_all(news, app.queues, app.settings)
         correlation_id = self._correlation_id or (context.correlation_id if context is not None else None)
         parent = None if context is None else context.claimed.id
         plan, sent = self.planner.plan(rows, correlation_id=correlation_id, parent_job_id=parent)
         if keeper is not None:
             written = keeper.keep_workflow(plan, sent)
+        elif opened is None:
+            written = workflows.write_sync(
+                app.events, app.lifecycle.texts(), plan, sent, cast("SyncConnection", self._connection)
+            )
         else:
-            written = await workflows.write(cast("OpenApp", opened), plan, sent, self._connection)
+            written = await workflows.write(opened, plan, sent, self._connection)
         self._id, self._ids = written.id, written.ids
+        pairs = zip(written.ids, news, strict=True)
+        return [JobHandle(job_id, self.app, new.handler.decode_result, "made") for job_id, new in pairs]
 
 
 def _alone(job: NewJob[Any]) -> NewJob[Any]:
@@ -321,12 +373,15 @@ class Workflows:
         name: str,
         /,
         *,
-        connection: AsyncConnection | None = None,
+        connection: Connection | None = None,
         correlation_id: str | None = None,
         max_members: int = MOST_MEMBERS,
     ) -> Workflow:
         """A workflow, as a block: `async with jobs.workflow("import") as flow`. Its jobs are written when the block ends, all or
         none, or with the transaction of `connection`; nothing if it raises.
+
+        A plain `with` does the same without awaiting it: on a synchronous connection in any thread, else in one without the loop
+        that the app is open in.
         """
         app = cast("FlowApp", self)
         return Workflow(name, app, connection=connection, correlation_id=correlation_id, max_members=max_members)
@@ -340,12 +395,19 @@ class Workflows:
                 problem = f"{new.type} is spawned with connection=, on_duplicate= or a debounce: a member is a job of its own."
                 raise InvalidOption(problem, option="connection" if new.connection is not None else "on_duplicate")
         keeper, job_id, token = keeper_of(app), context.claimed.id, context.claimed.token
-        rows = admit_all(news, app.queues, app.settings)
-        if keeper is not None:
-            ids = workflows.ids_of(job_id, keeper.spawn(job_id, token, first, rows))
-        else:
-            ids = await workflows.spawn(app.opened_for(f"job {job_id} spawned others"), job_id, token, first, rows)
-        return [JobHandle(job_id, lambda: app, new.handler.decode_result, "made") for job_id, new in zip(ids, news, strict=True)]
+
+        async def write(news: list[NewJob[Any]]) -> list[JobHandle[Any]]:
+            rows = admit_all(news, app.queues, app.settings)
+            if keeper is not None:
+                ids = workflows.ids_of(job_id, keeper.spawn(job_id, token, first, rows))
+            else:
+                ids = await workflows.spawn(app.opened_for(f"job {job_id} spawned others"), job_id, token, first, rows)
+            pairs = zip(ids, news, strict=True)
+            return [JobHandle(one, lambda: app, new.handler.decode_result, "made") for one, new in pairs]
+
+        if not app.hooks.enqueue:
+            return await write(news)
+        return await enqueue_through(app.hooks.enqueue, news, write, events=app.events)
 
     def workflow_of(self, workflow_id: int, /) -> WorkflowHandle:
         """The handle of a workflow that is known by its id. Nothing is looked up yet."""

@@ -1,15 +1,16 @@
 """Verbs on workflows (`store/routines/gates`)."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
 from asyncjobs.admin.desk import Desk
 from asyncjobs.errors import JobNotFound, StateError
-from asyncjobs.model.workflow import GateRow, MemberRow, WorkflowRow
+from asyncjobs.model.workflow import Bunch, GateRow, MemberRow, WorkflowRow
 from asyncjobs.runtime import workflows as running
 from asyncjobs.store import serialized, workflows
-from asyncjobs.store.workflows import CancelOutcome
+from asyncjobs.store.workflows import CancelOutcome, Ended
 from asyncjobs.telemetry.events import VerbUsed
 
 
@@ -31,6 +32,10 @@ class Workflows(Desk):
             "workflows", lambda link: workflows.find(link, name=name, only_open=only_open, before=before, limit=limit)
         )
 
+    async def workflows_ended(self, after: datetime, /) -> tuple[datetime, list[Ended]]:
+        """What ended since then, but for the last seconds, at most 10,000: for monitors; and with what to ask next."""
+        return await self._do("workflows_ended", lambda link: workflows.ended_since(link, after))
+
     async def workflow(self, workflow_id: int, /) -> WorkflowRow:
         """One workflow. WorkflowNotFound."""
         return await running.get(self._opened("admin.workflow was called"), workflow_id)
@@ -39,9 +44,17 @@ class Workflows(Desk):
         """Members of a workflow behind this number, in the order in which they were added."""
         return await self._do("members", lambda link: workflows.members(link, workflow_id, after, limit))
 
+    async def member_counts(self, workflow_id: int, /) -> dict[str, int]:
+        """How many members of a workflow have which status."""
+        return await self._do("member_counts", lambda link: workflows.counts(link, workflow_id))
+
     async def gates(self, workflow_id: int, /, *, limit: int = 100) -> list[GateRow]:
         """What members of a workflow wait for: how many of it are missing, and how many wait. Those with the most first."""
         return await self._do("gates", lambda link: workflows.gates(link, workflow_id, limit))
+
+    async def workflow_graph(self, workflow_id: int, /, *, limit: int = 10_000) -> list[Bunch]:
+        """The first `limit` members in bunches that look alike: what a picture of the workflow is made of."""
+        return await self._do("workflow_graph", lambda link: workflows.graph(link, workflow_id, limit))
 
     async def cancel_workflow(
         self, workflow_id: int, /, message: str = "its workflow was cancelled", *, by: str = "operator"

@@ -16,6 +16,7 @@ from asyncjobs.errors import (
     SchemaError,
     StateError,
     UsageError,
+    WorkflowNotFound,
     WrongLoop,
 )
 from asyncjobs.store.failures import DATABASE_ERRORS, is_unsendable
@@ -41,7 +42,7 @@ EXPECTED: Final[tuple[type[Exception], ...]] = (AsyncJobsError, *DATABASE_ERRORS
 
 
 _STATUSES: Final[tuple[tuple[int, tuple[type[Exception], ...]], ...]] = (
-    (404, (JobNotFound, KeyNotFound, ScheduleNotFound, BreakerNotFound, LimitNotFound, DeadLetterNotFound)),
+    (404, (JobNotFound, KeyNotFound, WorkflowNotFound, ScheduleNotFound, BreakerNotFound, LimitNotFound, DeadLetterNotFound)),
     (503, (NotOpen, WrongLoop, SchemaError)),
     (409, (StateError,)),
     (400, (ConfigurationError, UsageError, EnqueueError)),

@@ -24,6 +24,7 @@ MENU: Final = (
     ("/", "Overview"),
     ("/jobs", "Jobs"),
     ("/keys", "Keys"),
+    ("/workflows", "Workflows"),
     ("/dead", "Dead letters"),
     ("/queues", "Queues"),
     ("/schedules", "Schedules"),

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from asyncjobs.declare.definition import NewJob
-from asyncjobs.declare.upstream import Members, count_names, merged
+from asyncjobs.declare.upstream import NO_RESULTS, Members, Upstream, count_names, merged
 from asyncjobs.errors import InvalidOption, WorkflowError
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.workflow import FlowPlan, GatePlan, Range, When
@@ -58,6 +58,16 @@ class FlowPlanner:
 
     def _checked(self, job: NewJob[Any]) -> NewRow:
         row = job.row
+        self.refuse_others(job)
+        if count_names(row.payload) != len(row.takes):
+            raise WorkflowError(
+                f'{self._me}: an argument of {job.type} has a field "$result" or "$results", which means another job\'s here.'
+            )
+        return row
+
+    def refuse_others(self, job: NewJob[Any]) -> None:
+        """InvalidOption for what would make of a member another's job, or put it elsewhere."""
+        row = job.row
         if job.connection is not None:
             raise InvalidOption(
                 f"{self._me}: {job.type} has a connection of its own: give it to the workflow.", option="connection"
@@ -67,11 +77,6 @@ class FlowPlanner:
                 f'{self._me}: {job.type} has on_duplicate="replace", or a debounce: a member is a job of its own, no other\'s.',
                 option="on_duplicate",
             )
-        if count_names(row.payload) != len(row.takes):
-            raise WorkflowError(
-                f'{self._me}: an argument of {job.type} has a field "$result" or "$results", which means another job\'s here.'
-            )
-        return row
 
     def _wait(self, number: int, members: Members, rule: When) -> None:
         at = self._numbers.setdefault(id(members), len(self._awaited))
@@ -96,11 +101,14 @@ class FlowPlanner:
         self._refuse_circles(gates, waits)
         waiting = {number for number, _, _ in waits}
         sent = [
-            msgspec.structs.replace(row, takes=(), waits=number in waiting, on_duplicate="return")
-            if row.takes or number in waiting or row.on_duplicate != "return"
+            msgspec.structs.replace(
+                row, takes=(), waits=number in waiting, on_duplicate="return",
+                payload=_without_empty_groups(row.payload, self.rows[number].takes),
+            )
+            if self.rows[number].takes or number in waiting or row.on_duplicate != "return"
             else row
             for number, row in enumerate(rows)
-        ]
+        ]  # fmt: skip
         return FlowPlan(name=self.name, gates=gates, waits=waits, **about), sent
 
     def _refuse_circles(self, gates: Sequence[GatePlan], waits: Iterable[tuple[int, int, When]]) -> None:
@@ -147,6 +155,11 @@ class FlowPlanner:
     @property
     def _me(self) -> str:
         return f'workflow "{self.name}"'
+
+
+def _without_empty_groups(payload: str, takes: Sequence[Upstream]) -> str:
+    """What an empty group gives is known. (In JSON a quote inside a string is escaped: no string looks like that.)"""
+    return payload if all(upstream.members.ranges for upstream in takes) else payload.replace(NO_RESULTS, "[]")
 
 
 def _waits(waits: Mapping[int, Sequence[tuple[int, When]]], gate_of: Sequence[int | None]) -> list[tuple[int, int, When]]:

@@ -17,6 +17,8 @@ from asyncjobs.model.workflow import MemberResult, Range
 
 RESULT: Final = "$result"
 RESULTS: Final = "$results"
+#: Those of an empty group, as they stand in a payload.
+NO_RESULTS: Final = '{"$results":[0,-1]}'
 
 
 class Members(msgspec.Struct, eq=False):

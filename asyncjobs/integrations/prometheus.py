@@ -3,8 +3,9 @@
 1. What happens is counted where it happens, from events: attempts, claims, notifications, terms of leases, passes of duties …
 2. What a process holds is read from its memory by the scrape: slots, leases, the listener, the lag of its event loop.
 3. What the database holds is sampled each `sample_every` by the duty `sample`: depths, ages, dead letters, halted keys,
-   breakers. One runner of all does it, and only its process shows them: a `sum` over processes is right, and no scrape ever asks
-   the database. Its term over, they are gone from there; a sample that fails leaves the last one, and `sampled_at_seconds` tells.
+   breakers, open workflows; and those that ended since the last sample are counted, with their seconds. One runner of all does
+   it, and only its process shows them: a `sum` over processes is right, and no scrape ever asks the database. Its term over,
+   they are gone from there; a sample that fails leaves the last one, and `sampled_at_seconds` tells.
 
 Names end in what they count, in `_seconds` or in `_total`. Labels are queues, lanes, types, duties and services: what was
 declared, by this app or by a runner that lives. Whatever else a row or a notification names is `other`: anybody who may enqueue,
@@ -13,6 +14,7 @@ or NOTIFY, would else make as many metrics as they like.
 
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -58,6 +60,7 @@ class _Time(_Count, frozen=True):
 
 _COUNTS: Final[Sequence[_Count]] = (
     _Count(e.JobEnqueued, "jobs_enqueued", "Jobs enqueued here", ("queue", "type"), lambda event: event.created),
+    _Count(e.WorkflowEnqueued, "workflows_enqueued", "Workflows enqueued here"),
     _Count(e.AttemptEnded, "attempts", "Attempts by outcome", ("queue", "type", "outcome")),
     _Time(e.AttemptStarted, "queue_seconds", "From due to started", ("queue", "type"), lambda event: event.queued_seconds),
     _Time(e.AttemptEnded, "run_seconds", "From started to ended", ("queue", "type"), lambda event: event.run_seconds),
@@ -119,6 +122,10 @@ def setup(
     jobs.duty(DUTY, every=seconds)(held.sample)
     try:
         registry.register(held)
+        held.ended = Histogram(
+            "workflow_seconds", "From enqueued to ended, by what workflows ended in; counted where this is sampled", ("state",),
+            namespace=namespace, registry=registry, buckets=_BUCKETS,
+        )  # fmt: skip
         for count in _COUNTS:
             jobs.events.subscribe(_sink(count, registry, namespace), count.kind)
     except ValueError as error:
@@ -152,9 +159,12 @@ def _sink(count: _Count, registry: CollectorRegistry, namespace: str) -> Callabl
 class _Held(Collector):
     """What is there rather than what happens: read at the scrape, in whatever thread that is made, and sampled by the duty."""
 
+    ended: Histogram
+
     def __init__(self, jobs: AsyncJobs, namespace: str) -> None:
         self._jobs = jobs
         self._namespace = namespace
+        self._ended_until: datetime | None = None
         self._sampled: tuple[float, Sample, _Depths, list[BreakerState]] | None = None
 
     async def sample(self) -> int:
@@ -164,12 +174,19 @@ class _Held(Collector):
         types = set(self._jobs.handlers).union(*(runner.types for runner in runners))
         queues = set(self._jobs.queues).union(*(runner.queues for runner in runners))
         self._sampled = time.time(), sample, _declared(sample, queues, types), breakers
+        await self._count_ended()
         return len(sample.depths)
+
+    async def _count_ended(self) -> None:
+        """Count the workflows that ended since the last sample; a term begins with those that end from now on."""
+        self._ended_until, ended = await self._jobs.admin.workflows_ended(self._ended_until or datetime.now(UTC))
+        for one in ended:
+            self.ended.labels(one.state).observe(one.seconds)
 
     def term_ended(self, event: e.LeaseEnded) -> None:
         """Another runner samples from now on."""
         if event.duty == DUTY:
-            self._sampled = None
+            self._sampled = self._ended_until = None
 
     def describe(self) -> Iterable[Metric]:
         """The names, so that a registry refuses them twice."""
@@ -209,6 +226,8 @@ class _Held(Collector):
         dead_letters = self._gauge("dead_letters", "Dead letters that nobody has acknowledged, sampled")
         keys = self._gauge("keys_halted", "Keys that a dead job has halted, sampled")
         failed = self._gauge("schedules_failed", "Schedules that could not make their jobs, sampled")
+        flows = self._gauge("workflows", "Workflows that have not ended, sampled", "state")
+        oldest_flow = self._gauge("oldest_workflow_age_seconds", "Age of the oldest of them, sampled")
         states = self._gauge(
             "breaker_state",
             "1 for the state that the breaker is in, sampled; service is other for those of other apps, which are counted",
@@ -224,11 +243,14 @@ class _Held(Collector):
             dead_letters.add_metric((), sample.dead_letters)
             keys.add_metric((), sample.halted_keys)
             failed.add_metric((), sample.failed_schedules)
+            flows.add_metric(("running",), sample.workflows.running)
+            flows.add_metric(("cancelling",), sample.workflows.cancelling)
+            oldest_flow.add_metric((), sample.workflows.oldest_age_seconds)
             for service in {_named(one): None for one in breakers}:
                 for state in _STATES:
                     states.add_metric((service, state), sum(_named(one) == service and one.state == state for one in breakers))
             at.add_metric((), moment)
-        yield from (jobs, oldest, dead_letters, keys, failed, states, at)
+        yield from (jobs, oldest, dead_letters, keys, failed, flows, oldest_flow, states, at)
 
 
 def _declared(sample: Sample, queues: Container[str], types: Container[str]) -> _Depths:

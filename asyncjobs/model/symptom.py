@@ -14,6 +14,7 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
 LONG_TRANSACTION: Final = 300.0
 VERY_LONG_TRANSACTION: Final = 3_600.0
 LONG_BLOCKED: Final = 3_600.0
+LONG_CANCEL: Final = 600.0
 RECENT: Final = timedelta(hours=1)
 _SKEW: Final = 2.0
 _SILENT: Final = 60.0
@@ -122,6 +123,8 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     sequences: Sequence[tuple[str, int, int]] = ()  # that are behind: name, last value, what their rows have reached
     blocked_keys: Sequence[BlockedKeys] = ()
     failed_schedules: Sequence[tuple[str, str]] = ()  # name, why
+    cancelling: Sequence[tuple[int, str, float, int]] = ()  # workflows: id, name, seconds since it was asked for, members left
+    broken: Sequence[tuple[int, str, int]] = ()  # workflows that broke lately: the last one's id and name, how many
     deaths: Sequence[Death] = ()  # lately, the last first
     skew_seconds: float = 0.0
     pooled: bool = False
@@ -134,8 +137,8 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
 def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
     """The findings, the worst first; empty when nothing is wrong."""
     rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (
-        _schema, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _schedules, _stopping, _deaths,
-        _parts, _server,
+        _schema, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _schedules, _workflows,
+        _stopping, _deaths, _parts, _server,
     )  # fmt: skip
     found = [symptom for rule in rules for symptom in rule(signs)]
     found += _silent(signs, silent_after)
@@ -286,6 +289,17 @@ def _schedules(signs: Signs) -> Iterator[Symptom]:
     for name, reason in signs.failed_schedules:
         remedy = "repair the cause: it is tried again at each look; or asyncjobs schedules disable"
         yield Symptom("critical", "a schedule makes no jobs", f"{name}: {reason}", remedy)
+
+
+def _workflows(signs: Signs) -> Iterator[Symptom]:
+    for id, name, age, left in signs.cancelling:
+        evidence = f"workflow {id} ({name}) was cancelled {age:.0f} s ago, and {left:,} of its jobs have not ended"
+        remedy = f"their handlers go on, or no runner serves them: asyncjobs workflows show {id}"
+        yield Symptom("warning", "a workflow does not end although it was cancelled", evidence, remedy)
+    for id, name, count in signs.broken:
+        evidence = f"{count:,} in the last hour, the last one workflow {id} ({name})"
+        remedy = f"see what died in it, and retry it: asyncjobs workflows show {id}, asyncjobs workflows retry {id}"
+        yield Symptom("info", "workflows broke", evidence, remedy)
 
 
 def _stopping(signs: Signs) -> Iterator[Symptom]:

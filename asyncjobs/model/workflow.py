@@ -101,3 +101,17 @@ class Missing(msgspec.Struct, frozen=True):
     size: int
     missing: int
     oldest_id: int | None  # the first member that it misses
+
+
+class Bunch(msgspec.Struct, frozen=True, kw_only=True):
+    """Members of a workflow that look alike: of one type and status, with the same gates before and behind them."""
+
+    type: str
+    gates: tuple[int, ...]  # at which they arrive
+    waits: tuple[int, ...] = ()  # at which they wait for others to complete
+    after: tuple[int, ...] = ()  # at which they wait for others to end
+    is_spawned: bool = False  # by a member that arrives where they do
+    status: str  # or "gone"
+    count: int
+    first: int  # the lowest number of theirs
+    job_id: int  # of that

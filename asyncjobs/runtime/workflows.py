@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from asyncjobs.connections import Connection
+from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.errors import ClaimLost, UsageError, WaitTimeout, WorkflowNotFound
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
@@ -22,8 +22,9 @@ from asyncjobs.runtime import callers
 from asyncjobs.runtime.folder import cancel_members
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.store import door, jobs, workflows
-from asyncjobs.store.database import Link
+from asyncjobs.store.database import Database, Link
 from asyncjobs.store.workflows import CancelOutcome, Spawned, Written
+from asyncjobs.telemetry.events import Events, WorkflowEnqueued
 
 _FIRST_LOOK_SECONDS: Final = 0.02
 _LAST_LOOK_SECONDS: Final = 0.5
@@ -45,6 +46,15 @@ async def write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow], connect
         if later:
             opened.wakes.due_in(0.0)
     callers.tell(opened.events, rows, [Enqueued(job_id, True) for job_id in written.ids], connection)
+    opened.events.emit(WorkflowEnqueued(workflow_id=written.id, name=plan.name, size=len(written.ids)))
+    return written
+
+
+def write_sync(events: Events, database: Database, plan: FlowPlan, rows: Sequence[NewRow], connection: SyncConnection) -> Written:
+    """`write` on a synchronous connection."""
+    written = workflows.enqueue_in_transaction_sync(connection, database, plan, rows)
+    callers.tell(events, rows, [Enqueued(job_id, True) for job_id in written.ids], connection)
+    events.emit(WorkflowEnqueued(workflow_id=written.id, name=plan.name, size=len(written.ids)))
     return written
 
 

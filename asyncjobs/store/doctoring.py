@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from asyncjobs.model.symptom import (
     LONG_BLOCKED,
+    LONG_CANCEL,
     LONG_TRANSACTION,
     RECENT,
     BlockedKeys,
@@ -86,7 +87,7 @@ async def _of_server(link: Link) -> dict[str, Any]:
 async def _of_tables(link: Link, now: datetime, indexes: Mapping[str, bool], silent_after: float) -> dict[str, Any]:
     everybody = await runners.everybody(link, _FORMER)
     unserved = [(one.queue, one.type, one.unserved) for one in (await overview.depths(link)).counts if one.unserved]
-    stuck = await link.fetch("doctor_jobs", _WAITS_SECONDS, _PAUSED)
+    stuck = await link.fetch("doctor_jobs", _WAITS_SECONDS, _PAUSED, LONG_CANCEL, RECENT.total_seconds())
     living = [(one, one.beat_at) for one in everybody if one.beat_at is not None]
     return {
         "missing_indexes": sorted(expected_indexes(link.database) - indexes.keys()),
@@ -115,6 +116,8 @@ async def _of_tables(link: Link, now: datetime, indexes: Mapping[str, bool], sil
         ),
         "waits": [(one["name"], one["count"], one["slots"]) for one in stuck if one["why"] == "starved"],
         "held_by_hand": [(one["name"], one["count"]) for one in stuck if one["why"] == "paused"],
+        "cancelling": [(one["id"], one["name"], one["seconds"], one["count"]) for one in stuck if one["why"] == "cancelling"],
+        "broken": [(one["id"], one["name"], one["count"]) for one in stuck if one["why"] == "broken"],
         "sequences": [tuple(row) for row in await link.fetch("doctor_sequences")],
         "blocked_keys": [BlockedKeys(*row) for row in await link.fetch("doctor_keys", LONG_BLOCKED, silent_after)],
     }

@@ -11,6 +11,7 @@ from asyncjobs.store import schedules
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
 from asyncjobs.store.leases import Fence, fetch_held
+from asyncjobs.store.workflows import OpenWorkflows, open_ones
 
 #: Of a status with more jobs than that, those who look often are told what the roll-up counted.
 MANY: Final = 10_000
@@ -103,6 +104,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: int  # that are not acknowledged
     halted_keys: int
     failed_schedules: int  # that could not make their jobs, and are tried again
+    workflows: OpenWorkflows  # that have not ended
 
 
 class Sized(msgspec.Struct, frozen=True):
@@ -121,7 +123,7 @@ async def largest(link: Link, limit: int, window: int) -> list[Sized]:
 
 
 async def sample(link: Link) -> Sample:
-    """What there is now: four statements, of which none reads finished jobs, nor (while runners live) all of very many."""
+    """What there is now: five statements, of which none reads finished jobs, nor (while runners live) all of very many."""
     counted = (await depths(link)).counts
     (dead_letters,) = await link.fetch("open_dead_letters")
     (keys,) = await link.fetch("halted_keys")
@@ -131,6 +133,7 @@ async def sample(link: Link) -> Sample:
         dead_letters=dead_letters["count"],
         halted_keys=keys["count"],
         failed_schedules=len(await schedules.failed(link)),
+        workflows=await open_ones(link),
     )
 
 

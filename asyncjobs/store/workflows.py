@@ -1,6 +1,7 @@
 """Workflows: written, folded, looked after, cancelled, and read. The rules: `store/routines/gates`."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, Literal
 
 import msgspec
@@ -8,7 +9,7 @@ import msgspec
 from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.errors import DuplicateJob
 from asyncjobs.model.new_row import NewRow
-from asyncjobs.model.workflow import FlowPlan, GateRow, MemberResult, MemberRow, Missing, Range, WorkflowRow
+from asyncjobs.model.workflow import Bunch, FlowPlan, GateRow, MemberResult, MemberRow, Missing, Range, WorkflowRow, WorkflowState
 from asyncjobs.store import callers, door
 from asyncjobs.store.database import Database, Link
 
@@ -32,6 +33,21 @@ class Fold(msgspec.Struct, frozen=True):
     gates: int
     queues: list[str]  # where jobs became pending
     more: bool  # others are left, or some that others have locked
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A workflow that has ended."""
+
+    state: WorkflowState
+    seconds: float  # since it was written
+
+
+class OpenWorkflows(msgspec.Struct, frozen=True):
+    """Workflows that have not ended."""
+
+    running: int = 0
+    cancelling: int = 0
+    oldest_age_seconds: float = 0.0
 
 
 class MemberLook(msgspec.Struct, frozen=True):
@@ -147,6 +163,19 @@ async def find(
     return [WorkflowRow(**dict(row)) for row in await link.fetch("list_workflows", before, name, only_open, limit)]
 
 
+async def open_ones(link: Link) -> OpenWorkflows:
+    """How many have not ended."""
+    rows = await link.fetch("workflow_depths")
+    count = {bool(row["is_cancelling"]): row["count"] for row in rows}
+    return OpenWorkflows(count.get(False, 0), count.get(True, 0), max((row["oldest_age_seconds"] for row in rows), default=0.0))
+
+
+async def ended_since(link: Link, after: datetime, limit: int = 10_000) -> tuple[datetime, list[Ended]]:
+    """What has ended since then, but for the last seconds; and where the next look goes on."""
+    rows = await link.fetch("ended_workflows", after, limit)
+    return max(rows[0]["until"], after), [Ended(row["state"], row["seconds"]) for row in rows if row["seconds"] is not None]
+
+
 async def counts(link: Link, workflow_id: int) -> dict[str, int]:
     """How many members have which status."""
     return {row["status"]: row["count"] for row in await link.fetch("member_counts", workflow_id)}
@@ -161,6 +190,17 @@ async def results(link: Link, job_id: int, ranges: Sequence[Range]) -> list[Memb
 async def members(link: Link, workflow_id: int, after: int, limit: int) -> list[MemberRow]:
     """Members behind a number, in their order."""
     return [MemberRow(*row) for row in await link.fetch("workflow_members", workflow_id, after, limit)]
+
+
+async def graph(link: Link, workflow_id: int, limit: int) -> list[Bunch]:
+    """The first so many members in bunches, by what a picture tells of them."""
+    return [
+        Bunch(
+            type=row["type"], gates=tuple(row["gates"]), waits=tuple(row["waits"]), after=tuple(row["after"]),
+            is_spawned=row["is_spawned"], status=row["status"], count=row["count"], first=row["first"], job_id=row["job_id"],
+        )
+        for row in await link.fetch("workflow_graph", workflow_id, limit)
+    ]  # fmt: skip
 
 
 async def gates(link: Link, workflow_id: int, limit: int) -> list[GateRow]:

@@ -22,6 +22,14 @@ class JobEnqueued(Event, frozen=True, kw_only=True):
     created: bool
 
 
+class WorkflowEnqueued(Event, frozen=True, kw_only=True):
+    """A workflow was written; each of its jobs has an event of its own."""
+
+    workflow_id: int
+    name: str
+    size: int
+
+
 class EnqueuesUndone(Event, frozen=True, kw_only=True):
     """A caller's transaction ended without a commit, and these jobs with it (`runtime/undone.py`)."""
 

@@ -27,6 +27,7 @@ _NUMBERS: Final[Mapping[Level, int]] = {
 #: kind of event -> level and name of its line.
 _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.JobEnqueued: ("debug", "asyncjobs.job.enqueued"),
+    e.WorkflowEnqueued: ("debug", "asyncjobs.workflow.enqueued"),
     e.EnqueuesUndone: ("warning", "asyncjobs.enqueues.undone"),
     e.AttemptStarted: ("debug", "asyncjobs.job.started"),
     e.AcksWritten: ("debug", "asyncjobs.acks.written"),

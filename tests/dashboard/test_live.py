@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from asyncjobs import AsyncJobs
 from asyncjobs.dashboard import Viewer
 from asyncjobs.dashboard import live as module
 from asyncjobs.dashboard.live import STREAM_SECONDS
 from asyncjobs.dashboard.views import PAGES
+from asyncjobs.declare.new_job import named
 from asyncjobs.store.database import Connection
 from asyncjobs.store.pool import Pool
 from tests.dashboard.conftest import Served
@@ -36,8 +38,23 @@ def events(text: str) -> list[tuple[str, str]]:
     return found
 
 
-async def test_every_page_that_moves_has_a_stream_that_sends_its_part(browser: Browser, ids: dict[str, int]) -> None:
-    for path in ("/", "/queues", "/keys", "/key?key=dest_1", "/runners", "/schedules", "/breakers", f"/jobs/{ids['pending']}"):
+async def test_every_page_that_moves_has_a_stream_that_sends_its_part(
+    browser: Browser, jobs: AsyncJobs, ids: dict[str, int]
+) -> None:
+    async with jobs.workflow("flow") as flow:
+        flow.add(named("webhook", {}, {"delay": 3_600.0}, jobs.handlers, jobs.settings))
+    for path in (
+        "/",
+        "/queues",
+        "/keys",
+        "/key?key=dest_1",
+        "/runners",
+        "/schedules",
+        "/breakers",
+        f"/jobs/{ids['pending']}",
+        f"/workflows/{flow.id}",
+        "/workflows",
+    ):
         page = await browser.get(path)
         (region,) = (found for _, found in page.elements if "data-live" in found)
         stream = await browser.http.get(str(region["data-live"]))
@@ -48,7 +65,7 @@ async def test_every_page_that_moves_has_a_stream_that_sends_its_part(browser: B
         assert event == "fragment"
         assert "<table>" in html
         assert "csrf" not in html, "a part that all see has nothing of one viewer's"
-    assert sum(path.startswith("/live/") for path, _ in PAGES) == 8
+    assert sum(path.startswith("/live/") for path, _ in PAGES) == 10
 
 
 async def test_viewers_share_readings_and_not_buttons(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 PATHS = [
     "/", "/?window=24h", "/?window=7d&type=email", "/jobs", "/jobs?status=dead&status=failed", "/jobs/largest", "/keys",
     "/keys?after=dest_0", "/key?key=dest_1", "/key?key=nobody", f"/key?key={quote(KEY)}", "/dead", "/dead?acknowledged=all",
-    "/queues", "/schedules", "/runners", "/breakers", "/doctor", "/trace?id=order-1", f"/trace?id={quote(IMAGE)}",
+    "/queues", "/schedules", "/runners", "/breakers", "/doctor", "/workflows", "/trace?id=order-1", f"/trace?id={quote(IMAGE)}",
 ]  # fmt: skip
 
 
@@ -143,7 +143,12 @@ async def test_everything_has_a_label(browser: Browser, ids: dict[str, int]) -> 
 
 
 async def test_every_path_is_tested() -> None:
-    tested = {path.partition("?")[0] for path in PATHS} | {"/jobs/{id:int}", "/jobs/{id:int}/data.json", "/dead/{id:int}"}
+    tested = {path.partition("?")[0] for path in PATHS} | {
+        "/jobs/{id:int}",
+        "/jobs/{id:int}/data.json",
+        "/dead/{id:int}",
+        "/workflows/{id:int}",
+    }
     assert {path for path, _ in PAGES if not path.startswith("/live/")} == tested
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import Queue
+from asyncjobs import AsyncJobs, Queue
 from asyncjobs.dashboard.verbs import VERBS
+from asyncjobs.declare.new_job import named
 from asyncjobs.store.database import Connection
 from asyncjobs.telemetry.events import VerbUsed
 from tests.dashboard.conftest import Served
@@ -261,6 +262,25 @@ async def test_schedules_run_now_are_disabled_and_enabled(ada: Operator, served:
     assert "by an operator: holidays (by ada)" in page.text
     page = await ada.does("schedules/enable", {"name": "report"}, path="/schedules")
     assert 'Schedule "report" ticks again.' in page.text
+
+
+async def test_a_workflow_is_cancelled_and_what_was_cancelled_is_retried(
+    ada: Operator, jobs: AsyncJobs, rows: Connection, told: list[VerbUsed]
+) -> None:
+    step = named("webhook", {}, {"delay": 3_600.0}, jobs.handlers, jobs.settings)
+    async with jobs.workflow("nightly") as flow:
+        flow.add(step, after=flow.add(step))
+    fields, path = {"id": str(flow.id), "message": "not wanted"}, f"/workflows/{flow.id}"
+    page = await ada.does("workflows/cancel", fields, asked="2 of its 2 jobs have not ended", path=path)
+    assert f"Workflow {flow.id} is being cancelled" in page.text
+    await rows.execute("SELECT asyncjobs.fold_left_over(200)")
+    assert await jobs.workflow_of(flow.id).counts() == {"cancelled": 2}
+    page = await ada.does("workflows/retry", fields, asked="What has run is not undone", path=path)
+    assert "jobs retried" in page.text
+    await rows.execute("SELECT asyncjobs.fold_left_over(200)")
+    assert await jobs.workflow_of(flow.id).counts() == {"pending": 1, "blocked": 1}
+    assert [(one.verb, one.by) for one in told] == [("workflows.cancel", "ada"), ("workflows.retry", "ada")]
+    await jobs.admin.cancel_workflow(flow.id)
 
 
 async def test_what_is_old_is_pruned_after_a_count(ada: Operator, rows: Connection) -> None:

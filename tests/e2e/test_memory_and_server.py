@@ -13,10 +13,12 @@ from asyncjobs import (
     Dead,
     DuplicateJob,
     Hook,
+    HookFailed,
     JobCancelled,
     JobContext,
     JobDied,
     JobNotFound,
+    NewJob,
     Retry,
     Snooze,
     WaitTimeout,
@@ -399,10 +401,85 @@ async def test_members_are_no_other_jobs_and_all_or_none_are_written(where: Open
     async def step(number: int) -> int:
         return number
 
+    async def build() -> None:
+        async with jobs.workflow("flow") as flow:
+            flow.add(step.new(1))
+            flow.add(step.using(dedup_key="d").new(2))
+
     async with where(jobs):
         await step.using(dedup_key="d").enqueue(0)
         with pytest.raises(DuplicateJob):
-            async with jobs.workflow("flow") as flow:
-                flow.add(step.new(1))
-                flow.add(step.using(dedup_key="d").new(2))
+            await build()
         await refute_enqueued(jobs, step, {"number": 1})
+
+
+async def test_an_empty_group_has_ended_and_gives_an_empty_list(where: Opening) -> None:
+    jobs = make()
+
+    @jobs.job("total")
+    async def total(numbers: list[int], note: str = "") -> int:
+        return sum(numbers)
+
+    async with where(jobs):
+        async with jobs.workflow("none") as flow:
+            nothing = flow.add_many(total.new([number]) for number in range(0))
+            flow.add(total.new(nothing.results, '{"$results":[0,-1]}'), after=nothing)
+        [job] = await run_until_idle(jobs)
+        assert (job.result, job.payload) == (0, {"numbers": [], "note": '{"$results":[0,-1]}'})
+
+
+async def test_hooks_go_round_the_enqueue_of_each_member(where: Opening) -> None:
+    seen: list[str] = []
+
+    class Tenants(Hook):
+        async def before_enqueue(self, job: NewJob[Any], /) -> NewJob[Any]:
+            return job.using(correlation_id="tenant-1")
+
+        async def after_enqueue(self, job: NewJob[Any], handle: Any, error: BaseException | None, /) -> None:
+            seen.append(f"{job.type} {handle is not None}")
+
+    jobs = make(hooks=[Tenants()])
+
+    @jobs.job("leaf")
+    async def leaf() -> None: ...
+
+    @jobs.job("step")
+    async def step(ctx: JobContext, number: int) -> int:
+        if number:
+            await ctx.spawn(leaf.new())
+        return number
+
+    async with where(jobs):
+        async with jobs.workflow("flow") as flow:
+            first = flow.add(step.new(1))
+            flow.add(step.new(first.result))
+        assert seen == ["step True", "step True"]
+        ran = await run_until_idle(jobs)
+        assert seen == ["step True", "step True", "leaf True", "leaf True"]
+        assert {(job.correlation_id, job.workflow_id) for job in ran} == {("tenant-1", flow.id)}
+        assert len(ran) == 4
+
+
+async def test_a_hook_that_refuses_a_member_refuses_the_workflow(where: Opening) -> None:
+    class Strict(Hook):
+        async def before_enqueue(self, job: NewJob[Any], /) -> NewJob[Any]:
+            if job.row.payload == '{"number":2}':
+                raise PermissionError(job.type)
+            return job
+
+    jobs = make(hooks=[Strict()])
+
+    @jobs.job("step")
+    async def step(number: int) -> int:
+        return number
+
+    async def build(*numbers: int) -> None:
+        async with jobs.workflow("flow") as flow:
+            flow.add_many(step.new(number) for number in numbers)
+
+    async with where(jobs):
+        with pytest.raises(HookFailed):
+            await build(1, 2, 3)
+        await refute_enqueued(jobs, step)
+        await build(1, 3)
+        await assert_enqueued(jobs, step, count=2)

@@ -142,3 +142,15 @@ async def test_the_sync_forms_say_that_they_would_block_a_loop(placed: SyncOpeni
                     call()
             with pytest.raises(WaitTimeout):
                 await gather([handle], timeout=0)
+
+
+def test_a_workflow_in_a_plain_block(placed: SyncOpening) -> None:
+    jobs, add, add_later = shop()
+    with placed(jobs), TestClient(app_of(jobs, add, add_later)):
+        with jobs.workflow("sum") as flow:
+            first = flow.add(add.new(1))
+            last = flow.add(add.new(first.result, 5))
+        ran = run_until_idle_sync(jobs)
+        assert [(job.id, job.result) for job in ran] == [(first.id, 2), (last.id, 7)]
+        with pytest.raises(ZeroDivisionError), jobs.workflow("none") as flow:
+            flow.add(add.new(1 // 0))

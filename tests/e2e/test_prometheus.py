@@ -11,6 +11,7 @@ from asyncjobs import AlreadyOpen, AsyncJobs, ConfigurationError
 from asyncjobs.integrations import prometheus
 from asyncjobs.store.database import Database, Link
 from asyncjobs.telemetry.events import LeaseEnded
+from asyncjobs.testing import MovableClock
 from tests.support.eventually import eventually
 from tests.support.metrics_app import Exporting, Scrape
 
@@ -49,6 +50,26 @@ async def test_what_happens_is_counted_and_what_is_there_is_sampled(dsn: str, sc
         assert scrape.sum("asyncjobs_duty_passes_total", duty=prometheus.DUTY) >= 1
         assert scrape.sum("asyncjobs_lease_terms_total", duty=prometheus.DUTY) == 1
         app.go.set()
+
+
+async def test_workflows_are_counted_with_their_seconds_by_what_they_ended_in(
+    dsn: str,
+) -> None:
+    app = Exporting(dsn)
+    async with app.jobs.runner(), MovableClock(app.jobs) as clock:
+        await app.sampled("asyncjobs_workflows", 0, state="running")
+        async with app.jobs.workflow("one") as flow:
+            flow.add(app.work.using(delay=600).new("fine"))
+        async with app.jobs.workflow("other") as other:
+            other.add(app.work.new("fine"))
+        await app.jobs.workflow_of(other.id).wait(timeout=20)
+        await clock.advance(10)
+        await app.sampled("asyncjobs_workflow_seconds_count", 1, state="completed")
+        await app.sampled("asyncjobs_workflows", 1, state="running")
+        scrape = await app.fresh()
+        assert scrape.sum("asyncjobs_workflows_enqueued_total") == 2
+        assert scrape.sum("asyncjobs_oldest_workflow_age_seconds") > 0
+        await app.jobs.admin.cancel_workflow(flow.id)
 
 
 async def test_no_scrape_asks_the_database(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

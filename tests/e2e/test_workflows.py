@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import asyncpg
+import psycopg
 import pytest
 
 from asyncjobs import AsyncJobs, JobContext, JobRouter, NewJob, Queue
@@ -19,9 +20,10 @@ from asyncjobs.errors import (
     WaitTimeout,
     WorkflowError,
     WorkflowNotFound,
+    WouldBlock,
 )
 from asyncjobs.model.status import Status
-from asyncjobs.telemetry.events import AcksWritten
+from asyncjobs.telemetry.events import AcksWritten, WorkflowEnqueued
 from asyncjobs.workflow import chain
 
 ROUTER = JobRouter()
@@ -362,3 +364,26 @@ async def test_a_dedup_key_that_a_job_has_refuses_all(app: AsyncJobs) -> None:
             flow.add(number.new(1))
             flow.add(number.using(dedup_key="x").new(1))
     await app.admin.cancel(handle.id)
+
+
+async def test_a_plain_block_writes_in_a_synchronous_transaction_where_no_loop_is(dsn: str, app: AsyncJobs) -> None:
+    jobs = app
+    told: list[WorkflowEnqueued] = []
+    jobs.events.subscribe(told.append, WorkflowEnqueued)
+
+    def build(*, commits: bool) -> int:
+        with psycopg.connect(dsn) as connection:
+            with jobs.workflow("sync", connection=connection) as flow:
+                some = flow.add_many(number.new(n) for n in (1, 2))
+                flow.add(total.new(some.results))
+            if not commits:
+                connection.rollback()
+        return flow.id
+
+    gone, there = await asyncio.to_thread(build, commits=False), await asyncio.to_thread(build, commits=True)
+    with pytest.raises(WorkflowNotFound):
+        await jobs.workflow_of(gone).get()
+    assert await jobs.workflow_of(there).counts() == {"pending": 2, "blocked": 1}
+    assert [(one.workflow_id, one.name, one.size) for one in told] == [(gone, "sync", 3), (there, "sync", 3)]
+    with pytest.raises(WouldBlock), jobs.workflow("here") as flow:
+        flow.add(number.new(1))

@@ -330,3 +330,38 @@ async def test_connections_that_run_out_are_told(dsn: str, connection: Connectio
     (out,) = [one for one in await AsyncJobs(dsn).admin.doctor() if one.what == "connections run out"]
     assert out.evidence.endswith(f"of {most} connections are in use")
     assert not out.evidence.startswith("0 ")
+
+
+@pytest.mark.direct("a doctor who finds no pooler")
+async def test_workflows_that_broke_or_do_not_end_are_told(dsn: str, connection: Connection) -> None:
+    jobs = AsyncJobs(dsn)
+
+    @jobs.job("step")
+    async def step() -> None: ...
+
+    async def build() -> int:
+        async with jobs.workflow("import") as flow:
+            node = flow.add(step.new())
+            flow.add(step.new(), after=node)
+        return flow.id
+
+    async with jobs:
+        broken, open_one, cancelled = await build(), await build(), await build()
+        [first, _] = await jobs.admin.members(broken)
+        await jobs.admin.kill(first.id)
+        await connection.execute("SELECT asyncjobs.fold_left_over(200)")  # as runners do
+        await jobs.workflow_of(broken).wait(timeout=20)
+        await connection.execute(
+            "UPDATE asyncjobs.workflows SET cancel_requested_at = now() - interval '1 h' WHERE id = $1", cancelled
+        )
+        sample = (await jobs.admin.sample()).workflows
+        assert (sample.running, sample.cancelling) == (1, 1)
+        await connection.execute("UPDATE asyncjobs.workflows SET ended_at = now() - interval '10 s' WHERE id = $1", broken)
+        ended = await jobs.admin.workflows_ended(datetime.now(UTC) - timedelta(hours=1))
+        assert [one.state for one in ended[1]] == ["broken"]
+        assert (await jobs.admin.workflows_ended(ended[0]))[1] == []
+    told = await found(dsn)
+    assert told["workflows broke"].evidence == f"1 in the last hour, the last one workflow {broken} (import)"
+    one = told["a workflow does not end although it was cancelled"]
+    assert one.evidence.startswith(f"workflow {cancelled} (import) was cancelled 36")
+    assert open_one not in {broken, cancelled}

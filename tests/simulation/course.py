@@ -117,7 +117,7 @@ def _flowing(random: Random, course: Course) -> Course:
     if course.scene or random.random() > 0.3:
         return course
     scene = _FLOWS_OF[course.is_calm, course.quarrels]
-    if not course.is_unruly and random.random() < 0.3:
+    if not course.is_unruly and random.random() < (0.8 if course.is_calm or course.quarrels else 0.3):
         return msgspec.structs.replace(course, scene=scene, **SCENES[scene])
     verbs = () if course.is_calm else ("steered", "steered")
     plans = course.plans if course.is_calm else (*course.plans, ("die",), ("spawn",), ("fail", "spawn"))
@@ -254,7 +254,7 @@ SCENES: Final[dict[str, dict[str, Any]]] = {
     },
     # Where nothing fails: they leave it to the folders, which find the gate locked still.
     "met": {
-        "ways": ("flow",), "clients": 2, "seconds": 24.0, "jobs": 60, "gate_odds": 0.9, "gates_in": ("count_arrivals",),
+        "ways": ("flow",), "clients": 2, "seconds": 24.0, "jobs": 60, "gate_odds": 0.4, "gates_in": ("count_arrivals",),
         "prefetch": 0, "plans": (("ok",),), "durations": (0.0,), "runners": 3, "late_answers": (), "fragile": (),
     },
     # Outcomes of members arrive when others have the jobs, and run them: their process was frozen for long.

@@ -800,6 +800,12 @@ CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _option
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8abc0d9362caf172
 
+CREATE FUNCTION asyncjobs.as_members(_who text, _rows asyncjobs.new_job[], _workflow bigint, _correlation text)
+    RETURNS asyncjobs.new_job[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 508569d31ad80b00
+
 CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], _stops boolean, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
     LANGUAGE plpgsql
@@ -869,6 +875,12 @@ CREATE FUNCTION asyncjobs.channel()
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.check_fields(_who text, _document jsonb, _fields text[], _list text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 36858e465e2ec723
 
 CREATE FUNCTION asyncjobs.check_head(_key text, _id bigint)
     RETURNS void
@@ -1060,7 +1072,7 @@ CREATE FUNCTION asyncjobs.depths(_most integer)
     SET enable_bitmapscan TO 'off'
     SET jit TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: aabebdfea3a868b7
+-- body: 2dac3061471453be
 
 CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NULL::bigint[])
     RETURNS TABLE(id bigint, serialization_key text)
@@ -1180,11 +1192,18 @@ CREATE FUNCTION asyncjobs.enqueue_many(type text, payloads jsonb, options jsonb 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0ec34fd5bd3f3e6e
 
+CREATE FUNCTION asyncjobs.enqueue_members(_flow text, _documents text[], _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _tokens bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT id bigint, OUT ids bigint[], OUT refused integer[], OUT statuses text[], OUT later integer[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b800097e091f47ae
+
 CREATE FUNCTION asyncjobs.enqueue_payloads(_name text, _payloads jsonb[], _options jsonb)
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3ecb5ac4a82654c3
+-- body: aa3465b73ee50d9f
 
 CREATE FUNCTION asyncjobs.enqueue_rows(_ids bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _own boolean, _again boolean, _reserve integer, _lock_timeout text DEFAULT NULL::text, _now timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT ids bigint[], OUT existing integer[], OUT did text[], OUT refused integer[], OUT statuses text[], OUT taken integer[], OUT reserved bigint[], OUT later integer[])
     RETURNS record
@@ -1203,12 +1222,12 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: bafaea5344e52e30
 
-CREATE FUNCTION asyncjobs.enqueue_workflow(_flow text, _documents text[], _channel text, _ids bigint[] DEFAULT NULL::bigint[], _proofs bigint[] DEFAULT NULL::bigint[], _tokens bigint[] DEFAULT NULL::bigint[], _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL::text, OUT id bigint, OUT ids bigint[], OUT refused integer[], OUT statuses text[], OUT later integer[])
-    RETURNS record
+CREATE FUNCTION asyncjobs.enqueue_workflow(workflow jsonb)
+    RETURNS bigint
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0cd43a0a15bcc5d2
+-- body: ba0ccc840097eb5a
 
 CREATE FUNCTION asyncjobs.expire_pending(_scan integer, _queue text, _lane text, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _versions jsonb)
     RETURNS asyncjobs.answer
@@ -1988,8 +2007,20 @@ CREATE FUNCTION asyncjobs.move_sequences(_surely boolean DEFAULT true)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 24eade7f1dd656f0
 
+CREATE FUNCTION asyncjobs.named_step(_who text, _step jsonb, _known jsonb, _first integer, _last integer)
+    RETURNS jsonb
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 38e12415fc7d52b1
+
 CREATE FUNCTION asyncjobs.names_in(_object jsonb)
     RETURNS text
+    LANGUAGE sql
+    IMMUTABLE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.names_results(_value jsonb)
+    RETURNS boolean
     LANGUAGE sql
     IMMUTABLE
 -- body: SQL
@@ -2150,7 +2181,13 @@ CREATE FUNCTION asyncjobs.payload_problem(_schema jsonb, _payload jsonb)
     RETURNS text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f6e4f00b9a8295c8
+-- body: 984a6e359a176502
+
+CREATE FUNCTION asyncjobs.payload_rows(_name text, _payloads jsonb[], _options jsonb, _takes boolean)
+    RETURNS asyncjobs.new_job[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 4c787471f9e6edd1
 
 CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
     RETURNS record
@@ -2370,7 +2407,7 @@ CREATE FUNCTION asyncjobs.refuse(_error text, _message text, _hint text)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cf1e7a1518d13432
+-- body: 368bef59264dabfc
 
 CREATE FUNCTION asyncjobs.refuse_duplicate(_row asyncjobs.new_job, _id bigint, _status text)
     RETURNS void
@@ -2709,6 +2746,18 @@ CREATE FUNCTION asyncjobs.status_in_line(_id bigint, OUT status text, OUT serial
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2be08346abc6427e
+
+CREATE FUNCTION asyncjobs.step_payloads(_who text, _step jsonb, _known jsonb, OUT payloads jsonb[], OUT taken text[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d10311afd3c3b937
+
+CREATE FUNCTION asyncjobs.step_waits(_who text, _step jsonb, _known jsonb, _taken text[])
+    RETURNS jsonb
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9b1ff2510bd0570b
 
 CREATE FUNCTION asyncjobs.still_processing(_ids bigint[], _tokens bigint[])
     RETURNS TABLE(token bigint, is_ours boolean)

@@ -111,7 +111,7 @@ async def _asyncpg(jobs: AsyncJobs, dsn: str) -> AsyncGenerator[Door]:
 #: SQLSTATEs of the door for SQL.
 _ERRORS: Final = {
     "JOB01": "UnknownType", "JOB02": "InvalidPayload", "JOB03": "PayloadTooLarge", "JOB04": "InvalidOption",
-    "JOB05": "DuplicateJob", "JOB06": "UnknownQueue", "JOB07": "UnknownLane",
+    "JOB05": "DuplicateJob", "JOB06": "UnknownQueue", "JOB07": "UnknownLane", "JOB08": "WorkflowError",
 }  # fmt: skip
 
 

@@ -51,6 +51,13 @@ CASES: list[tuple[dict[str, Any], Severity, str, str]] = [
     ({"blocked_keys": [BlockedKeys("owner", 1, "k", 7, 60.0)]}, "critical", "keys are held by a runner that is gone", "k by"),
     ({"deaths": [Death(4, "web1", 22, datetime(2027, 1, 1, tzinfo=UTC))]}, "warning", "runners died", "runner 4 (web1, pid 22)"),
     ({"failed_schedules": [("nightly", "no")]}, "critical", "a schedule makes no jobs", "nightly: no"),
+    (
+        {"cancelling": [(5, "import", 900.0, 2)]},
+        "warning",
+        "a workflow does not end although it was cancelled",
+        "workflow 5 (import) was cancelled 900 s ago, and 2 of its jobs",
+    ),
+    ({"broken": [(5, "import", 2)]}, "info", "workflows broke", "2 in the last hour, the last one workflow 5 (import)"),
     ({"stopping": [(4, "web1", 22, 90.0)]}, "warning", "a runner does not end", "was told to stop 90 s ago"),
     ({"live_runners": 12}, "warning", "connections may run out", "12 runners may need 108"),
     ({"skew_seconds": -5.0}, "warning", "clocks differ", "-5.0 s"),

@@ -1,7 +1,7 @@
 """The pages: what each reads, and the template that shows it."""
 
 from asyncjobs.dashboard.live import Topic
-from asyncjobs.dashboard.views import dead_letters, held, job, jobs, keys, machines, overview, queues
+from asyncjobs.dashboard.views import dead_letters, held, job, jobs, keys, machines, overview, queues, workflows
 from asyncjobs.dashboard.visit import Page, Visit
 from asyncjobs.dashboard.web import Response
 
@@ -10,6 +10,7 @@ __all__ = ["PAGES"]
 #: Paths of pages that move, and what they show.
 _TOPICS: list[tuple[str, Topic]] = [
     *overview.TOPICS, *job.TOPICS, *keys.TOPICS, *queues.TOPICS, *machines.TOPICS, *held.TOPICS,
+    *workflows.TOPICS,
 ]  # fmt: skip
 
 

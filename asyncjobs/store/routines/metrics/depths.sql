@@ -13,7 +13,7 @@ BEGIN
     WITH counted AS MATERIALIZED (
         SELECT k.kind, l.queue, l.type, l.version, l.status, count(1) AS count, min(l.since) AS oldest_at,
             sum(count(1)) OVER (PARTITION BY k.kind) > _most AS is_partial
-        FROM unnest('{pending,due,paused,processing,waiting}'::text[]) AS k(kind)
+        FROM unnest('{pending,due,paused,processing,waiting,blocked}'::text[]) AS k(kind)
         CROSS JOIN LATERAL (
             SELECT j.queue, j.type, j.version, j.status, j.since FROM asyncjobs.live_jobs AS j WHERE j.kind = k.kind LIMIT _most + 1) AS l
         GROUP BY k.kind, l.queue, l.type, l.version, l.status),

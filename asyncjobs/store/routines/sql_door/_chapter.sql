@@ -1,5 +1,5 @@
--- Enqueue from SQL: `asyncjobs.enqueue` and `asyncjobs.enqueue_many`, from psql, triggers, pg_cron and every language, in the transaction
--- of the caller.
+-- Enqueue from SQL: `asyncjobs.enqueue`, `enqueue_many` and `enqueue_workflow`, from psql, triggers, pg_cron and every language, in the
+-- transaction of the caller.
 --
 -- 1. The row is the one that Python's enqueue writes for the same type, payload and options: options beat the type, the type's defaults
 --    are what a runner declared. It is written by `enqueue_rows`, like every other.
@@ -15,5 +15,7 @@
 --    an attribute) makes the key Python's, as a function does, and the caller has to give it.
 -- 7. A payload is held against its fields and their JSON types. What else can be wrong with it (a range, a date that is none) is seen by
 --    the runner, and makes a dead letter.
--- 8. The rights are the owner's (SECURITY DEFINER), and the right to call is granted. Notifications are `announce`'s: one for each queue
+-- 8. A workflow is enqueued by a document (`enqueue_workflow`): names of jobs stand for their results, and what a job waits for stands
+--    before it.
+-- 9. The rights are the owner's (SECURITY DEFINER), and the right to call is granted. Notifications are `announce`'s: one for each queue
 --    and transaction, however many rows.

@@ -9,5 +9,6 @@ BEGIN
         WHEN 'InvalidOption' THEN 'JOB04'
         WHEN 'DuplicateJob' THEN 'JOB05'
         WHEN 'UnknownQueue' THEN 'JOB06'
-        WHEN 'UnknownLane' THEN 'JOB07' END, MESSAGE = _message, HINT = _hint;
+        WHEN 'UnknownLane' THEN 'JOB07'
+        WHEN 'WorkflowError' THEN 'JOB08' END, MESSAGE = _message, HINT = _hint;
 END $$;

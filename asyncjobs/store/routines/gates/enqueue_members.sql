@@ -2,7 +2,7 @@
 -- `_documents` are lists of rows in their order; those that wait say so (`waits`). The rules of ids, proofs and an earlier call that was not
 -- answered (`_again`) are those of routines/enqueue. If a row is refused (`refused`, with the job that has its dedup key in `ids`), nothing is
 -- written at all: a member is a job of its own, never another's.
-CREATE FUNCTION asyncjobs.enqueue_workflow(
+CREATE FUNCTION asyncjobs.enqueue_members(
     _flow text, _documents text[], _channel text, _ids bigint[] DEFAULT NULL, _proofs bigint[] DEFAULT NULL, _tokens bigint[] DEFAULT NULL,
     _own boolean DEFAULT false, _again boolean DEFAULT false, _lock_timeout text DEFAULT NULL,
     OUT id bigint, OUT ids bigint[], OUT refused integer[], OUT statuses text[], OUT later integer[])
@@ -16,7 +16,7 @@ BEGIN
         RAISE EXCEPTION 'these ids were not given by give_ids' USING ERRCODE = 'insufficient_privilege';
     END IF;
     IF _again THEN
-        SELECT m.workflow_id INTO enqueue_workflow.id FROM asyncjobs.members AS m
+        SELECT m.workflow_id INTO enqueue_members.id FROM asyncjobs.members AS m
         JOIN asyncjobs.jobs AS j ON j.id = m.job_id AND j.enqueue_token = _tokens[1] WHERE m.job_id = _ids[1];
         IF FOUND THEN
             ids := _ids;
@@ -44,4 +44,4 @@ BEGIN
         PERFORM asyncjobs.announce(_made, NULL, _now);
     END IF;
 END $$;
-REVOKE EXECUTE ON FUNCTION asyncjobs.enqueue_workflow FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION asyncjobs.enqueue_members FROM PUBLIC;
