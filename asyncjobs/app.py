@@ -193,7 +193,7 @@ class AsyncJobs(JobRouter, Workflows):
 
         It ends by itself, as for a signal: with `until_idle` when nothing is due that this runner could run, and what ran has
         enqueued nothing more (its schedules and your duties rest); when `max_jobs` were started, never one more, and have ended;
-        after `max_time`.
+        after `max_time`. `name` as for `runner()`.
         """
         refuse_in_memory(self, "jobs.run() was called")
         await run_until_signal(self, queues=queues, types=types, until=check_until(until_idle, max_jobs, max_time), name=name)
@@ -322,10 +322,10 @@ class AsyncJobs(JobRouter, Workflows):
         return self.wait_in_loop(happened, call, what, lambda: self._enqueue(news, None, blocks=False))
 
     async def _enqueue(self, news: list[NewJob[Any]], connection: Connection | None, *, blocks: bool) -> list[JobHandle[Any]]:
-        on = partial(write, self, connection=connection, blocks=blocks, opened_for=self.opened_for, itself=self._itself)
+        written = partial(write, self, connection=connection, blocks=blocks, opened_for=self.opened_for, itself=self._itself)
         if not self.hooks.enqueue:
-            return await on(news)
-        return await enqueue_through(self.hooks.enqueue, news, on, events=self.events)
+            return await written(news)
+        return await enqueue_through(self.hooks.enqueue, news, written, events=self.events)
 
     async def enqueue_one(self, new: NewJob[N], /) -> JobHandle[N]:
         """`enqueue` where nothing but the job matters: there are no hooks, it is of this app, and to be written on its own."""

@@ -34,31 +34,31 @@ class JobType(Generic[P, R_co]):
     NotOpen, NotIncluded and AmbiguousApp say what to write otherwise.
     """
 
-    __slots__ = ("_empty", "_handler", "_options", "_router")
+    __slots__ = ("_definition", "_empty", "_options", "_router")
 
     def __init__(self, definition: JobDefinition, router: LimitingRouter, options: Checked = NONE_GIVEN) -> None:
-        self._handler = definition
+        self._definition = definition
         self._router = router
         self._options = options
         self._empty: NewRow | None = None  # what its rows have in common, since the first
 
     def __repr__(self) -> str:
-        return f"<JobType {self.name!r} declared at {self._handler.declared_at}>"
+        return f"<JobType {self.name!r} declared at {self._definition.declared_at}>"
 
     @property
     def name(self) -> str:
         """The stable name that is stored with each job."""
-        return self._handler.name
+        return self._definition.name
 
     @property
     def handler(self) -> Callable[..., Any]:
         """The function itself, which takes its context where it has one."""
-        return self._handler.function
+        return self._definition.function
 
     @property
     def declaration(self) -> JobDefinition:
         """What was declared, with all defaults filled in."""
-        return self._handler
+        return self._definition
 
     @property
     def options(self) -> Checked:
@@ -68,9 +68,9 @@ class JobType(Generic[P, R_co]):
     def new(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R_co]:
         """A job that is not enqueued yet. InvalidPayload, PayloadTooLarge or InvalidOption when it cannot be."""
         if self._empty is None:
-            self._empty = empty_row(self._handler, self._options)
-        row = fill_row(self._empty, self._handler, args, kwargs, self._router.limits())
-        return NewJob(self._handler, row, self._options.connection)
+            self._empty = empty_row(self._definition, self._options)
+        row = fill_row(self._empty, self._definition, args, kwargs, self._router.limits())
+        return NewJob(self._definition, row, self._options.connection)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
         """Make the job durable: when this returns it is committed, or will be with the transaction of `using(connection=…)`.
@@ -89,16 +89,16 @@ class JobType(Generic[P, R_co]):
         connection's own statements.
         """
         new = self.new(*args, **kwargs)
-        app = self._app() if new.connection is None else app_of_connection(self._handler, self._router)
+        app = self._app() if new.connection is None else app_of_connection(self._definition, self._router)
         return app.enqueue_sync(new)
 
     def using(self, **options: Unpack[Options]) -> Self:
         """This type with options for what is enqueued through it; later ones over earlier ones. InvalidOption."""
-        return type(self)(self._handler, self._router, check_options(options, over=self._options))
+        return type(self)(self._definition, self._router, check_options(options, over=self._options))
 
     def handle(self, job_id: int, /) -> JobHandle[R_co]:
         """The handle of a job of this type that is known by its id. Nothing is looked up yet."""
-        return JobHandle(check_job_id(job_id), self._app, decode=self._handler.decode_result)
+        return JobHandle(check_job_id(job_id), self._app, decode=self._definition.decode_result)
 
     def serialize_by(self, key: Callable[P, str | None], /) -> Callable[P, str | None]:
         """As a decorator: jobs whose key is the same run one at a time, in order. A key of None: not serialized.
@@ -106,7 +106,7 @@ class JobType(Generic[P, R_co]):
         The function gets the handler's arguments by name; InvalidHandler when it cannot take them.
         """
         self._router.declarations.refuse_when_open(f'serialize_by of job "{self.name}"')
-        self._handler.set_key(key)
+        self._definition.set_key(key)
         return key
 
     def dedup_by(self, key: Callable[P, str | None], /) -> Callable[P, str | None]:
@@ -116,15 +116,15 @@ class JobType(Generic[P, R_co]):
         The function gets the handler's arguments by name; InvalidHandler when it cannot take them.
         """
         self._router.declarations.refuse_when_open(f'dedup_by of job "{self.name}"')
-        self._handler.set_dedup_key(key)
+        self._definition.set_dedup_key(key)
         return key
 
     def _app(self) -> OwningApp:
-        return app_for(self._handler, self._router)
+        return app_for(self._definition, self._router)
 
     def _called(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments of a call of the handler: with the current attempt's context, where it takes one. UsageError."""
-        definition = self._handler
+        definition = self._definition
         if definition.is_stub:
             raise UsageError(
                 f'job "{definition.name}" ({definition.declared_at}) is a stub, its handler runs in another service: '
@@ -152,14 +152,14 @@ class AsyncJobType(JobType[P, R_co]):
     @property
     def handler(self) -> Callable[..., Awaitable[R_co | Verdict]]:
         """The function itself, which takes its context where it has one."""
-        return self._handler.function
+        return self._definition.function
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """What the handler returns; a verdict is raised. It gets the current attempt's context, if it takes one.
 
         UsageError for a stub, and outside of an attempt for a handler that takes a context (in tests: `perform`).
         """
-        return cast("R_co", _no_verdict(await self._handler.function(*self._called(args), **kwargs)))
+        return cast("R_co", _no_verdict(await self._definition.function(*self._called(args), **kwargs)))
 
 
 @final
@@ -171,11 +171,11 @@ class SyncJobType(JobType[P, R_co]):
     @property
     def handler(self) -> Callable[..., R_co | Verdict]:
         """The function itself, which takes its context where it has one."""
-        return self._handler.function
+        return self._definition.function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """What the handler returns; a verdict is raised. Contexts and stubs as of an `AsyncJobType`."""
-        return cast("R_co", _no_verdict(self._handler.function(*self._called(args), **kwargs)))
+        return cast("R_co", _no_verdict(self._definition.function(*self._called(args), **kwargs)))
 
 
 def _no_verdict(answer: object) -> object:

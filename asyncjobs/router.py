@@ -251,12 +251,12 @@ class JobRouter:
     def duty(self, name: str, /, *, every: Duration, strategy: Strategy = "lease") -> DutyDecorator:
         """Do the function below, `async (ctx: DutyContext)` or `()`, every so often on one runner; it returns what it did."""
         name = self._full_name(name)
+        details = check_duty(name, every, strategy)
 
         def declare(function: Callable[..., Any]) -> None:
             takes_context(name, function)
-            self._plan("duty", name, place_of(function), check_duty(name, function, every, strategy))
+            self._plan("duty", name, place_of(function), {**details, "function": function})
 
-        check_duty(name, None, every, strategy)
         return DutyDecorator(declare)
 
     def circuit_breaker(

@@ -21,17 +21,13 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
 
 
-def check_duty(name: str, function: object, every: Duration, strategy: object) -> dict[str, Any]:
+def check_duty(name: str, every: Duration, strategy: object) -> dict[str, Any]:
     """A duty's details; ConfigurationError when one of them cannot be meant."""
     check_name("duty", name)
     if name in BUILT_IN:
         raise ConfigurationError(f'duty "{name}" is built in: give another name.')
     check_strategy(name, strategy)
-    return {
-        "every": config_seconds(every, name=f'duty "{name}": every', positive=True),
-        "strategy": strategy,
-        "function": function,
-    }
+    return {"every": config_seconds(every, name=f'duty "{name}": every', positive=True), "strategy": strategy}
 
 
 def takes_context(name: str, function: Callable[..., Any]) -> bool:

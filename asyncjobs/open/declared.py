@@ -23,7 +23,7 @@ class Declared(NamedTuple):
 
 def close_declarations(declarations: Declarations, queues: Mapping[str, Queue], settings: Settings) -> Declared:
     """End the declarations. ConfigurationError of all kinds: unknown queues, lanes and breakers, annotations that cannot be
-    resolved, schedules whose job cannot be enqueued; then they go on.
+    resolved, schedules whose job cannot be enqueued. After an error the declarations are open as before.
     """
     definitions = declarations.all_handlers()
     breakers = breakers_of(declarations)

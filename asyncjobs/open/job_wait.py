@@ -45,8 +45,8 @@ class Kinds(Protocol):
 
 
 async def check_wait(app: WaitingApp, opened: Kinds, job_ids: Sequence[int]) -> None:
-    """Before a handler of the app's (nothing, where none runs) waits for those jobs without a time-out: refuse it (UsageError),
-    or tell of it.
+    """Before those jobs are waited for without a time-out: where a handler of the app's waits, refuse it (UsageError) or tell of
+    it. What waits outside of handlers takes no slot.
     """
     context = current.get()
     if context is None or context.jobs is not app:

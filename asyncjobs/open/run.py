@@ -206,15 +206,26 @@ async def resting(app: RunningApp) -> AsyncGenerator[Any]:
 
 
 class RestingRunner:
-    """What is got for a runner where nothing is to run."""
+    """Stands for a runner where nothing is to run: it has stopped when it was told to."""
 
     id = 0
+    name = None
+    queues: Sequence[str] = ()
+
+    def __init__(self) -> None:
+        self._stopped = asyncio.Event()
 
     def wake(self) -> None:
         """Nothing sleeps."""
 
     async def stop(self, *, timeout: Duration | None = None) -> None:
         """Nothing runs."""
+        del timeout
+        self._stopped.set()
+
+    async def wait_stopped(self) -> None:
+        """Wait until somebody has stopped it."""
+        await self._stopped.wait()
 
 
 def _open_context(app: RunningApp, attempt: Attempt) -> JobContext[RunningApp]:

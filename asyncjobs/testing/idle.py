@@ -131,15 +131,15 @@ class _MemoryWork:
 @contextmanager
 def subscribed(events: Events, started: Callable[[AttemptStarted], object]) -> Generator[None]:
     """Call back for each attempt that starts within the block."""
-    forget = events.subscribe(lambda event: void(started(event)), AttemptStarted)
+
+    def note(event: AttemptStarted) -> None:
+        started(event)
+
+    forget = events.subscribe(note, AttemptStarted)
     try:
         yield
     finally:
         forget()
-
-
-def void(_: object) -> None:
-    """Nothing."""
 
 
 @asynccontextmanager

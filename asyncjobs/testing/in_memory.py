@@ -75,6 +75,7 @@ class MemoryApp:
         self._loops = [one for one in [running_loop()] if one is not None]
         self._watches: list[MemoryWatch] = []
         self._running: set[int] = set()
+        self._completed: dict[Attempt, tuple[str | None, str | None]] = {}  # by handlers that go on: with what
         self._waiting: Counter[int] = Counter()  # the jobs whose handlers wait for others
         self.breakers: Breakers = self._closed_breakers()
         self.interrupted: list[tuple[int, str]] = []  # what ran when a run was cancelled last
@@ -93,7 +94,7 @@ class MemoryApp:
         self._loops.append(asyncio.get_running_loop())
 
     def leave(self) -> None:
-        """Undo one `enter`."""
+        """Undo the last `enter` of this loop."""
         self._loops.reverse()
         self._loops.remove(asyncio.get_running_loop())
         self._loops.reverse()
@@ -231,7 +232,7 @@ class MemoryApp:
             yield Surroundings(
                 open_context=self._open_context, name_job=name_job, events=events, runner_id=lambda: 0, threads=threads,
                 max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
-                report_progress=self._note_progress, complete=self._complete, complete_sync=self._note_completion,
+                report_progress=self._note_progress, complete=self._complete, complete_sync=self._complete_sync,
                 was_committed=_yes, share=resources.use, results=self._results,
                 hooks=self.app.hooks.attempt, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
                 keeps_payload=settings.keep_payload,
@@ -268,7 +269,7 @@ class MemoryApp:
         return claimed
 
     def _write(self, ack: Ack, attempt: Attempt) -> None:
-        result = _results.pop(attempt, None)
+        result = self._completed.pop(attempt, None)
         if result is not None and ack.outcome.kind == "completed":
             outcome = msgspec.structs.replace(ack.outcome, result=result[0], result_dropped=result[1])
             ack = msgspec.structs.replace(ack, outcome=outcome)
@@ -287,15 +288,11 @@ class MemoryApp:
         if text is not None and attempt.claimed.id in self.store.kept:
             self.store.kept[attempt.claimed.id].change(progress=msgspec.json.decode(text))
 
-    async def _complete(self, attempt: Attempt, _: object, result: str | None, dropped: str | None) -> None:
-        self._note_completion(attempt, _, result, dropped)
+    async def _complete(self, attempt: Attempt, connection: object, result: str | None, dropped: str | None) -> None:
+        self._complete_sync(attempt, connection, result, dropped)
 
-    def _note_completion(self, attempt: Attempt, _: object, result: str | None, dropped: str | None) -> None:
-        _results[attempt] = result, dropped
-
-
-#: What attempts that go on completed their job with.
-_results: Final[dict[Attempt, tuple[str | None, str | None]]] = {}
+    def _complete_sync(self, attempt: Attempt, _: object, result: str | None, dropped: str | None) -> None:
+        self._completed[attempt] = result, dropped
 
 
 async def _yes(_: Attempt, /, *, is_patient: bool) -> bool:  # noqa: ARG001 - as attempts ask
@@ -429,8 +426,8 @@ def run_in_loop_of(jobs: object, awaited: Callable[[], Coroutine[Any, Any, T]]) 
     if running_loop() is not None:
         raise WouldBlock("called in an event loop's own thread, it would block it: await the form without _sync.")
     memory = memory_of(jobs)
-    lifecycle = jobs.lifecycle.opened if isinstance(jobs, AsyncJobs) else None
-    loop = memory.loop if memory is not None else None if lifecycle is None else lifecycle.loop
+    open_app = jobs.lifecycle.opened if isinstance(jobs, AsyncJobs) else None
+    loop = memory.loop if memory is not None else None if open_app is None else open_app.loop
     if loop is not None and loop.is_running():
         return wait_in(loop, awaited)
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:

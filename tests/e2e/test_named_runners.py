@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from asyncjobs import AsyncJobs, InvalidName
+from asyncjobs.dashboard import Dashboard
 from asyncjobs.store import runners
 from asyncjobs.store.database import Database
 from asyncjobs.telemetry.events import RunnerStarted
 from asyncjobs.testing import Recorder
+from tests.support.browser import Browser
 from tests.support.cli import cli
 
 
@@ -30,7 +32,17 @@ async def test_a_problem_names_it(dsn: str) -> None:
     jobs = AsyncJobs(dsn)
     async with jobs.runner(name="mail-1") as runner:
         await runner.stop()
-        assert jobs.health().problems == [] or jobs.health().problems[0].startswith("runner mail-1: ")
+        [problem] = jobs.health().problems
+        assert problem.startswith("runner mail-1: ")
+
+
+async def test_the_dashboard_shows_it_of_one_that_lives_and_of_one_that_has_ended(dsn: str) -> None:
+    jobs = AsyncJobs(dsn)
+    async with jobs:
+        async with jobs.runner(name="mail-1") as runner, Browser(Dashboard(jobs, auth=lambda request: "ada")) as browser:
+            assert f"mail-1 {runner.id} " in (await browser.get("/runners")).text
+        async with Browser(Dashboard(jobs, auth=lambda request: "ada")) as browser:
+            assert f"mail-1 {runner.id} " in (await browser.get("/runners")).text
 
 
 @pytest.mark.parametrize("name", ["", " a", "a\nb", 7, "x" * 64])

@@ -1,5 +1,6 @@
 """`override`: a program's own app, pointed at a test's database."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -88,7 +89,11 @@ async def test_nothing_runs_by_itself_when_told_so(dsn: str) -> None:
                 assert jobs.health(runs=True).is_ready
                 if got is not None:
                     got.wake()
+                    waiting = asyncio.create_task(got.wait_stopped())
+                    await asyncio.sleep(0)
+                    assert (got.id, got.name, [*got.queues], waiting.done()) == (0, None, [], False)
                     await got.stop(timeout=1)
+                    await asyncio.wait_for(waiting, 5)
                 assert [job.result for job in await run_until_idle(jobs)] == ["pong"]
                 assert await handle.result(timeout=5) == "pong"
         with override(jobs):

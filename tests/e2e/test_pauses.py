@@ -170,6 +170,21 @@ async def test_everything_rests_at_once_also_a_queue_that_comes_later_and_goes_o
             assert (await shop.app.get(elsewhere.id)).status == "pending"  # type: ignore[union-attr]
 
 
+async def test_after_a_resume_of_everything_a_runner_that_hardly_polls_goes_on_at_once(dsn: str) -> None:
+    jobs, other = (AsyncJobs(dsn, poll_interval=60, pauses_interval=60) for _ in range(2))
+
+    @jobs.job("echo")
+    async def echo(number: int) -> int:
+        return number
+
+    async with other, jobs.runner():
+        await other.admin.pause_all()
+        handles = await jobs.enqueue_many(echo.new(number) for number in range(3))
+        await asyncio.sleep(0.3)
+        await other.admin.resume_all()
+        assert [await one.result(timeout=5) for one in handles] == [0, 1, 2]
+
+
 async def test_drain_of_everything_waits_for_what_runs(dsn: str) -> None:
     shop = Shop(dsn)
     async with shop.app.runner():

@@ -71,6 +71,25 @@ async def _count(jobs: AsyncJobs, count: int) -> bool:
     return len(await made(jobs)) == count
 
 
+async def test_a_runner_that_stays_makes_no_other_after_the_minute(dsn: str) -> None:
+    jobs = make(dsn, schedule_interval=0.1)
+    async with jobs.runner():
+        await eventually(lambda: _are(jobs, ["schedule report", "schedule warm up"]), description="both ran")
+        connection = await asyncpg.connect(dsn)
+        await connection.execute("UPDATE asyncjobs.jobs SET created_at = created_at - interval '2 minutes'")
+        await connection.close()
+        await asyncio.sleep(1)
+        assert await _count(jobs, 2)
+
+
+async def test_it_starts_at_once_where_nothing_is_heard_and_polls_are_rare(dsn: str) -> None:
+    jobs, recorder = make(dsn, notify="poll", poll_interval=60), Recorder()
+    recorder.watch(jobs.events)
+    async with jobs.runner():
+        fired = await recorder.wait_for(ScheduleFired, lambda one: one.schedule == "report")
+        assert await jobs.handle(fired.job_ids[0]).result(timeout=10) == "sales"
+
+
 async def test_many_runners_that_start_together_make_one(dsn: str) -> None:
     fleet = [make(dsn) for _ in range(4)]
 
