@@ -60,7 +60,8 @@ class Auditor:
     """Audits one schema, an app's or a database's, and what a recorder saw.
 
     Make it before the jobs run: it minds no task or thread that exists then. `deadlocks`: so many the server had found in the
-    database before (`pg_stat_database`); more are a violation, whoever's calls they were.
+    database before (`pg_stat_database`); more are a violation, whoever's calls they were. PostgreSQL 14 writes the number every
+    half a second: an audit there waits for it.
     """
 
     def __init__(self, of: AsyncJobs | Database, recorder: Recorder, *, deadlocks: int = 0) -> None:
@@ -143,9 +144,14 @@ class Auditor:
         ]
 
     async def _of_locks(self, link: Link) -> list[Violation]:
-        """Sessions that have ended have told of theirs."""
-        row = await link.fetch_row("audit_deadlocks")
-        more = 0 if row is None else row["deadlocks"] - self.deadlocks
+        """Sessions that have ended have told of theirs. Before PostgreSQL 15 an answer can be older than the question."""
+        ends = time.monotonic() + _PATIENCE_SECONDS
+        [row] = await link.fetch("audit_deadlocks")
+        asked_at = row["asked_at"]
+        while row["written_at"] is not None and row["written_at"] < asked_at and time.monotonic() < ends:
+            await asyncio.sleep(0.02)
+            [row] = await link.fetch("audit_deadlocks")
+        more = row["deadlocks"] - self.deadlocks
         return [Violation("locks", None, f"{more} deadlocks were found by the server")] if more > 0 else []
 
 
