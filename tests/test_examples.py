@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from asyncjobs.embedded import start_sync
+from asyncjobs.embedded import Server, start_sync
 from asyncjobs.testing.server import FAST
 from examples.webhooks.make_events import make_events
+from tests.support.doors import need_django
 from tests.support.plugin import with_plugin
 
 ROOT = Path(__file__).parents[1]
@@ -154,18 +155,27 @@ OUTPUT = {
 
 
 @pytest.fixture(scope="module")
-def environment() -> Iterator[dict[str, str]]:
-    """An environment whose `embedded://` is new, and is up for as long as the examples run."""
+def server() -> Iterator[Server]:
+    """What `embedded://` means to the examples: it is new, and is up for as long as they run."""
     with tempfile.TemporaryDirectory(prefix="asyncjobs-examples-") as folder:
         state = Path(folder)
         state.chmod(0o755)  # root's PostgreSQL runs as nobody
         with closing(start_sync(state / "asyncjobs", linger=0, settings=FAST)) as server:
-            yield with_plugin(os.environ | {"XDG_STATE_HOME": str(state), "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"})
+            yield server
         server.wait_stopped()
 
 
+@pytest.fixture
+def environment(server: Server) -> dict[str, str]:
+    """An environment in which it is the embedded one."""
+    place = str(server.folder.parent)
+    return with_plugin(os.environ | {"XDG_STATE_HOME": place, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"})
+
+
 @pytest.mark.parametrize("name", OUTPUT)
-def test_example_prints_what_it_promises(name: str, environment: dict[str, str]) -> None:
+def test_example_prints_what_it_promises(name: str, environment: dict[str, str], server: Server) -> None:
+    if name == "django_app":
+        need_django(server.dsn)
     command = [f"examples/{name}"] if name.endswith(".py") else ["-m", f"examples.{name}"]
     done = subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False

@@ -28,16 +28,18 @@ from types import ModuleType
 from typing import Any
 
 import asyncpg
+import django
 import django.db
 import httpx
 import msgspec
 import pytest
+from django.db.backends.postgresql.features import DatabaseFeatures
 
 from asyncjobs import AsyncJobs, JobRouter, Settings
 from asyncjobs.embedded import Server, start_sync
 from asyncjobs.embedded.finder import find_binaries
 from asyncjobs.testing.server import FAST
-from tests.support.doors import django_alias
+from tests.support.doors import django_alias, django_takes
 from tests.support.eventually import eventually
 from tests.support.guardian import guarded
 from tests.support.plugin import with_plugin
@@ -125,6 +127,8 @@ def test_python_blocks_run_as_printed(server: Server, monkeypatch: pytest.Monkey
     for block in blocks("python"):
         if block.file is not None:
             continue  # a program of its own: run by its command
+        if "from django." in block.text and not django_takes(server.dsn):
+            continue
         try:
             printed = session.run(block)
         except BaseException as error:
@@ -132,6 +136,13 @@ def test_python_blocks_run_as_printed(server: Server, monkeypatch: pytest.Monkey
             raise
         assert expected_lines(block) == [line for line in printed.splitlines() if line in expected_lines(block)], block
     django.db.connections.close_all()
+
+
+def test_servers_of_django_are_those_that_it_takes() -> None:
+    told = re.search(r"Django itself needs PostgreSQL (\d+), since (\d+)\.(\d+)\s+PostgreSQL (\d+)\)", README)
+    assert told
+    before, *since, after = map(int, told.groups())
+    assert DatabaseFeatures.minimum_database_version == ((before if django.VERSION[:2] < tuple(since) else after),)
 
 
 def expected_lines(block: Block) -> list[str]:

@@ -8,17 +8,18 @@ import pytest
 
 from asyncjobs import AsyncJobs, JobContext
 from asyncjobs.testing import perform
-from tests.support.doors import SYNC_CALLERS
+from tests.support.doors import SYNC_CALLERS, sync_caller
 
 
 @pytest.mark.parametrize("kind", SYNC_CALLERS)
 @pytest.mark.parametrize("commits", [True, False])
 async def test_both_are_committed_or_neither(dsn: str, kind: str, *, commits: bool) -> None:
     jobs = AsyncJobs(dsn)
+    opened = sync_caller(kind, dsn)
 
     @jobs.job("pay", max_attempts=1, keep_payload=False)
     def pay(ctx: JobContext, cents: int) -> str:
-        with SYNC_CALLERS[kind](dsn) as caller:
+        with opened as caller:
             caller.execute(f"INSERT INTO bookings (cents) VALUES ({cents})")
             ctx.complete_sync(caller.connection, "receipt")
             (caller.commit if commits else caller.rollback)()

@@ -12,12 +12,13 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pytest
+from django.db.backends.postgresql.features import DatabaseFeatures
 
 from asyncjobs import Debounce, EnqueueError
 from asyncjobs.declare.options import KNOWN
 from asyncjobs.store.database import Connection
 from tests.support.door_shop import Options, Shop, alike
-from tests.support.doors import DOORS, Door, Refused
+from tests.support.doors import DOORS, Door, Refused, django_takes, doors_to
 from tests.support.eventually import eventually
 
 LATER: Final = datetime(2030, 1, 1, 9, tzinfo=UTC)
@@ -262,7 +263,7 @@ async def test_every_door_refuses_the_same_options_and_payloads(shop: Shop) -> N
         assert not any((await shop.written()).values())
         for door in doors.values():
             await door.commit()
-    assert {row["door"] for row in await shop.connection.fetch("SELECT door FROM public.mine")} == {*DOORS}
+    assert {row["door"] for row in await shop.connection.fetch("SELECT door FROM public.mine")} == {*doors}
 
 
 async def _refusal(door: Door, type: str, payload: Any, options: Options) -> tuple[str, str]:
@@ -270,6 +271,12 @@ async def _refusal(door: Door, type: str, payload: Any, options: Options) -> tup
         await door.enqueue(type, payload, options)
     name, text = refused.value.args
     return name, text
+
+
+def test_a_server_that_is_too_old_for_django_has_every_other_door(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for least, missing in (((14,), set[str]()), ((99,), {"Django"})):
+        monkeypatch.setattr(DatabaseFeatures, "minimum_database_version", least)
+        assert (django_takes(dsn), DOORS.keys() - doors_to(dsn).keys()) == (not missing, missing)
 
 
 async def test_every_door_returns_replaces_and_refuses_duplicates(shop: Shop) -> None:

@@ -23,7 +23,7 @@ from asyncjobs import (
 )
 from asyncjobs.telemetry.events import ListenerConnected, NotificationHeard, VerbUsed
 from asyncjobs.testing import Recorder, run_until_idle
-from tests.support.doors import SYNC_CALLERS
+from tests.support.doors import SYNC_CALLERS, sync_caller
 
 KINDS = ("asyncpg", "psycopg", "sqlalchemy asyncpg", "sqlalchemy psycopg")
 Ends = Callable[[], Awaitable[object]]
@@ -222,7 +222,7 @@ async def test_synchronous_connections_are_refused_by_what_is_awaited_and_the_re
 @pytest.mark.usefixtures("schema")
 def test_synchronous_verbs_need_neither_a_loop_nor_an_open_app(dsn: str, kind: str) -> None:
     jobs = make(dsn)
-    with SYNC_CALLERS[kind](dsn) as caller:
+    with sync_caller(kind, dsn) as caller:
         on = caller.connection
         ids = [jobs.enqueue_sync("email", {"to": "a"}, delay=60, connection=on).id for _ in range(5)]
         cancelled, killed, later, changed, deleted = ids

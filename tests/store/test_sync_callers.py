@@ -33,7 +33,16 @@ from asyncjobs import (
 from asyncjobs.store.database import Connection
 from asyncjobs.telemetry.events import JobEnqueued
 from asyncjobs.testing import Recorder, captured
-from tests.support.doors import SYNC_CALLERS, SyncCaller, django_alias, jobs_in, sync_psycopg, sync_psycopg2
+from tests.support.doors import (
+    SYNC_CALLERS,
+    SyncCaller,
+    django_alias,
+    jobs_in,
+    need_django,
+    sync_caller,
+    sync_psycopg,
+    sync_psycopg2,
+)
 
 transaction: Any = importlib.import_module("django.db.transaction")  # what a type checker guesses of it is wrong
 router = JobRouter()
@@ -54,7 +63,7 @@ def jobs(dsn: str, schema: str) -> Generator[AsyncJobs]:
 @pytest.fixture(params=SYNC_CALLERS)
 def caller(request: pytest.FixtureRequest, dsn: str) -> Generator[SyncCaller]:
     """A connection of each kind, in a transaction."""
-    with SYNC_CALLERS[request.param](dsn) as made:
+    with sync_caller(request.param, dsn) as made:
         yield made
 
 
@@ -270,12 +279,12 @@ def test_a_failed_transaction_takes_no_job_until_it_is_rolled_back(jobs: AsyncJo
         assert jobs.enqueue_sync(email.new("a"), connection=caller.connection).created
 
 
-def test_a_connection_to_another_database_is_refused(jobs: AsyncJobs, empty_dsn: str) -> None:
-    for opening in SYNC_CALLERS.values():
-        with opening(empty_dsn) as caller:
-            with pytest.raises(UnsupportedConnection, match=r'^this \S+ leads to .* \(.*schema "asyncjobs" does not exist'):
-                jobs.enqueue_sync(email.new("a"), connection=caller.connection)
-            caller.rollback()
+@pytest.mark.parametrize("kind", SYNC_CALLERS)
+def test_a_connection_to_another_database_is_refused(kind: str, jobs: AsyncJobs, empty_dsn: str) -> None:
+    with sync_caller(kind, empty_dsn) as caller:
+        with pytest.raises(UnsupportedConnection, match=r'^this \S+ leads to .* \(.*schema "asyncjobs" does not exist'):
+            jobs.enqueue_sync(email.new("a"), connection=caller.connection)
+        caller.rollback()
 
 
 @pytest.mark.parametrize("name", [name for name in SYNC_CALLERS if name != "Django" and "Session" not in name])
@@ -290,6 +299,7 @@ def test_a_closed_connection_is_refused_where_it_is_given(name: str, jobs: Async
 def test_outside_of_a_transaction_a_job_is_committed_at_once(opening: Any, jobs: AsyncJobs, dsn: str) -> None:
     keyed = email.using(serialization_key="k")
     if opening == "django":
+        need_django(dsn)
         connection: Any = django.db.connections[django_alias(dsn)]
         keyed.using(connection=connection).enqueue_sync("a")
         connection.close()
@@ -306,6 +316,7 @@ def test_outside_of_a_transaction_a_job_is_committed_at_once(opening: Any, jobs:
 
 
 def test_djangos_connection_is_refused_where_it_cannot_take_a_job(jobs: AsyncJobs, dsn: str) -> None:
+    need_django(dsn)
     alias = django_alias(dsn)
     connection = django.db.connections[alias]
     on_it = email.using(connection=connection)

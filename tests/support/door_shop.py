@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from asyncjobs import AsyncJobs, JobContext, Lane, Limit, Queue
 from asyncjobs.store.database import Connection
-from tests.support.doors import DOORS, Door, Refused
+from tests.support.doors import Door, Refused, doors_to
 
 Options = Mapping[str, Any]
 
@@ -50,9 +50,9 @@ class Shop:
 
     @asynccontextmanager
     async def doors(self) -> AsyncGenerator[dict[str, Door]]:
-        """All of them."""
+        """All of them that lead to the server."""
         async with AsyncExitStack() as stack:
-            yield {name: await stack.enter_async_context(door(self.jobs, self.dsn)) for name, door in DOORS.items()}
+            yield {name: await stack.enter_async_context(door(self.jobs, self.dsn)) for name, door in doors_to(self.dsn).items()}
 
     @contextmanager
     def cell(self, door: str, case: object) -> Generator[None]:

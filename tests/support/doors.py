@@ -1,6 +1,7 @@
 """Doors: every kind of connection that an enqueue can join, and SQL. Each has a transaction open, and the next when that is over.
 
 What is synchronous does all it does in a thread of its own, in which no event loop is: Django refuses to work beside one.
+On a server that the installed Django is too new for, Django is left out, and nothing else.
 """
 
 import asyncio
@@ -18,8 +19,10 @@ import django
 import django.db
 import psycopg
 import psycopg2
+import pytest
 from django.conf import settings
 from django.db import transaction
+from django.db.backends.postgresql.features import DatabaseFeatures
 from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -158,9 +161,11 @@ def _async_sqlalchemy(driver: str, *, session: bool) -> Opening:
             connection = await made.connection() if session else made
             return await connection.exec_driver_sql(sql)
 
-        async with _closed(made):
-            yield _async_door(jobs, made, execute, made.commit, made.rollback)
-        await engine.dispose()
+        try:
+            async with _closed(made):
+                yield _async_door(jobs, made, execute, made.commit, made.rollback)
+        finally:
+            await engine.dispose()
 
     return opening
 
@@ -192,11 +197,26 @@ def sync_sqlalchemy(driver: str, *, session: bool) -> Callable[[str], AbstractCo
         def execute(sql: str) -> object:
             return (made.connection() if session else made).exec_driver_sql(sql)
 
-        with closing(made):
-            yield SyncCaller(made, execute, made.commit, made.rollback)
-        engine.dispose()
+        try:
+            with closing(made):
+                yield SyncCaller(made, execute, made.commit, made.rollback)
+        finally:
+            engine.dispose()
 
     return opening
+
+
+def django_takes(dsn: str) -> bool:
+    """Whether this server is not too old for the installed Django."""
+    least: tuple[int, ...] = DatabaseFeatures.minimum_database_version
+    with psycopg.connect(dsn) as asking:
+        return divmod(asking.info.server_version, 10_000) >= least
+
+
+def need_django(dsn: str) -> None:
+    """Leave out the rest of the test, which is Django's, on a server that is too old for it."""
+    if not django_takes(dsn):
+        pytest.skip(f"Django {django.__version__} needs PostgreSQL {DatabaseFeatures.minimum_database_version[0]}")
 
 
 def django_alias(dsn: str, alias: str | None = None) -> str:
@@ -218,7 +238,6 @@ def sync_django(dsn: str) -> Generator[SyncCaller]:
     alias = django_alias(dsn)
     connection = django.db.connections[alias]
     atomic: Any = transaction.atomic(using=alias)
-    atomic.__enter__()
 
     def commit() -> None:
         atomic.__exit__(None, None, None)
@@ -229,6 +248,7 @@ def sync_django(dsn: str) -> Generator[SyncCaller]:
         commit()
 
     with closing(connection):
+        atomic.__enter__()
         yield SyncCaller(connection, lambda sql: connection.cursor().execute(sql), commit, rollback)
 
 
@@ -282,3 +302,15 @@ DOORS: Final[Mapping[str, Opening]] = {
     **{name: _sync(opening) for name, opening in SYNC_CALLERS.items()},
     "SQL": _sql,
 }
+
+
+def sync_caller(kind: str, dsn: str) -> AbstractContextManager[SyncCaller]:
+    """This one of SYNC_CALLERS; the test is left out where it is Django and the server is too old for it."""
+    if kind == "Django":
+        need_django(dsn)
+    return SYNC_CALLERS[kind](dsn)
+
+
+def doors_to(dsn: str) -> Mapping[str, Opening]:
+    """Those of DOORS that lead to this server."""
+    return {name: door for name, door in DOORS.items() if name != "Django" or django_takes(dsn)}

@@ -52,6 +52,9 @@ SELECT format('CREATE AGGREGATE %s (SFUNC = %s, STYPE = %s, INITCOND = %L, COMBI
               a.aggfnoid::regprocedure, a.aggtransfn, a.aggtranstype::regtype, a.agginitval, a.aggcombinefn, p.proparallel)
 FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid WHERE p.pronamespace = $1::regnamespace ORDER BY p.proname"""
 
+#: The alias of a query's only relation, before whose columns it is said by PostgreSQL 15 and older.
+_ALIAS = re.compile(r"\bFROM \S+ (\w+)(?=;|\n)")
+
 _BODY = re.compile(r"\n(AS \$function\$|BEGIN ATOMIC| ?RETURN ).*", re.DOTALL)
 
 
@@ -67,7 +70,7 @@ async def _parts(connection: Connection, schema: str) -> AsyncIterator[str]:
     for relation in await connection.fetch(_RELATIONS, schema):
         if relation["kind"] == "v":
             definition = await connection.fetchval("SELECT pg_get_viewdef($1::oid)", relation["oid"])
-            yield f"CREATE VIEW {relation['name']} AS\n{definition}"
+            yield f"CREATE VIEW {relation['name']} AS\n{_unqualified(definition)}"
             continue
         inside = [text for query in (_COLUMNS, _CONSTRAINTS) for text in await _texts(connection, query, relation["oid"])]
         if relation["kind"] == "c":
@@ -81,6 +84,12 @@ async def _parts(connection: Connection, schema: str) -> AsyncIterator[str]:
         yield _declaration(function["definition"], function["body"])
     for text in await _texts(connection, _AGGREGATES, schema):
         yield text
+
+
+def _unqualified(query: str) -> str:
+    """A query of one relation as PostgreSQL 16 and later say it."""
+    alias = _ALIAS.search(query) if query.count("FROM") == 1 else None
+    return re.sub(rf"\b{alias[1]}\.", "", query) if alias else query
 
 
 def _declaration(definition: str, body: str) -> str:
