@@ -322,7 +322,7 @@ class Coordinator:
             self.start(waited, attempt.lane)
         else:
             self.lanes[attempt.lane].slots.give_back()
-        if job.is_member and ack.is_final:
+        if job.workflow_id is not None and ack.is_final:
             self.wake()  # what it lets go is claimed in the call that writes its outcome
         elif self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
             self._alarm.wake()

@@ -356,6 +356,7 @@ async def test_what_a_job_spawns_is_waited_for_and_spawned_once(where: Opening) 
 
     @jobs.job("root", retry_on=(OSError,), backoff=Backoff(1))
     async def root(ctx: JobContext) -> None:
+        assert ctx.job.workflow_id == flow.id
         handles = await ctx.spawn(leaf.new(1), leaf.new(2))
         ended.append(f"root {len(handles)}")
         if ctx.attempt == 1:
