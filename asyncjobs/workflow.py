@@ -9,10 +9,10 @@ A job waits for those whose results are its arguments, and for those that `after
 a death or a cancel does: `store/routines/gates`. If the block raises, or its transaction is rolled back, nothing was there.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast, final
+from typing import Any, Generic, Self, TypeAlias, TypeVar, cast, final
 
 from asyncjobs.connections import Connection, SyncConnection, check_given
 from asyncjobs.context import JobContext, current
@@ -22,53 +22,16 @@ from asyncjobs.declare.hooks import enqueue_through
 from asyncjobs.declare.new_job import admit_all, check_job_id, check_jobs
 from asyncjobs.declare.upstream import Members, Upstream
 from asyncjobs.errors import InvalidOption, UsageError, WorkflowError
-from asyncjobs.handles import JobHandle, timeout_seconds
-from asyncjobs.model.outcome import Duration
-from asyncjobs.model.workflow import MOST_MEMBERS, When, WorkflowRow
+from asyncjobs.handles import JobHandle
+from asyncjobs.model.workflow import MOST_MEMBERS, When
 from asyncjobs.open.current_app import keeper_of
-from asyncjobs.open.lifecycle import Lifecycle
+from asyncjobs.open.flow_app import FlowApp
 from asyncjobs.open.other_threads import without_loop
-from asyncjobs.open.owning_app import OwningApp
 from asyncjobs.runtime import workflows
-from asyncjobs.runtime.open_app import OpenApp
-from asyncjobs.settings import Queue
-from asyncjobs.store.workflows import CancelOutcome
-from asyncjobs.telemetry.events import Events
+from asyncjobs.workflow_handle import WorkflowHandle
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-
-class FlowApp(OwningApp, Protocol):
-    """The app that a workflow is written to."""
-
-    @property
-    def queues(self) -> Mapping[str, Queue]:
-        """Its queues."""
-        ...
-
-    @property
-    def handlers(self) -> Mapping[str, Any]:
-        """Its job types."""
-        ...
-
-    @property
-    def events(self) -> Events:
-        """What its sinks are told."""
-        ...
-
-    @property
-    def lifecycle(self) -> Lifecycle:
-        """How it is opened."""
-        ...
-
-    def opened_for(self, what: str) -> OpenApp:
-        """The open app, for its own loop; NotOpen, WrongLoop in words that begin with `what`."""
-        ...
-
-    def wait_in_loop(self, happened: str, call: str, what: str, awaited: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What comes of it in the app's loop, for another thread. NotOpen, WouldBlock."""
-        ...
 
 
 class _Awaitable:
@@ -311,50 +274,6 @@ class Workflow:
 
 def _alone(job: NewJob[Any]) -> NewJob[Any]:
     return NewJob(job.handler, job.row.without_takes(), None) if job.row.takes else job
-
-
-@final
-class WorkflowHandle:
-    """A workflow that is known by its id. Nothing is looked up yet."""
-
-    __slots__ = ("_app", "id")
-
-    def __init__(self, workflow_id: int, app: FlowApp) -> None:
-        self.id = workflow_id
-        self._app = app
-
-    def __repr__(self) -> str:
-        return f"<WorkflowHandle id={self.id}>"
-
-    def _opened(self) -> OpenApp:
-        return self._app.opened_for(f"workflow {self.id} was asked for")
-
-    async def get(self) -> WorkflowRow:
-        """The workflow as it is now. WorkflowNotFound."""
-        keeper = keeper_of(self._app)
-        if keeper is not None:
-            return workflows.found(self.id, keeper.workflow(self.id))
-        return await workflows.get(self._opened(), self.id)
-
-    async def counts(self) -> dict[str, int]:
-        """How many of its jobs have which status."""
-        keeper = keeper_of(self._app)
-        return await workflows.counts(self._opened(), self.id) if keeper is None else keeper.member_counts(self.id)
-
-    async def wait(self, *, timeout: Duration | None = None) -> WorkflowRow:
-        """The workflow when all of its jobs have ended, whatever in. WorkflowNotFound, WaitTimeout (seconds)."""
-        keeper = keeper_of(self._app)
-        if keeper is None:
-            return await workflows.wait(self._opened(), self.id, timeout_seconds(timeout))
-        await keeper.wait_workflow(self.id, timeout_seconds(timeout))
-        row = await self.get()
-        if row.ended_at is None:
-            raise workflows.not_ended(row, "in time, or nothing is left to run")
-        return row
-
-    async def cancel(self, message: str = "its workflow was cancelled") -> CancelOutcome:
-        """Cancel what has not ended; what runs is asked to end. Outcome `requested`, `cancelling` (it was before) or `ended`."""
-        return await workflows.cancel(self._opened(), self.id, message)
 
 
 def chain(flow: Workflow, *jobs: NewJob[Any]) -> list[Node[Any]]:

@@ -90,7 +90,7 @@ class Claimed(msgspec.Struct, frozen=True):
     tags: list[str] = []
     limit_key: str | None = None
     expires_epoch: float | None = None  # when it expires
-    is_member: bool = False  # of a workflow: its end may make others pending
+    workflow_id: int | None = None  # whose member it is: its end may make others pending
     start_by: float = math.inf  # the same by this process's own clock (`boottime`), in time at the latest
 
     def __repr__(self) -> str:

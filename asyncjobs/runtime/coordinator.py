@@ -324,7 +324,7 @@ class Coordinator:
             self.start(waited, attempt.lane)
         else:
             self.lanes[attempt.lane].slots.give_back()
-        if (job.is_member and ack.is_final) or job.limit_key is not None or self._has_total:
+        if (job.workflow_id is not None and ack.is_final) or job.limit_key is not None or self._has_total:
             self.wake()  # what it lets go, no scan has seen: it is claimed in the call that writes its outcome
         elif self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
             self._alarm.wake()

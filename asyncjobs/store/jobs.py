@@ -21,6 +21,8 @@ from asyncjobs.store.reading import readable
 
 #: What one list of rows is cut at, since the server has all of one list in memory, in up to some thirty times of its size.
 _LIST: Final = 1_000
+#: What is answered of a member of a workflow, before the workflow's id.
+_MEMBER: Final = "member "
 _LIST_CHARACTERS: Final = 1 << 20
 _by_id: Final = attrgetter("id")
 _token: Final = attrgetter("token")
@@ -217,7 +219,7 @@ def _finished(rows: Sequence[Record]) -> Finished:
         return Finished(claimed, [], [], gone=False)
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
     heads = [row["queue"] for row in rows if row["kind"] == "head"]
-    claimed += [_claimed(row, is_member=True) for row in rows if row["kind"] == "member"]
+    claimed += [_claimed(row, int(row["kind"][len(_MEMBER) :])) for row in rows if row["kind"].startswith(_MEMBER)]
     asking = [(_claimed(row), row["kind"]) for row in rows if row["kind"] in {"ask", "ask all"}]
     ends = [row for row in rows if row["kind"] == "expired"]
     expired = [msgspec.json.decode(row["rest"], type=Expired) for row in ends]
@@ -231,10 +233,10 @@ def _finished(rows: Sequence[Record]) -> Finished:
     )  # fmt: skip
 
 
-def _claimed(row: Record, *, is_member: bool = False) -> Claimed:
+def _claimed(row: Record, workflow_id: int | None = None) -> Claimed:
     claimed = Claimed(*row[1:-1], *(() if row[-1] is None else msgspec.json.decode(row[-1])))
-    if is_member:
-        force_setattr(claimed, "is_member", True)
+    if workflow_id is not None:
+        force_setattr(claimed, "workflow_id", workflow_id)
     return claimed
 
 

@@ -17,7 +17,6 @@ What there is not (a UsageError names it): the verbs of `jobs.admin`, `jobs.run(
 """
 
 import asyncio
-import contextlib
 import os
 import time
 from collections import Counter
@@ -40,7 +39,6 @@ from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.ending import AwaitedKind, Ending
 from asyncjobs.model.job import EXPIRED, Job
 from asyncjobs.model.new_row import Enqueued, NewRow
-from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
 from asyncjobs.open.current_app import closed, opened
 from asyncjobs.open.job_wait import check_wait
 from asyncjobs.open.other_threads import running_loop, wait_in
@@ -51,10 +49,10 @@ from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.runtime.resources import Resources
 from asyncjobs.runtime.threads import Threads
 from asyncjobs.runtime.wakes import Wakes
-from asyncjobs.store.workflows import Spawned, Written
 from asyncjobs.telemetry.events import JobsExpired, OutcomeWritten
 from asyncjobs.telemetry.log_keys import name_job
 from asyncjobs.testing.memory_store import Kept, MemoryStore
+from asyncjobs.testing.memory_workflows import KeepsWorkflows
 
 T = TypeVar("T")
 
@@ -62,7 +60,7 @@ _CLOSE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.01
 
 
-class MemoryApp:
+class MemoryApp(KeepsWorkflows):
     """What stands in for the database of an app."""
 
     def __init__(self, app: AsyncJobs) -> None:
@@ -105,44 +103,6 @@ class MemoryApp:
             enqueued = self.store.enqueue(rows)
         callers.tell(self.events, rows, enqueued, None)
         return enqueued
-
-    def keep_workflow(self, plan: FlowPlan, rows: Sequence[NewRow]) -> Written:
-        """Write the workflow, or nothing. DuplicateJob."""
-        with self.store.lock:
-            written = self.store.enqueue_workflow(plan, rows)
-        callers.tell(self.events, rows, [Enqueued(job_id, created=True) for job_id in written.ids], None)
-        return written
-
-    def spawn(self, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> Spawned:
-        """Add members to the workflow of a job that runs, or find those that a former attempt has added."""
-        with self.store.lock:
-            spawned = self.store.spawn(job_id, token, first, rows)
-        if spawned.ids is not None:
-            callers.tell(self.events, rows, [Enqueued(one, created=True) for one in spawned.ids], None)
-        return spawned
-
-    def workflow(self, workflow_id: int) -> WorkflowRow | None:
-        """The workflow as it is now."""
-        with self.store.lock:
-            self.store.pass_time()
-            return self.store.flows.row(workflow_id)
-
-    def member_counts(self, workflow_id: int) -> dict[str, int]:
-        """How many of its jobs have which status."""
-        with self.store.lock:
-            return Counter(job.status for job in self.store.jobs() if job.workflow_id == workflow_id)
-
-    async def wait_workflow(self, workflow_id: int, timeout: float | None) -> None:
-        """Run what is due until it has ended, or nothing is left to run, or the time is over."""
-        row = self.workflow(workflow_id)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout or None):
-                if timeout != 0 and row is not None:
-                    await self.run_until(lambda: (row := self.workflow(workflow_id)) is None or row.ended_at is not None)
-
-    async def _results(self, job_id: int, ranges: Sequence[Range]) -> list[MemberResult]:
-        with self.store.lock:
-            return self.store.results(job_id, ranges)
 
     async def get(self, job_id: int) -> Job | None:
         """The job as it is now."""
@@ -233,7 +193,7 @@ class MemoryApp:
                 open_context=self._open_context, name_job=name_job, events=events, runner_id=lambda: 0, threads=threads,
                 max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
                 report_progress=self._note_progress, complete=self._complete, complete_sync=self._complete_sync,
-                was_committed=_yes, share=resources.use, results=self._results,
+                was_committed=_yes, share=resources.use, results=self.results,
                 hooks=self.app.hooks.attempt, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
                 keeps_payload=settings.keep_payload,
             )  # fmt: skip

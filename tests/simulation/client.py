@@ -8,11 +8,11 @@ from random import Random
 from typing import Any, Final
 
 from asyncjobs import AsyncJobs
-from asyncjobs.declare.new_job import named
 from asyncjobs.errors import AsyncJobsError, KeyNotFound, StateError
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.testing import Held
 from tests.simulation.course import Course
+from tests.simulation.flows import Flows
 from tests.simulation.process import Process
 
 _ERRORS: Final = (AsyncJobsError, *DATABASE_ERRORS)
@@ -59,7 +59,7 @@ class Told:
             self._resumes[kind, name] = now
 
 
-class Client:
+class Client(Flows):
     """Enqueues through an open app, and acts as its operator."""
 
     def __init__(self, process: Process, jobs: AsyncJobs, random: Random, course: Course, told: Told) -> None:
@@ -69,11 +69,11 @@ class Client:
         self.told = told
         self.is_done = False
         self._crossing = asyncio.Lock()
-        self._course = course
+        self.course = course
 
     async def work(self) -> None:
         """All of it, some of it at the same time."""
-        course = self._course
+        course = self.course
         ways: list[Callable[[], Awaitable[None]]] = [getattr(self, "_" + way) for way in course.ways]
         under_way: list[asyncio.Task[None]] = []
         try:
@@ -93,7 +93,7 @@ class Client:
             await way()
         except _ERRORS as error:
             self.process.world.trace("failed", self.process.name, type(error).__name__)
-            if self._course.is_calm:
+            if self.course.is_calm:
                 self.process.world.violations.append(f"P1: an enqueue failed where nothing does: {error!r}")
 
     async def _clear_up(self) -> None:
@@ -103,11 +103,11 @@ class Client:
             with contextlib.suppress(*_ERRORS):
                 for pause in await self.jobs.admin.pauses():
                     await self._resume(pause.kind, pause.name)
-                for key in await self.jobs.admin.keys() if "halt" in self._course.ways else ():
+                for key in await self.jobs.admin.keys() if "halt" in self.course.ways else ():
                     if key.halted_at is not None:
                         self.told.released.add(key.head_id)
                         await self.jobs.admin.release_key(key.key)
-            await asyncio.sleep(4.0 if {"pause", "halt"} & set(self._course.ways) else 1000.0)
+            await asyncio.sleep(4.0 if {"pause", "halt"} & set(self.course.ways) else 1000.0)
 
     async def _resume(self, kind: Any, name: str) -> None:
         self.told.resumes(kind, name, self.process.world.now)
@@ -116,15 +116,15 @@ class Client:
         finally:
             self.told.resumed(kind, name, self.process.world.now)
 
-    def _new(self, *, seconds: float | None = None, **options: Any) -> Any:
+    def new(self, *, seconds: float | None = None, **options: Any) -> Any:
         self.told.number += 1
-        plan = list(self.random.choice(self._course.plans))
-        drawn = self.random.choice(self._course.durations)
+        plan = list(self.random.choice(self.course.plans))
+        drawn = self.random.choice(self.course.durations)
         payload = {"plan": plan, "seconds": drawn if seconds is None else seconds, "number": self.told.number}
         return self.told.number, "act", payload, {"queue": self.random.choice(["default", "default", "side"]), **options}
 
     async def _enqueue(self, job_type: str = "act", **options: Any) -> int:
-        number, _, payload, given = self._new(**options)
+        number, _, payload, given = self.new(**options)
         handle = await self.jobs.enqueue(job_type, payload, **given)
         self._accepted(number, handle.id, options.get("delay") or 0.0)
         return handle.id
@@ -133,38 +133,38 @@ class Client:
         self.told.accepted.setdefault(number, []).append(job_id)
         self.told.due.setdefault(job_id, self.process.world.now + delay)
 
-    def _key(self) -> str:
-        return self.random.choice(self._course.keys)
+    def key(self) -> str:
+        return self.random.choice(self.course.keys)
 
     async def _plain(self) -> None:
         await self._enqueue(priority=self.random.choice([100, 100, 1]))
 
     async def _keyed(self) -> None:
-        await self._enqueue(serialization_key=self._key())
+        await self._enqueue(serialization_key=self.key())
 
     async def _delayed(self) -> None:
-        key = self.random.choice([None, self._key(), self._key()])
+        key = self.random.choice([None, self.key(), self.key()])
         await self._enqueue(delay=self.random.choice([0.2, 1.0, 3.0]), serialization_key=key)
 
     async def _many(self) -> None:
         await asyncio.gather(*(self._keyed() if self.random.random() < 0.5 else self._plain() for _ in range(4)))
 
     async def _dedup(self) -> None:
-        await self._enqueue(dedup_key=self.random.choice("xy"), serialization_key=self.random.choice([None, self._key()]))
+        await self._enqueue(dedup_key=self.random.choice("xy"), serialization_key=self.random.choice([None, self.key()]))
 
     async def _expiring(self) -> None:
         """Some that may not be started in time, some of them delayed, one behind the other."""
         for _ in range(self.random.choice([1, 4])):
             await self._enqueue(
                 expires=self.random.choice([0.2, 0.2, 1.0, 4.0]), delay=self.random.choice([None, None, 0.3]),
-                serialization_key=self.random.choice([None, None, self._key()]),
+                serialization_key=self.random.choice([None, None, self.key()]),
             )  # fmt: skip
 
     async def _starting(self) -> None:
         """Several of one dedup key, which is free as soon as one has been started: none is lost."""
-        key = self.random.choice([None, self._key()])
+        key = self.random.choice([None, self.key()])
         for _ in range(self.random.choice([1, 3])):
-            number, type, payload, given = self._new(
+            number, type, payload, given = self.new(
                 dedup_key=f"s{key}", dedup_until="start", serialization_key=key,
                 on_duplicate=self.random.choice(["return", "replace"]),
             )  # fmt: skip
@@ -175,19 +175,19 @@ class Client:
 
     async def _cancel(self) -> None:
         job_id = await self._enqueue(
-            serialization_key=self.random.choice([None, self._key()]), delay=self.random.choice([None, 1.0])
+            serialization_key=self.random.choice([None, self.key()]), delay=self.random.choice([None, 1.0])
         )
         await asyncio.sleep(self.random.random())
         await self.jobs.admin.cancel(job_id)
 
     async def _halt(self) -> None:
         """A job of which the key halts when it dies; perhaps started over."""
-        job_id = await self._enqueue("halting", serialization_key=self._key())
+        job_id = await self._enqueue("halting", serialization_key=self.key())
         if self.random.random() < 0.5:
             await self._start_over(job_id)
 
     async def _retry(self) -> None:
-        await self._start_over(await self._enqueue(serialization_key=self.random.choice([None, self._key()])))
+        await self._start_over(await self._enqueue(serialization_key=self.random.choice([None, self.key()])))
 
     async def _start_over(self, job_id: int) -> None:
         await asyncio.sleep(self.random.choice([0.5, 3.0]))
@@ -195,17 +195,17 @@ class Client:
         await self.jobs.admin.retry(job_id)
 
     async def _pause(self) -> None:
-        kind, name = self.random.choice([("key", self._key()), ("type", "act"), ("queue", "default")])
+        kind, name = self.random.choice([("key", self.key()), ("type", "act"), ("queue", "default")])
         sent_at = self.process.world.now
         await self.jobs.admin.pause(**{kind: name})
         self.told.paused(kind, name, self.process.claimed, sent_at, self.process.world.now)
-        await self._enqueue(serialization_key=self.random.choice([None, self._key()]))
+        await self._enqueue(serialization_key=self.random.choice([None, self.key()]))
         await asyncio.sleep(self.random.choice([0.1, 2.0]))
         await self._resume(kind, name)
 
     async def _press(self) -> None:
         """A line of jobs that end at once, and a pause in its middle."""
-        key = self._key()
+        key = self.key()
         await asyncio.gather(*(self._enqueue(serialization_key=key, seconds=0.0) for _ in range(6)))
         await asyncio.sleep(self.random.random() * 0.01)
         sent_at = self.process.world.now
@@ -216,7 +216,7 @@ class Client:
 
     async def _touch(self) -> None:
         """An operator wants a key to go on that is not halted: the row of its head is locked for a moment, and left as it is."""
-        key = self._key()
+        key = self.key()
         await self._enqueue(serialization_key=key)
         with contextlib.suppress(KeyNotFound, StateError):
             await self.jobs.admin.release_key(key)
@@ -243,7 +243,7 @@ class Client:
         try:
             async with connection.transaction():
                 for key in keys:
-                    number, type, payload, options = self._new(serialization_key=key, seconds=seconds)
+                    number, type, payload, options = self.new(serialization_key=key, seconds=seconds)
                     enqueued[number] = (await self.jobs.enqueue(type, payload, connection=connection, **options)).id
             for number, job_id in enqueued.items():
                 self._accepted(number, job_id)
@@ -252,7 +252,7 @@ class Client:
 
     async def _here(self) -> None:
         """In a transaction of its own, which may be rolled back, and may take its time."""
-        number, type, payload, options = self._new(serialization_key=self.random.choice([None, self._key(), self._key()]))
+        number, type, payload, options = self.new(serialization_key=self.random.choice([None, self.key(), self.key()]))
         connection = await self.process.world.connect(self.process, "application", 5.0)
         try:
             with contextlib.suppress(_RolledBack):
@@ -265,43 +265,6 @@ class Client:
         finally:
             connection.terminate()
 
-    async def _flow(self) -> None:
-        await self._build()
-
-    async def _build(self) -> tuple[int, list[int]]:
-        """A workflow of a few jobs that wait for some of those before them; its id, and theirs."""
-        random, numbers = self.random, list[int]()
-        async with self.jobs.workflow("flow") as flow:
-            nodes: list[Any] = []
-            for _ in range(random.choice([3, 5, 8])):
-                number, type, payload, options = self._new()
-                if random.random() < 0.2 and not self._course.is_calm:
-                    options |= random.choice([{"serialization_key": self._key()}, {"delay": 0.5}, {"expires": 1.0}])
-                after = random.sample(nodes, min(len(nodes), random.choice([0, 1, 1, 2, 3])))
-                job = named(type, payload, options, self.jobs.handlers, self.jobs.settings)
-                nodes.append(flow.add(job, after=after, when=random.choice(["completed", "ended"]) if after else None))
-                numbers.append(number)
-        for number, node in zip(numbers, nodes, strict=True):
-            self.told.accepted.setdefault(number, []).append(node.id)
-        return flow.id, flow.ids
-
-    async def _steered(self) -> None:
-        """A workflow, and an operator who cancels it, or ends some of it, and then retries it."""
-        random = self.random
-        flow_id, ids = await self._build()
-        await asyncio.sleep(random.choice([0.0, 0.05, 0.5]))
-        if random.random() < 0.4:
-            await self.jobs.admin.cancel_workflow(flow_id, "not wanted")
-        else:
-            await asyncio.gather(*(
-                random.choice([self.jobs.admin.cancel, self.jobs.admin.kill])(job_id) for job_id in random.sample(ids, 2)
-            ), return_exceptions=True)  # fmt: skip
-        if random.random() < 0.6:
-            await asyncio.sleep(random.choice([0.0, 0.05, 2.0]))
-            self.told.steered.add(flow_id)
-            self.told.retried.update(ids)
-            await self.jobs.admin.retry_workflow(flow_id)
-
     async def _joined(self) -> None:
         """Several in one transaction, which takes its time between them: they join the lines of their keys at its commit."""
         isolation = self.random.choice([None, None, "repeatable_read"])
@@ -311,7 +274,7 @@ class Client:
             with contextlib.suppress(_RolledBack):
                 async with connection.transaction(isolation=isolation):
                     for _ in range(self.random.choice([2, 3])):
-                        number, type, payload, options = self._new(serialization_key=self._key())
+                        number, type, payload, options = self.new(serialization_key=self.key())
                         handle = await self.jobs.enqueue(type, payload, connection=connection, **options)
                         enqueued[number] = handle.id
                         await asyncio.sleep(self.random.choice([0.0, 0.01, 0.5]))
@@ -323,7 +286,7 @@ class Client:
             connection.terminate()
 
     async def _replace(self) -> None:
-        key = self.random.choice([None, self._key()])
+        key = self.random.choice([None, self.key()])
         await self._enqueue(
             dedup_key=self.random.choice("xy"), on_duplicate="replace", serialization_key=key,
             delay=self.random.choice([None, 1.0]),
@@ -335,8 +298,8 @@ class Client:
         try:
             async with connection.transaction():
                 for _ in range(self.random.choice([1, 2])):
-                    _, type, payload, options = self._new(
-                        dedup_key=self.random.choice("xy"), on_duplicate="replace", serialization_key=self._key(),
+                    _, type, payload, options = self.new(
+                        dedup_key=self.random.choice("xy"), on_duplicate="replace", serialization_key=self.key(),
                         delay=self.random.choice([None, None, 0.3]),
                     )  # fmt: skip
                     await self.jobs.enqueue(type, payload, connection=connection, **options)
@@ -346,7 +309,7 @@ class Client:
     async def _move(self) -> None:
         """A job that waits for its time is started over and replaced, at the same time, while the head of its key ends."""
         async with self._crossing:
-            given: dict[str, Any] = {"serialization_key": self._key(), "dedup_key": "m", "seconds": 0.0}
+            given: dict[str, Any] = {"serialization_key": self.key(), "dedup_key": "m", "seconds": 0.0}
             await self._enqueue(serialization_key=given["serialization_key"], seconds=self.random.uniform(0.1, 0.5))
             job_id = await self._enqueue(**given, delay=8.0)
             self.told.retried.add(job_id)
@@ -358,7 +321,7 @@ class Client:
         connection = await self.process.world.connect(self.process, "application", 5.0)
         try:
             async with connection.transaction():
-                _, type, payload, options = self._new(**given, on_duplicate="replace")
+                _, type, payload, options = self.new(**given, on_duplicate="replace")
                 await self.jobs.enqueue(type, payload, connection=connection, **options)
         finally:
             connection.terminate()
@@ -370,7 +333,7 @@ class Client:
 
     async def _revive(self) -> None:
         """A job that was killed is brought back to life; the same is enqueued when its dedup key is not kept for it any more."""
-        given: dict[str, Any] = {"dedup_key": "z", "serialization_key": self.random.choice([None, self._key()])}
+        given: dict[str, Any] = {"dedup_key": "z", "serialization_key": self.random.choice([None, self.key()])}
         job_id = await self._enqueue(**given, dedup_for=0.8, delay=self.random.choice([None, 0.3]), seconds=2.0)
         await self.jobs.admin.kill(job_id)
         self.told.retried.add(job_id)
@@ -381,7 +344,7 @@ class Client:
     async def _end(self) -> None:
         """An operator kills a job, or fails what runs."""
         job_id = await self._enqueue(
-            serialization_key=self.random.choice([None, self._key()]), delay=self.random.choice([None, None, 1.0])
+            serialization_key=self.random.choice([None, self.key()]), delay=self.random.choice([None, None, 1.0])
         )
         await asyncio.sleep(self.random.choice([0.0, 0.1, 1.0]))
         if self.random.random() < 0.5:
@@ -391,7 +354,7 @@ class Client:
 
     async def _requeue(self) -> None:
         """Jobs are killed, and what died is given another try."""
-        await self.jobs.admin.kill(await self._enqueue(serialization_key=self._key()))
+        await self.jobs.admin.kill(await self._enqueue(serialization_key=self.key()))
         await asyncio.sleep(self.random.choice([0.0, 0.5]))
         for dead_letter in (await self.jobs.admin.dead_letters(limit=3)).dead_letters:
             if dead_letter.requeued_as is None:

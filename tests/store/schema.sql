@@ -1227,7 +1227,7 @@ CREATE FUNCTION asyncjobs.enqueue_workflow(workflow jsonb)
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ba0ccc840097eb5a
+-- body: 971c99400fafcc56
 
 CREATE FUNCTION asyncjobs.expire_pending(_scan integer, _queue text, _lane text, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _versions jsonb)
     RETURNS asyncjobs.answer

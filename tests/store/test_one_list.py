@@ -68,7 +68,7 @@ def test_what_few_jobs_have_is_answered_in_the_order_of_the_claims_fields() -> N
     text = re.sub(r"CASE WHEN \(_j\)\.dedup_until.*?END", "(_j).dedup_key", text, flags=re.DOTALL)  # it is freed beside
     answered = re.findall(r"\(_j\)\.(\w+)", text[text.index("jsonb_build_array") :])
     optional = Claimed.__struct_fields__[-len(Claimed.__struct_defaults__) :]
-    assert optional[-3:] == ("expires_epoch", "is_member", "start_by"), "the last two are this process's own"
+    assert optional[-3:] == ("expires_epoch", "workflow_id", "start_by"), "the last two are this process's own"
     assert [re.sub("_seconds$", "", name) for name in (*optional[:-3], "start_before")] == answered
 
 

@@ -9,26 +9,20 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now CONSTANT timestamptz := asyncjobs.moment();
     _most CONSTANT bigint := coalesce(asyncjobs.read_whole('max_members', nullif(workflow -> 'max_members', 'null'), 1, 2147483647), 100000);
-    _id bigint;
+    _id CONSTANT bigint := asyncjobs.new_workflow_id();
     _name CONSTANT text := asyncjobs.read_name('workflow', coalesce(workflow -> 'name', 'null'));
     _known jsonb := '{}';  -- by name: the first and the last member, whether it is a group
     _gate_of jsonb := '{}';  -- by name: the number of its gate
-    _gates jsonb := '[]';
-    _waits jsonb := '[]';
-    _rows asyncjobs.new_job[] := '{}';
-    _made asyncjobs.new_job[];
+    _gates jsonb := '[]'; _waits jsonb := '[]';
+    _rows asyncjobs.new_job[] := '{}'; _made asyncjobs.new_job[];
     _step record;
     _who text;
-    _payloads jsonb[];
-    _taken text[];
+    _payloads jsonb[]; _taken text[];
     _wait record;
-    _ids bigint[];
-    _refused integer[];
-    _statuses text[];
+    _ids bigint[]; _refused integer[]; _statuses text[];
     _last integer;
 BEGIN
     PERFORM asyncjobs.check_fields('workflow', workflow, '{name,correlation_id,max_members,jobs}', 'jobs');
-    _id := asyncjobs.new_workflow_id();
     FOR _step IN SELECT s.value AS doc, s.ordinality FROM jsonb_array_elements(workflow -> 'jobs') WITH ORDINALITY AS s ORDER BY s.ordinality LOOP
         PERFORM asyncjobs.check_fields(format('job %s', _step.ordinality), _step.doc, '{name,type,payload,payloads,options,after,when}', NULL);
         _who := format('workflow "%s": %s (job %s of "jobs")', _name, coalesce(_step.doc ->> 'type', 'a job'), _step.ordinality);
