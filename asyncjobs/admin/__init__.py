@@ -15,10 +15,11 @@ from asyncjobs.admin.listing import Listing
 from asyncjobs.admin.pauses import Pauses
 from asyncjobs.admin.pruning import Pruning
 from asyncjobs.admin.schedules import Schedules
+from asyncjobs.admin.trail import Trail
 
 __all__ = ["Admin"]
 
 
 @final
-class Admin(Finding, Keys, DeadLetters, Pauses, Schedules, Breakers, Pruning, Doctor, Listing):
+class Admin(Finding, Keys, DeadLetters, Pauses, Schedules, Breakers, Pruning, Doctor, Listing, Trail):
     """What operators do. The app must be open; it need not run jobs."""

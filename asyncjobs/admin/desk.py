@@ -4,9 +4,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
+from asyncjobs.admin.audit import Scribe, record_of
 from asyncjobs.admin.on_connection import Unopened
 from asyncjobs.errors import StateError, UsageError
+from asyncjobs.model.audit import Actor, Deed
 from asyncjobs.runtime.open_app import OpenApp
+from asyncjobs.store import audit
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import is_out_of_range, is_rolled_back, is_unstorable_text
 
@@ -48,6 +51,22 @@ class Desk:
         self._breaker_of = breaker_of  # the circuit breaker of a type that this app knows
         self._unopened = unopened  # for what goes by a connection of the caller's
         self._ground = ground  # for what must work on an app that cannot be opened
+        self.actor = Actor()  # who uses the verbs (`Trail.acting`)
+        self.scribe = Scribe(self._begin_entry, self._end_entry, lambda: unopened().events)
+
+    async def _begin_entry(self, deed: Deed) -> int:
+        return await self._do("audit", lambda link: audit.begin(link, deed))
+
+    async def _end_entry(self, id: int, outcome: str) -> None:
+        await self._do("audit", lambda link: audit.end(link, id, outcome))
+
+    def _by(self, by: str | None) -> str:
+        """Who does it."""
+        return by or self.actor.by
+
+    def _why(self, message: str | None, done: str, by: str | None) -> str:
+        """What the row of a job says that was `done`."""
+        return record_of(message or self.actor.why, done, self._by(by))
 
     async def _do(self, name: str, call: Callable[[Link], Awaitable[T]], *, most: int = TRIES) -> T:
         """The call's answer on a connection of the pool; again (`most` tries) when the server resolved a conflict against it.

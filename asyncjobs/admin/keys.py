@@ -1,5 +1,6 @@
 """Verbs on serialization keys."""
 
+from asyncjobs.admin.audit import recorded
 from asyncjobs.admin.desk import BATCH
 from asyncjobs.admin.jobs import Jobs
 from asyncjobs.errors import KeyNotFound, StateError
@@ -25,11 +26,13 @@ class Keys(Jobs):
         """The first jobs of the key's line, the head first."""
         return await self._do("line", lambda link: serialized.line(link, key, limit))
 
-    async def release_key(self, key: str, /) -> int:
+    @recorded("keys.release", "key {key}")
+    async def release_key(self, key: str, /, *, by: str | None = None, reason: str | None = None) -> int:
         """Let a halted key go on without its head, which stays dead; returns that job's id.
 
         KeyNotFound when the key is idle. StateError says in which state it is when it is not halted.
         """
+        del by, reason  # for the record
         halted_id, queues = await self._do("release_key", lambda link: serialized.release_key(link, key))
         if halted_id is None:
             raise await self._not_halted(key)
@@ -40,18 +43,20 @@ class Keys(Jobs):
         state = await self.key(key)
         return StateError(f'key "{key}" is not halted: its head is job {state.head_id}, {state.head_status}.')
 
-    async def purge_key(self, key: str, /, message: str = "purged by an operator") -> list[int]:
+    @recorded("keys.purge", "key {key}")
+    async def purge_key(self, key: str, /, message: str | None = None, *, by: str | None = None) -> list[int]:
         """Cancel every job of the key, those that wait and then the head; returns their ids. KeyNotFound when it is idle.
 
         A head that runs is asked to end. A halted key stays halted: release it.
         """
         await self.key(key)
+        said = self._why(message, "purged", by)
         cancelled: list[int] = []
         while True:
-            ids, head_id = await self._do("purge_key", lambda link: serialized.purge_key(link, key, message, BATCH))
+            ids, head_id = await self._do("purge_key", lambda link: serialized.purge_key(link, key, said, BATCH))
             cancelled += ids
             if len(ids) < BATCH:
                 break
-        if head_id is not None and (await self.cancel(head_id, message)).outcome in {"cancelled", "requested"}:
+        if head_id is not None and (await self._end("cancel", head_id, "cancel", said)).outcome in {"cancelled", "requested"}:
             cancelled.append(head_id)
         return cancelled

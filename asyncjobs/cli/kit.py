@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias, TypeVar
 
 import click
@@ -37,8 +38,18 @@ SHELLS: Final = ("bash", "zsh", "fish")
 class Asked:
     """What was asked for: the app, how to answer, and whom to ask back."""
 
-    def __init__(self, jobs: AsyncJobs, *, as_json: bool = False, yes: bool = False, debug: bool = False) -> None:
+    def __init__(
+        self,
+        jobs: AsyncJobs,
+        *,
+        as_json: bool = False,
+        yes: bool = False,
+        debug: bool = False,
+        by: str | None = None,
+        why: str | None = None,
+    ) -> None:
         self.jobs = jobs
+        self.admin = jobs.admin.acting(by, why=why, via="cli")  # the verbs, by who said --by
         self.debug = debug
         self.as_json = as_json
         self._yes = yes
@@ -129,10 +140,31 @@ class _Duration(click.ParamType[float]):
         return float(found[1]) * self._units[found[2] or "s"]
 
 
+class _Moment(click.ParamType[datetime]):
+    """An instant, or how long ago it was."""
+
+    name = "when"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """As an aware datetime; without a zone it is UTC."""
+        if re.fullmatch(r"\d+(\.\d+)?[smhd]", str(value)):
+            return datetime.now(UTC) - timedelta(seconds=DURATION.convert(value, param, ctx))
+        try:
+            at = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(
+                f'"{value}" is no time: say how long ago, as 90s, 15m, 1h, 2d, or when (UTC), as 2027-01-31T12:00.', param, ctx
+            )
+        return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
 DURATION: Final = _Duration()
+MOMENT: Final = _Moment()
 YES: Final = option("--yes", "-y", is_flag=True, help="Do it without asking.")
 DRY_RUN: Final = option("--dry-run", is_flag=True, help="Only say what would be done.")
 BY: Final = option("--by", default=getpass.getuser, show_default="you", help="Who does it, for the record.")
+#: What every verb has that changes something. They are no parameters of its function: `asked.admin` knows them.
+ACTS: Final = (BY, option("--reason", "--message", "why", metavar="TEXT", help="Why, for the record."))
 
 _WHERE: Final[Sequence[click.Parameter]] = (
     option("--app", envvar="ASYNCJOBS_APP", metavar="MODULE:ATTR", help="The app whose jobs are meant.  [env: ASYNCJOBS_APP]"),
@@ -185,13 +217,14 @@ def _ended(
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
 ) -> int:
     debug, as_json = given.pop("debug"), given.pop("as_json")
-    yes = given.pop("yes", False)
+    yes, by, why = given.pop("yes", False), given.pop("by", None), given.pop("why", None)
     chosen = {name: given.pop(name) for name in settings}
     named, app = given.pop("named", None), given.pop("app", None)
     try:
         jobs = target(named or app, given.pop("dsn", None), given.pop("schema", None), **chosen)
         with asyncio.Runner(loop_factory=loop_factory) as runner:
-            code = runner.run(_called(do, Asked(jobs, as_json=as_json, yes=yes, debug=debug), given, opens=opens))
+            asked = Asked(jobs, as_json=as_json, yes=yes, debug=debug, by=by, why=why)
+            code = runner.run(_called(do, asked, given, opens=opens))
         sys.stdout.flush()
     except BrokenPipeError:
         _hush()

@@ -30,6 +30,7 @@ MENU: Final = (
     ("/runners", "Runners"),
     ("/breakers", "Breakers"),
     ("/doctor", "Doctor"),
+    ("/audit", "Audit"),
 )
 
 

@@ -29,7 +29,7 @@ BAD = {
     "/jobs?type=" + "x" * 5000: "at most 4096 characters",
     "/jobs?" + "&".join(f"status={n}" for n in range(3000)): "too many",
     "/?window=2h": "window: there is no '2h', but 1h,",
-    "/dead?died_after=yesterday": "died_after: an instant, as",
+    "/dead?died_after=yesterday": "died_after: how long ago, as 15m, 1h, 2d, or an instant, as",
     "/dead?acknowledged=maybe": "but no, yes, all",
     "/dead?before=x": "is no id",
     "/trace": "id is missing",

@@ -24,7 +24,7 @@ PAGES = [
     "/", "/?window=24h", "/?window=7d", "/?window=30d", "/jobs", "/jobs?status=pending", "/jobs?status=completed&type=type3",
     "/jobs?status=dead", "/jobs?payload=to%3Duser7@example.com", "/jobs?correlation_id=trace9", "/jobs/largest",
     "/keys", "/key?key=dest_1", "/dead", "/dead?type=type1", "/queues", "/schedules", "/runners", "/breakers", "/trace?id=trace9",
-    "/doctor",
+    "/doctor", "/audit", "/audit?by=ada&since=1h",
 ]  # fmt: skip
 
 

@@ -65,6 +65,22 @@ CREATE TYPE asyncjobs.outcome AS (
     empties boolean
 );
 
+CREATE TABLE asyncjobs.audit (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    ended_at timestamp with time zone,
+    via text NOT NULL,
+    by text NOT NULL,
+    verb text NOT NULL,
+    target text NOT NULL,
+    why text,
+    outcome text,
+    CONSTRAINT audit_via_check CHECK ((via = ANY (ARRAY['python'::text, 'cli'::text, 'dashboard'::text, 'sql'::text]))),
+    CONSTRAINT audit_pkey PRIMARY KEY (id)
+);
+CREATE INDEX audit_at ON asyncjobs.audit USING btree (at);
+CREATE TRIGGER audit_by_hand AFTER DELETE OR UPDATE OR TRUNCATE ON asyncjobs.audit FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'pg_catalog, pg_temp'::text)) EXECUTE FUNCTION asyncjobs.note_by_hand();
+
 CREATE TABLE asyncjobs.background_job_leases (
     job_name text NOT NULL,
     held_by_worker_id text DEFAULT 'none'::text NOT NULL,
@@ -94,6 +110,7 @@ CREATE TABLE asyncjobs.circuit_breakers (
     CONSTRAINT circuit_breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half-open'::text]))),
     CONSTRAINT circuit_breakers_pkey PRIMARY KEY (service_name)
 );
+CREATE TRIGGER circuit_breakers_by_hand AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON asyncjobs.circuit_breakers FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'pg_catalog, pg_temp'::text)) EXECUTE FUNCTION asyncjobs.note_by_hand();
 
 CREATE TABLE asyncjobs.dead_letter_jobs (
     id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -115,6 +132,7 @@ CREATE INDEX dead_letter_jobs_job ON asyncjobs.dead_letter_jobs USING btree (job
 CREATE INDEX dead_letter_jobs_key ON asyncjobs.dead_letter_jobs USING btree (((original_job ->> 'serialization_key'::text)), id) WHERE ((original_job ->> 'serialization_key'::text) IS NOT NULL);
 CREATE INDEX dead_letter_jobs_open ON asyncjobs.dead_letter_jobs USING btree (died_at) WHERE (NOT acknowledged);
 CREATE INDEX dead_letter_jobs_type ON asyncjobs.dead_letter_jobs USING btree (((original_job ->> 'type'::text)), id);
+CREATE TRIGGER dead_letter_jobs_by_hand AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON asyncjobs.dead_letter_jobs FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'pg_catalog, pg_temp'::text)) EXECUTE FUNCTION asyncjobs.note_by_hand();
 
 CREATE TABLE asyncjobs.dedup_keys (
     type text NOT NULL,
@@ -292,6 +310,7 @@ CREATE TABLE asyncjobs.pauses (
     CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text, 'all'::text]))),
     CONSTRAINT pauses_pkey PRIMARY KEY (kind, name)
 );
+CREATE TRIGGER pauses_by_hand AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON asyncjobs.pauses FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'pg_catalog, pg_temp'::text)) EXECUTE FUNCTION asyncjobs.note_by_hand();
 CREATE TRIGGER pauses_note AFTER INSERT OR DELETE OR UPDATE ON asyncjobs.pauses FOR EACH ROW EXECUTE FUNCTION asyncjobs.note_pause();
 
 CREATE TABLE asyncjobs.replacements (
@@ -370,6 +389,7 @@ CREATE TABLE asyncjobs.schedules (
     CONSTRAINT schedules_enabled_check CHECK ((enabled = (disabled_because IS NULL))),
     CONSTRAINT schedules_pkey PRIMARY KEY (name)
 ) WITH (fillfactor=50);
+CREATE TRIGGER schedules_by_hand AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON asyncjobs.schedules FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'pg_catalog, pg_temp'::text)) EXECUTE FUNCTION asyncjobs.note_by_hand();
 
 CREATE TABLE asyncjobs.serialized_jobs (
     id bigint NOT NULL,
@@ -1036,7 +1056,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 088bdf496d7b6f24
 
-CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, _since timestamp with time zone, _until timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1045,7 +1065,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0aa6c03d62df7801
+-- body: f9df2d21716df3f0
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1594,6 +1614,13 @@ CREATE FUNCTION asyncjobs.next_page(_ids bigint[], _limit integer, _seen bigint[
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.note_by_hand()
+    RETURNS trigger
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2e0de404903b63e0
+
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -1606,6 +1633,12 @@ CREATE FUNCTION asyncjobs.note_pause()
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2b4d480563f33cf4
+
+CREATE FUNCTION asyncjobs.note_verb(_deed jsonb, _outcome text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 60001c5c5f5631c2
 
 CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
@@ -1707,11 +1740,20 @@ CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 55337c75adf33a3d
 
-CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _dead_letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT dead_letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean, OUT failures text[])
+CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _dead_letters interval, _runners interval, _audit interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT dead_letters integer, OUT runners integer, OUT dedup_keys integer, OUT audit integer, OUT more boolean, OUT failures text[])
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f880fc620bb25708
+-- body: d4cf6c38d8bc2a6c
+
+CREATE FUNCTION asyncjobs.prune_audit(_batch integer, _audit interval)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '50ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f8cbdbd79729a6e7
 
 CREATE FUNCTION asyncjobs.prune_dead_letters(_batch integer, _dead_letters interval, OUT jobs integer, OUT dead_letters integer)
     RETURNS record
@@ -2208,7 +2250,7 @@ CREATE FUNCTION asyncjobs.verb_in_transaction(_verb text, _said text)
     RETURNS text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f2c796c009dc4276
+-- body: 017ac68aeed522c4
 
 CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
     RETURNS record

@@ -17,7 +17,7 @@ WORDS = (
     "jobs cancel --status pending --dry-run", "jobs retry 12", "jobs cancel 15", "jobs fail 11",
     "jobs change 11 --to-priority 3", "jobs delete 11",
     "jobs kill --type email --yes", "dead requeue 1 --by ada", "dead ack --all --dry-run", "dead ack 2 --by ada",
-    "prune --yes",
+    "prune --yes", "audit",
 )  # fmt: skip
 
 #: Verbs that answer with no document, or are about a process of their own.

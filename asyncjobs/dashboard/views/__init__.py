@@ -1,7 +1,7 @@
 """The pages: what each reads, and the template that shows it."""
 
 from asyncjobs.dashboard.live import Topic
-from asyncjobs.dashboard.views import dead_letters, held, job, jobs, keys, machines, overview, queues
+from asyncjobs.dashboard.views import audit, dead_letters, held, job, jobs, keys, machines, overview, queues
 from asyncjobs.dashboard.visit import Page, Visit
 from asyncjobs.dashboard.web import Response
 
@@ -31,5 +31,5 @@ def _stream(topic: Topic) -> Page:
 PAGES: list[tuple[str, Page]] = [
     *((path, _page(topic)) for path, topic in _TOPICS),
     *((f"/live/{topic.name}", _stream(topic)) for _, topic in _TOPICS),
-    *jobs.PAGES, *job.PAGES, *dead_letters.PAGES, *machines.PAGES,
+    *jobs.PAGES, *job.PAGES, *dead_letters.PAGES, *machines.PAGES, *audit.PAGES,
 ]  # fmt: skip

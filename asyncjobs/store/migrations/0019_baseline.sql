@@ -476,3 +476,20 @@ CREATE TABLE asyncjobs.ended_sessions (
     session  text PRIMARY KEY,
     until_at timestamptz NOT NULL
 );
+
+-- What operators did
+-- ==================
+
+-- One row a verb: asyncjobs/model/audit.py has the rules. `by`: who; of SQL the role, and the program's name.
+CREATE TABLE asyncjobs.audit (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at       timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    ended_at timestamptz,
+    via      text NOT NULL CHECK (via IN ('python', 'cli', 'dashboard', 'sql')),
+    by       text NOT NULL,
+    verb     text NOT NULL,
+    target   text NOT NULL,
+    why      text,
+    outcome  text  -- null: it has not come back
+);
+CREATE INDEX audit_at ON asyncjobs.audit (at);
