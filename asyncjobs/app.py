@@ -91,7 +91,7 @@ class AsyncJobs(JobRouter):
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
         self._sync_opens = SyncOpens(self.lifecycle)
-        self.admin = Admin(self._opened_for, self._breaker_of, self.lifecycle.ground, self.lifecycle.unopened)
+        self.admin = Admin(self._opened_for, self.lifecycle.ground, self.lifecycle.unopened)
         self.memory: Memory | None = None  # what stands in for the database, in tests
         self.rests = False  # lifespans and `runner()` open the app and run nothing, in tests
         self.runners: list[Runner] = []  # that run now, in this process
@@ -118,10 +118,6 @@ class AsyncJobs(JobRouter):
         """Whether this very circuit breaker is part of the app."""
         breakers = self.breakers if self._handlers is not None else breakers_of(self.declarations)
         return breakers.get(breaker.service) is breaker
-
-    def _breaker_of(self, type: str) -> str | None:
-        definition = self.handlers.get(type)
-        return None if definition is None else definition.breaker
 
     def close_declarations(self) -> None:
         """Hold the declarations together, once, at the first open; after it there are no more. ConfigurationError."""

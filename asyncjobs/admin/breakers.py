@@ -18,8 +18,9 @@ class Breakers(Desk):
     async def breakers(self) -> list[BreakerState]:
         """Every circuit breaker that was ever declared, by service.
 
-        One that is open and whose time is over says so until somebody calls the service. `declared` is False for those that this
-        app does not declare (any more): their rows may be deleted.
+        One that is open and whose time is over says so until somebody calls the service. `types` are those that runners
+        have said to be behind it, so no app is needed to know them. `declared` is False for those that neither this app nor
+        such a type names (any more): their rows may be deleted.
         """
         declared = self._opened("admin.breakers was called").breakers.services
 

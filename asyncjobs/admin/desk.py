@@ -43,12 +43,10 @@ class Desk:
     def __init__(
         self,
         opened: Callable[[str], OpenApp],
-        breaker_of: Callable[[str], str | None],
         ground: Callable[[], AbstractAsyncContextManager[Ground]],
         unopened: Callable[[], Unopened],
     ) -> None:
         self._opened = opened
-        self._breaker_of = breaker_of  # the circuit breaker of a type that this app knows
         self._unopened = unopened  # for what goes by a connection of the caller's
         self._ground = ground  # for what must work on an app that cannot be opened
         self.actor = Actor()  # who uses the verbs (`Trail.acting`)

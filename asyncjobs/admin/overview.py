@@ -64,12 +64,12 @@ class Overview(Desk):
 
         Of a job that waits behind another of its key, that one's explanation is in `head`.
         """
-        facts = await self._do("explain", lambda link: explaining.facts(link, job_id, self._breaker_of))
+        facts = await self._do("explain", lambda link: explaining.facts(link, job_id))
         if facts is None:
             raise not_found(job_id)
         head_id, head = facts.head_id, None
         if facts.status == "waiting" and head_id is not None and head_id != job_id:
-            behind = await self._do("explain", lambda link: explaining.facts(link, head_id, self._breaker_of))
+            behind = await self._do("explain", lambda link: explaining.facts(link, head_id))
             head = None if behind is None else explain(behind)
         return explain(facts, head)
 

@@ -24,9 +24,9 @@ def add_to(program: Group) -> None:
 async def list_breakers(asked: Asked) -> int | None:
     """List circuit breakers: open or closed, since when, and why."""
     rows = await asked.admin.breakers()
-    columns = ("service", "state", "failures", "last failure", "opened", "half-opens", "reason")
+    columns = ("service", "state", "failures", "last failure", "opened", "half-opens", "reason", "types")
     table = [
-        (one.service, one.state, one.failure_count, one.last_failure_at, one.opened_at, one.half_opens_at, one.reason)
+        (one.service, one.state, one.failure_count, one.last_failure_at, one.opened_at, one.half_opens_at, one.reason, one.types)
         for one in rows
     ]
     return found(asked, "circuit breaker", rows, lambda: screen.table(columns, table), filtered=False)

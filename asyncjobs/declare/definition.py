@@ -42,6 +42,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     breaker: str | None = None
     keep_payload: bool = True
+    redact: tuple[str, ...] = ()
     version: int = 1
     upgrades: Mapping[int, Upgrade] = {}
     is_stub: bool = False
@@ -79,6 +80,7 @@ class JobDefinition:
         self.upgrades = dict(declared.upgrades)
         self.breaker = declared.breaker
         self.keeps_payload = declared.keep_payload
+        self.redact = declared.redact
         self.is_stub = declared.is_stub
         self.apps: Callable[[], Sequence[Including]] = list  # that include it; set where it is declared
         self.tags = declared.tags

@@ -18,6 +18,7 @@ class DeclaredType(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     queue: str
     lane: str | None
+    breaker: str | None = None
     priority: int
     max_attempts: int
     timeout_seconds: float | str | None  # INFINITE: none, whatever lane and app say
@@ -27,6 +28,7 @@ class DeclaredType(msgspec.Struct, frozen=True, kw_only=True):
     serialize_by: Any  # None: not at all; a list: a template; "function": only Python knows
     dedup_by: Any  # the same
     tags: tuple[str, ...]
+    redact: tuple[str, ...] = ()
     schema: Mapping[str, Any]
     sieve: str
     queues: Mapping[str, Mapping[str, float | None]]  # of the program: the lanes of each, with their timeouts

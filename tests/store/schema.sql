@@ -421,10 +421,12 @@ CREATE TABLE asyncjobs.types (
     type text NOT NULL,
     queue text NOT NULL,
     lane text,
+    breaker text,
     on_dead text NOT NULL,
     serialize_by jsonb,
     dedup_by jsonb,
     tags text[] NOT NULL,
+    redact text[] NOT NULL,
     schema jsonb NOT NULL,
     sieve jsonpath NOT NULL,
     queues jsonb NOT NULL,
@@ -828,7 +830,7 @@ CREATE FUNCTION asyncjobs.declare_types(_types jsonb)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3b17a411e0ab7be3
+-- body: b100093564672795
 
 CREATE FUNCTION asyncjobs.dedup_at_start(_id bigint, _key text)
     RETURNS text
@@ -1422,7 +1424,7 @@ CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time z
     RETURNS jsonb
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5069c68c041484c8
+-- body: 75517027ed13ba90
 
 CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh interval, OUT successor bigint)
     RETURNS bigint

@@ -314,10 +314,12 @@ CREATE TABLE asyncjobs.types (
     type              text NOT NULL,           -- of its jobs
     queue             text NOT NULL,
     lane              text,
+    breaker           text,                    -- the circuit breaker that its jobs are behind
     on_dead           text NOT NULL,
     serialize_by      jsonb,                   -- a list of texts and fields; "function": Python's; null: not at all
     dedup_by          jsonb,                   -- the same
     tags              text[] NOT NULL,
+    redact            text[] NOT NULL,         -- fields of its payloads and results that nobody is shown
     schema            jsonb NOT NULL,          -- what a payload has to be: `payload_problem`
     sieve             jsonpath NOT NULL,       -- finds something in a payload that is not that
     queues            jsonb NOT NULL           -- of its program: queue -> lane -> timeout in seconds, or null
