@@ -11,6 +11,7 @@ Nothing is requeued by itself. `requeue_count` goes on from dead letter to dead 
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Final, Unpack
 
 from asyncjobs.admin.audit import filtered, recorded, recorded_sync
@@ -25,8 +26,10 @@ from asyncjobs.model.dead_letter import (
     DeadLetterOutcome,
     DeadLettersDone,
     DeadLetterVerb,
+    ErrorKind,
     FoundDeadLetters,
 )
+from asyncjobs.model.finding import check_instants
 from asyncjobs.store import dead_letters, verbs
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_refused_value
@@ -49,6 +52,22 @@ class DeadLetters(Desk):
         directly, and so are those that nobody has acknowledged.
         """
         return await self._do("dead_letters", lambda link: dead_letters.find(link, which, before=before, limit=limit))
+
+    async def dead_letter_errors(
+        self,
+        *,
+        type: str | None = None,
+        died_after: datetime | None = None,
+        died_before: datetime | None = None,
+        limit: int = 50,
+    ) -> list[ErrorKind]:
+        """What dead letters that nobody has acknowledged died of: by type and error, the most frequent first; of the last 10,000.
+
+        Errors that differ only by numbers are of one kind: `requeue_all(type=one.type, error_kind=one.kind)` requeues those.
+        """
+        which = DeadLetterFilter(type=type, died_after=died_after, died_before=died_before)
+        check_instants(which, "died_after", "died_before")
+        return await self._do("dead_letter_errors", lambda link: dead_letters.errors(link, which, limit=limit))
 
     async def dead_letter(self, dead_letter_id: int, /) -> DeadLetterDetail:
         """One dead letter: the job as it was when it died, and the errors of its attempts. DeadLetterNotFound."""

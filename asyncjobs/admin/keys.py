@@ -1,5 +1,7 @@
 """Verbs on serialization keys."""
 
+from typing import Literal
+
 from asyncjobs.admin.audit import recorded
 from asyncjobs.admin.desk import BATCH
 from asyncjobs.admin.jobs import Jobs
@@ -14,6 +16,13 @@ class Keys(Jobs):
     async def keys(self, *, after: str = "", limit: int = 100) -> list[KeyState]:
         """A page of the keys that have jobs, by name; the next page is `after` the last one's name."""
         return await self._do("keys", lambda link: serialized.keys(link, after, limit))
+
+    async def stuck_keys(self, *, order: Literal["age", "depth"] = "age", limit: int = 100) -> list[KeyState]:
+        """The keys of which nothing moves by itself, whatever they are called: those that have been so for longest first, or with
+        `order="depth"` those of which most waits (more than 10,000 count as that many). `blocked` says why.
+        """
+        deepest = order == "depth"
+        return await self._do("stuck_keys", lambda link: serialized.stuck(link, limit, deepest=deepest))
 
     async def key(self, key: str, /) -> KeyState:
         """One key: depth, head, state, and why it does not move. KeyNotFound when it is idle."""

@@ -37,6 +37,10 @@ class Listing(Desk):
         """`find` for lists: of each job what a row shows, whatever the size of its payload."""
         return await self._do("rows", lambda link: listing.page(link, which, before=before, limit=limit))
 
+    async def longest_running(self, *, limit: int = 50) -> list[JobRow]:
+        """What runs now, and for longest first. What is claimed ahead of its slot does not run."""
+        return await self._do("longest_running", lambda link: listing.longest(link, limit))
+
     async def children(self, job_id: int, /, *, limit: int = 100) -> list[JobRow]:
         """The first jobs that this one enqueued, the lowest id first. JobNotFound."""
 

@@ -17,6 +17,7 @@ _WHICH = (
     option("--key", metavar="KEY", help="Dead letters of this serialization key."),
     option("--correlation-id", metavar="ID", help="Dead letters of one user action."),
     option("--error", metavar="TEXT", help="Dead letters whose error contains this."),
+    option("--error-kind", metavar="KIND", help="Dead letters of this kind of error, as `dead errors` says it."),
     option(
         "--since",
         "--died-after",
@@ -37,6 +38,8 @@ def add_to(program: Group) -> None:
     dead = group("dead", "Look at dead letters; acknowledge or requeue them, by id or by a filter.", parent=program)
     acknowledged = option("--acknowledged/--unacknowledged", default=None, help="Only those that are, or are not.")
     verb(dead, "list", *_WHICH, acknowledged, BEFORE, LIMIT)(list_dead_letters)
+    when = [one for one in _WHICH if one.name in {"type", "died_after", "died_before"}]
+    verb(dead, "errors", *when, LIMIT)(errors)
     verb(dead, "show", argument("dead_letter_id", type=int))(show)
     verb(dead, "ack", _IDS, *_WHICH, _ALL, *ACTS, DRY_RUN, YES)(acknowledge)
     verb(dead, "requeue", _IDS, *_WHICH, _ALL, _FORCE, *ACTS, DRY_RUN, YES)(requeue)
@@ -55,6 +58,18 @@ async def list_dead_letters(asked: Asked, before: int | None, limit: int, **give
     return found(
         asked, "dead letter", page.dead_letters, lambda: _table(page.dead_letters), filtered=is_last and is_filtered(which)
     )
+
+
+async def errors(asked: Asked, limit: int, **given: Any) -> int | None:
+    """Show what dead letters that nobody has acknowledged died of, the most frequent first. Errors that differ by numbers are
+    one.
+
+    Requeue those of one by `dead requeue --type TYPE --error-kind KIND`.
+    """
+    kinds = await asked.admin.dead_letter_errors(limit=limit, **given)
+    rows = [(one.count, one.type, one.kind, one.first_at, one.last_at, one.last_id) for one in kinds]
+    columns = ("letters", "type", "error", "first", "last", "dead letter")
+    return found(asked, "dead letter", kinds, lambda: screen.table(columns, rows), filtered=is_filtered(given))
 
 
 async def show(asked: Asked, dead_letter_id: int) -> None:

@@ -29,6 +29,7 @@ def add_to(program: Group) -> None:
     verb(jobs, "list", *JOBS, BEFORE, LIMIT)(list_jobs)
     verb(jobs, "show", argument("job_id", type=int))(show)
     verb(jobs, "explain", argument("job_id", type=int))(explain)
+    verb(jobs, "running", LIMIT)(running)
     verb(jobs, "largest", LIMIT)(largest)
     verb(jobs, "trace", argument("correlation_id"))(trace)
     verb(
@@ -85,6 +86,18 @@ async def explain(asked: Asked, job_id: int) -> None:
     """Say why a job does not run: the first thing that has to change before it does."""
     why = await asked.admin.explain(job_id)
     asked.answer(why, lambda: _explained(why))
+
+
+async def running(asked: Asked, limit: int) -> int | None:
+    """Show what runs, and for longest first."""
+    jobs = await asked.admin.longest_running(limit=limit)
+    now = datetime.now(UTC)
+    rows = [
+        (job.id, job.type, job.queue, now - (job.started_at or now), f"{job.attempts}/{job.max_attempts}", job.serialization_key)
+        for job in jobs
+    ]  # fmt: skip
+    columns = ("id", "type", "queue", "runs for", "attempts", "key")
+    return found(asked, "running job", jobs, lambda: screen.table(columns, rows), filtered=False)
 
 
 async def largest(asked: Asked, limit: int) -> int | None:

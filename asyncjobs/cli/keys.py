@@ -1,13 +1,13 @@
 """`asyncjobs keys`: serialization keys, their lines, and what blocks them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from asyncjobs.cli import screen
 from asyncjobs.cli.filters import LIMIT
-from asyncjobs.cli.kit import ACTS, YES, Asked, Group, argument, found, group, option, verb
+from asyncjobs.cli.kit import ACTS, YES, Asked, Choice, Group, argument, found, group, option, verb
 from asyncjobs.model.status import in_words
 from asyncjobs.store.serialized import KeyState, Place
 
@@ -17,9 +17,14 @@ _KEY = argument("key")
 def add_to(program: Group) -> None:
     """Declare the verbs."""
     keys = group("keys", "Look at serialization keys; release, pause or purge them.", parent=program)
-    verb(keys, "list", option("--after", default="", metavar="KEY", help="Only keys behind this one: the next page."), LIMIT)(
-        list_keys
-    )
+    verb(
+        keys,
+        "list",
+        option("--after", default="", metavar="KEY", help="Only keys behind this one: the next page."),
+        option("--blocked", is_flag=True, help="Only keys of which nothing moves by itself."),
+        option("--order", type=Choice(("age", "depth")), default="age", show_default=True, help="Of blocked keys: which first."),
+        LIMIT,
+    )(list_keys)
     verb(keys, "show", _KEY, LIMIT)(show)
     verb(keys, "release", _KEY, *ACTS, YES)(release)
     verb(keys, "pause", _KEY, *ACTS)(pause)
@@ -27,8 +32,11 @@ def add_to(program: Group) -> None:
     verb(keys, "purge", _KEY, *ACTS, YES)(purge)
 
 
-async def list_keys(asked: Asked, after: str, limit: int) -> int | None:
-    """List the keys that have jobs, by name, and what blocks them."""
+async def list_keys(asked: Asked, after: str, order: Literal["age", "depth"], limit: int, *, blocked: bool) -> int | None:
+    """List the keys that have jobs, by name, and what blocks them; with --blocked those that are stuck, for longest first."""
+    if blocked:
+        stuck = await asked.admin.stuck_keys(order=order, limit=limit)
+        return found(asked, "key", list(map(_data, stuck)), lambda: _table(stuck), filtered=True)
     keys = await asked.admin.keys(after=after, limit=limit)
     if len(keys) == limit:
         asked.note(f"there may be more: --after {keys[-1].key}")

@@ -54,6 +54,13 @@ async def page(link: Link, which: JobFilter, *, before: int | None, limit: int) 
     return Listed(await rows(link, found.ids), found.next, found.looked)
 
 
+async def longest(link: Link, limit: int) -> list[JobRow]:
+    """What runs, and for longest first."""
+    ids = [row["id"] for row in await link.fetch("longest_running", limit)]
+    found = {one.id: one for one in await rows(link, ids)}
+    return [found[id] for id in ids if id in found]
+
+
 async def children(link: Link, job_id: int, limit: int) -> list[JobRow]:
     """The first jobs that this one enqueued, the lowest id first."""
     ids = [row["id"] for row in await link.fetch("family_ids", job_id, limit)]

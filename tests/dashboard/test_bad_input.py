@@ -34,7 +34,7 @@ BAD = {
     "/dead?before=x": "is no id",
     "/trace": "id is missing",
     "/key": "key is missing",
-    "/keys?before=1": "There is no 'before' here, but after.",
+    "/keys?before=1": "There is no 'before' here, but after, stuck.",
     "/queues?x=1": "but nothing",
     "/jobs/99999999999999999999": "is no id",
     "/live/job": "id is missing",

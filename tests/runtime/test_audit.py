@@ -21,12 +21,14 @@ from tests.support.factories import insert, insert_job
 
 #: What changes nothing, or is not a verb.
 LOOKS = {
+    "longest_running", "stuck_keys", "dead_letter_errors", "worries",
     "acting", "audit", "breaker", "breakers", "children", "dead_letter", "dead_letters", "doctor", "explain", "find", "get",
     "glance", "history", "key", "keys", "largest", "leases", "line", "metrics", "noting", "pauses", "rows", "runners", "sample",
     "schedule", "schedules", "series", "stats", "trace", "trace_rows", "tree",
 }  # fmt: skip
 #: Of the command line: what looks, runs, or has a record of its own (`migrate`: the table of migrations).
 CLI_LOOKS = {
+    "jobs running", "dead errors",
     "run", "migrate", "dashboard", "demo", "stats", "top", "queues", "runners", "leases", "doctor", "audit", "pauses",
     "completion", "jobs list", "jobs show", "jobs explain", "jobs largest", "jobs trace", "dead list", "dead show", "keys list",
     "keys show", "schedules list", "schedules show", "breakers list", "breakers show",

@@ -1006,6 +1006,12 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: bafaea5344e52e30
 
+CREATE FUNCTION asyncjobs.error_kind(_message text)
+    RETURNS text
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.expire_pending(_scan integer, _queue text, _lane text, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _versions jsonb)
     RETURNS asyncjobs.answer
     LANGUAGE plpgsql
@@ -1047,7 +1053,7 @@ CREATE FUNCTION asyncjobs.fill_in(_ids bigint[], _tokens bigint[], _max_attempts
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 652c3ac0b8f12f63
 
-CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
+CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, _error_kind text, OUT ids bigint[], OUT looked integer, OUT next bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1056,7 +1062,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 088bdf496d7b6f24
+-- body: 74d21818e5598ccb
 
 CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, _since timestamp with time zone, _until timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record

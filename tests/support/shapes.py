@@ -7,6 +7,7 @@ import click
 
 #: Every verb that answers, with words that find something in `filled`; those that change something last.
 WORDS = (
+    "jobs running", "dead errors",
     "stats", "top --times 1", "jobs list", "jobs show 12", "jobs explain 15", "jobs largest", "jobs trace checkout-7",
     "dead list", "dead show 1", "keys list", "keys show 'customer 7'", "queues", "runners", "schedules list",
     "schedules show nightly", "leases", "breakers list", "breakers show email-service", "doctor", "migrate --status",

@@ -9,7 +9,7 @@ __all__ = ["PAGES"]
 
 #: Paths of pages that move, and what they show.
 _TOPICS: list[tuple[str, Topic]] = [
-    *overview.TOPICS, *job.TOPICS, *keys.TOPICS, *queues.TOPICS, *machines.TOPICS, *held.TOPICS,
+    *overview.TOPICS, *jobs.TOPICS, *job.TOPICS, *keys.TOPICS, *queues.TOPICS, *machines.TOPICS, *held.TOPICS,
 ]  # fmt: skip
 
 

@@ -39,7 +39,7 @@ async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
         admin.glance(), news.look(("history", window), partial(_history, admin, span), fresh_seconds=span.fresh, lasts=True)
     )
     worries = await admin.worries(stats)
-    found = {"stats": stats, "worries": worries, "window": window, "windows": WINDOWS, "type": type, **history}
+    found = {"stats": stats, "worries": worries, "window": window, "windows": WINDOWS, "type": type, "queue": None, **history}
     if type is not None:
         of_type = partial(_of_type, admin, span, type)
         found |= await news.look(("charts", window, type), of_type, fresh_seconds=span.fresh, lasts=True)
