@@ -79,7 +79,7 @@ class DeadLetters(Desk):
         detail = await self._do("dead_letter", read)
         if detail is None:
             raise DeadLetterNotFound(dead_letter_id)
-        return detail
+        return DeadLetterDetail(detail.dead_letter, (await self._shown([detail.job]))[0])
 
     @recorded("dead.acknowledge", "dead letter {dead_letter_id}")
     async def acknowledge(

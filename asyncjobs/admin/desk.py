@@ -1,6 +1,6 @@
 """What every verb stands on: a connection of the app's pool, tries against conflicts, and a word to the runners afterwards."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -8,8 +8,11 @@ from asyncjobs.admin.audit import Scribe, record_of
 from asyncjobs.admin.on_connection import Unopened
 from asyncjobs.errors import StateError, UsageError
 from asyncjobs.model.audit import Actor, Deed
+from asyncjobs.model.finding import JobFilter
+from asyncjobs.model.job import Job
+from asyncjobs.model.redaction import Redactions, shown_job
 from asyncjobs.runtime.open_app import OpenApp
-from asyncjobs.store import audit
+from asyncjobs.store import audit, redaction
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.failures import is_out_of_range, is_rolled_back, is_unstorable_text
 
@@ -50,6 +53,7 @@ class Desk:
         self._unopened = unopened  # for what goes by a connection of the caller's
         self._ground = ground  # for what must work on an app that cannot be opened
         self.actor = Actor()  # who uses the verbs (`Trail.acting`)
+        self.shows_payloads = True  # to who uses the verbs (`Trail.acting`)
         self.scribe = Scribe(self._begin_entry, self._end_entry, lambda: unopened().events)
 
     async def _begin_entry(self, deed: Deed) -> int:
@@ -57,6 +61,23 @@ class Desk:
 
     async def _end_entry(self, id: int, outcome: str) -> None:
         await self._do("audit", lambda link: audit.end(link, id, outcome))
+
+    def _redacts(self) -> Redactions:
+        """The fields that this app knows nobody is to be shown."""
+        return self._unopened().redactions
+
+    async def _shown(self, jobs: Sequence[Job]) -> list[Job]:
+        """The jobs as who uses the verbs may see them."""
+        if not jobs:
+            return []
+        ours = self._redacts()
+        redactions = await self._do("redactions", lambda link: redaction.registered(link, ours)) if self.shows_payloads else {}
+        return [shown_job(job, redactions, payloads=self.shows_payloads) for job in jobs]
+
+    def _check_searched(self, which: JobFilter) -> None:
+        """UsageError for a search by what is not shown."""
+        if which.get("payload") is not None and not self.shows_payloads:
+            raise UsageError("payload: payloads are not shown to you, and not looked through.")
 
     def _by(self, by: str | None) -> str:
         """Who does it."""

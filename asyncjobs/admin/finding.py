@@ -36,7 +36,9 @@ class Finding(Jobs, Overview):
             page = await finding.find(link, which, before=before, limit=limit)
             return Found(await finding.jobs(link, page.ids) if page.ids else [], page.next, page.looked)
 
-        return await self._do("find", read)
+        self._check_searched(which)
+        found = await self._do("find", read)
+        return Found(await self._shown(found.jobs), found.next, found.looked)
 
     async def tree(self, correlation_id: str, /, *, depth: int = 20, limit: int = 1_000) -> list[Node]:
         """What one user action led to: the jobs of its correlation id as trees of parents and children.

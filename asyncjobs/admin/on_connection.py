@@ -13,6 +13,7 @@ from asyncjobs.admin.audit import under_way
 from asyncjobs.connections import AsyncConnection, SyncConnection, sqlstates_of
 from asyncjobs.errors import StateError, UsageError
 from asyncjobs.model.names import shown
+from asyncjobs.model.redaction import Redactions
 from asyncjobs.model.storable import storable
 from asyncjobs.settings import Settings
 from asyncjobs.store import verbs
@@ -32,6 +33,7 @@ class Unopened(NamedTuple):
     texts: Database  # its SQL
     settings: Settings
     events: Events
+    redactions: Redactions  # of the types that it declares
 
 
 async def on(connection: AsyncConnection, asked: Asked[T], app: Unopened) -> T:

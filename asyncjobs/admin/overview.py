@@ -57,7 +57,8 @@ class Overview(Desk):
     async def get(self, job_id: int, /) -> Job | None:
         """The job as it is now, also while it waits for its key, or None."""
         opened = self._opened("admin.get was called")
-        return await opened.get(job_id) if 0 < job_id < 2**63 else None
+        job = await opened.get(job_id) if 0 < job_id < 2**63 else None
+        return None if job is None else (await self._shown([job]))[0]
 
     async def explain(self, job_id: int, /) -> Explanation:
         """Why the job does not run: the first thing that has to change before it does, as data and as a sentence. JobNotFound.
@@ -79,7 +80,7 @@ class Overview(Desk):
 
     async def trace(self, correlation_id: str, /, *, limit: int = 1_000) -> list[Job]:
         """The jobs of one correlation id, those that wait among them, in the order in which they were made."""
-        return await self._do("trace", lambda link: overview.trace(link, correlation_id, limit))
+        return await self._shown(await self._do("trace", lambda link: overview.trace(link, correlation_id, limit)))
 
     async def leases(self) -> list[Lease]:
         """The duties that are done under a lease: who holds which, since when, and what its last pass did."""

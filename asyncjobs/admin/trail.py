@@ -15,13 +15,17 @@ from asyncjobs.store.failures import DATABASE_ERRORS
 class Trail(Desk):
     """The audit."""
 
-    def acting(self, by: str | None = None, *, why: str | None = None, via: Via | None = None) -> Self:
+    def acting(
+        self, by: str | None = None, *, why: str | None = None, via: Via | None = None, shows_payloads: bool | None = None
+    ) -> Self:
         """The same verbs, used by somebody: `jobs.admin.acting("ada", why="the provider is back").retry(5)`.
 
         Each verb that changes something is written down with who, why and from where, and so is the row of what it ended.
+        With `shows_payloads=False` payloads, results and progress are shown as if there were none, and are not searched.
         A `by=`, `reason=` or message of a verb counts more.
         """
         made = copy.copy(self)
+        made.shows_payloads = self.shows_payloads if shows_payloads is None else shows_payloads and self.shows_payloads
         made.actor = Actor(by or self.actor.by, via or self.actor.via, why or self.actor.why)
         return made
 

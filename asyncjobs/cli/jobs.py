@@ -233,7 +233,7 @@ async def _one_by_one(asked: Asked, job_ids: Sequence[int], one: Callable[[int],
 
 
 async def _get(asked: Asked, job_id: int) -> Job:
-    job = await asked.jobs.get(job_id)
+    job = await asked.admin.get(job_id)
     if job is None:
         raise not_found(job_id)
     return job

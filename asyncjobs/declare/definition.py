@@ -106,7 +106,16 @@ class JobDefinition:
         parameters = self.signature.parameters
         self._key_rule.bind(parameters)
         self._dedup_rule.bind(parameters)
+        self._check_redacted([one.name for one in parameters])
         self._payload = PayloadCodec(self.name, parameters)
+
+    def _check_redacted(self, names: Sequence[str]) -> None:
+        for field in self.redact:
+            if field.split(".")[0] not in names:
+                problem = (
+                    f'redact= has "{field}", and it takes no argument "{field.split(".")[0]}", but {", ".join(names) or "none"}'
+                )
+                raise InvalidHandler(self.name, f"{problem}.")
 
     def resolve(self) -> None:
         """Read the signature for good, at first use or at open. InvalidHandler also for an annotation that names nothing."""

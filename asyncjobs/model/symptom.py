@@ -17,6 +17,7 @@ LONG_TRANSACTION: Final = 300.0
 VERY_LONG_TRANSACTION: Final = 3_600.0
 LONG_BLOCKED: Final = 3_600.0
 RECENT: Final = timedelta(hours=1)
+_AGES: Final = 1e10
 _SKEW: Final = 2.0
 _SILENT: Final = 60.0
 _HUNG: Final = 300.0
@@ -48,6 +49,11 @@ def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
     found = [symptom for rule in rules for symptom in rule(signs)]
     found += _silent(signs, silent_after)
     return sorted(found, key=lambda symptom: -SEVERITIES.index(symptom.severity))
+
+
+def _span(seconds: float) -> timedelta:
+    """A duration for eyes. A stranger's instant may be farther off than one can be."""
+    return timedelta(seconds=round(min(max(seconds, -_AGES), _AGES)))
 
 
 def _silent(signs: Signs, silent_after: float) -> Iterator[Symptom]:
@@ -186,7 +192,7 @@ def _keys(signs: Signs) -> Iterator[Symptom]:
     for one in signs.blocked_keys:
         what, remedy = _BLOCKED[one.by]
         head = "" if one.head_id is None else f" by job {one.head_id}"
-        evidence = f"{one.count:,}; longest {one.key}{head}, for {timedelta(seconds=round(one.age_seconds))}"
+        evidence = f"{one.count:,}; longest {one.key}{head}, for {_span(one.age_seconds)}"
         yield Symptom("critical" if one.by == "owner" else "warning", what, evidence, remedy)
 
 
@@ -221,7 +227,7 @@ def _paused(signs: Signs) -> Iterator[Symptom]:
 def _old(signs: Signs) -> Iterator[Symptom]:
     if signs.oldest_pending is not None and signs.oldest_pending[2] > OLD_PENDING:
         queue, type, age = signs.oldest_pending
-        evidence = f"one of {type} in {queue} has been due for {timedelta(seconds=round(age))}"
+        evidence = f"one of {type} in {queue} has been due for {_span(age)}"
         remedy = "asyncjobs jobs explain says why; if more is enqueued than runners do: more slots, more runners, or faster jobs"
         yield Symptom("warning", "jobs wait for long", evidence, remedy)
 

@@ -199,7 +199,8 @@ class Lifecycle:
     def unopened(self) -> Unopened:
         """What verbs on a connection of somebody else's need of the app."""
         refuse_in_memory(self._app, "a verb on a connection was called")
-        return Unopened(self.texts(), self._app.settings, self._app.events)
+        redactions = {one.name: one.redact for one in self._app.handlers.values() if one.redact}
+        return Unopened(self.texts(), self._app.settings, self._app.events, redactions)
 
     def database(self) -> Database:
         """Where the app's jobs are, whether it is open or not. NotOpen for embedded:// that nobody has started."""

@@ -42,6 +42,7 @@ from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, NotCommitt
 from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, verdict_in
+from asyncjobs.model.redaction import scrubbed_outcome, secrets_in, stand_in
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.retrying import Retrying
 from asyncjobs.model.trace import own_trace
@@ -51,6 +52,7 @@ from asyncjobs.runtime.closing import Context, close
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.threads import Threads, to_the_end
+from asyncjobs.store.reading import decoded_or
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
 from asyncjobs.telemetry.log_keys import JOB_ID, JOB_TYPE
 
@@ -286,8 +288,18 @@ class Attempt:
                 outcome = self._decide(ending)
             except BaseException as error:  # noqa: BLE001 - a result or an error may raise anything when it is looked at
                 outcome = self._decide(error)
+            if self.handler.redact and outcome.kind != "completed":
+                outcome = scrubbed_outcome(outcome, self._secrets)
             self._decided = ending, outcome
         return self._decided[1]
+
+    @property
+    def _secrets(self) -> list[str]:
+        return secrets_in(decoded_or(self.claimed.payload, {}), self.handler.redact)
+
+    def _told(self, error: BaseException) -> BaseException:
+        """The error as sinks are given it."""
+        return stand_in(error, self._secrets) if self.handler.redact else error
 
     async def _left(self, hook: Hook, ending: object) -> object:
         """What the attempt ended in after this hook was left. A cancellation that was asked for is told from the hook's own."""
@@ -478,7 +490,7 @@ class Attempt:
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), outcome=outcome.means, message=outcome.message,
                 serialization_key=claimed.serialization_key, run_seconds=self.run_seconds, delay_seconds=outcome.delay_seconds,
-                error=ending if issubclass(type(ending), BaseException) and verdict_in(ending) is None else None,
+                error=self._told(ending) if issubclass(type(ending), BaseException) and verdict_in(ending) is None else None,
             )
         )  # fmt: skip
 

@@ -2134,6 +2134,13 @@ CREATE FUNCTION asyncjobs.shown(_value jsonb)
     IMMUTABLE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.shown_payload(_type text, _payload jsonb, _ours jsonb)
+    RETURNS jsonb
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6fa57f080ce96b40
+
 CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
     RETURNS TABLE(queue text, lane text)
     LANGUAGE plpgsql
