@@ -110,6 +110,11 @@ class AsyncJobs(JobRouter):
         """Every job type of the app, by name and by alias."""
         return self._handlers if self._handlers is not None else self.declarations.all_handlers()
 
+    @property
+    def redactions(self) -> Mapping[str, Sequence[str]]:
+        """The fields that nobody is shown, by job type."""
+        return {one.name: one.redact for one in self.handlers.values() if one.redact}
+
     def includes(self, definition: JobDefinition) -> bool:
         """Whether this very declaration is part of the app."""
         return self.handlers.get(definition.name) is definition

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import click
 import msgspec
@@ -32,6 +32,7 @@ Number: TypeAlias = click.IntRange
 V = TypeVar("V", bound=Callable[..., Awaitable[int | None]])
 
 _CONTEXT: Final[dict[str, Any]] = {"max_content_width": 100}
+_DOUBLE: Final = 2**53
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
@@ -58,7 +59,8 @@ class Asked:
         """Say it: the data as one JSON document, or the text for people."""
         if self.as_json:
             # Keys of mappings in the order in which they are declared; instants as ISO 8601, durations too.
-            self.say(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+            # Whole numbers beyond 2^53 are texts: to most programs that read JSON a number is a double.
+            self.say(msgspec.json.format(msgspec.json.encode(_exact(msgspec.to_builtins(data))), indent=2).decode())
         else:
             self.say(text())
 
@@ -78,6 +80,17 @@ class Asked:
             look = " (or --dry-run to look first)" if dry_run_helps else ""
             raise BadInput(f"{what}: nobody is at a terminal to confirm it. Say --yes{look}.")
         click.confirm(f"{what}. Go on?", abort=True, err=True)
+
+
+def _exact(value: Any) -> Any:
+    """The value with whole numbers that a double does not hold as texts."""
+    if isinstance(value, dict):
+        return {name: _exact(one) for name, one in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_exact(one) for one in cast("list[Any]", value)]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _DOUBLE:
+        return str(value)
+    return value
 
 
 class _Ordered(click.Group):

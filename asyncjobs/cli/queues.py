@@ -78,12 +78,26 @@ def queue_table(states: Sequence[QueueState], *, chosen: str | None = None) -> s
 async def runners(asked: Asked, former: int) -> int | None:
     """Show who runs jobs: where, which queues, types and versions of payloads, since when."""
     rows = await asked.admin.runners(former=former)
-    columns = ("runner", "name", "host", "pid", "version", "queues", "types", "started", "beat", "stopped", "ended", "died")
+    columns = (
+        "runner",
+        "name",
+        "host",
+        "pid",
+        "version",
+        "queues",
+        "types",
+        "started",
+        "beat",
+        "stopped",
+        "ended",
+        "died",
+        "cut off",
+    )
     return found(
         asked, "runner", rows, lambda: screen.table(
             columns,
             [(one.id, one.name, one.host, one.pid, one.version, one.queues, one.can_run(), one.started_at, one.beat_at,
-              one.stopped_at, one.ended_at, one.died_at)
+              one.stopped_at, one.ended_at, one.died_at, "yes" if one.is_cut_off else None)
              for one in rows]), filtered=False,
     )  # fmt: skip
 

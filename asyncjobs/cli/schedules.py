@@ -23,8 +23,8 @@ async def list_schedules(asked: Asked) -> int | None:
     rows = await asked.admin.schedules()
     columns = ("schedule", "type", "queue", "when", "timezone", "last tick", "next tick", "last job", "disabled", "runners")
     table = [
-        (one.name, one.type, one.queue, one.cron or one.every, one.timezone, one.last_tick_at, one.next_tick_at, one.last_job_id,
-         one.disabled_because, one.runners)
+        (one.name, one.type, one.queue, one.cron or one.every, one.timezone, one.last_tick_at if one.has_ticked else "never",
+         one.next_tick_at, one.last_job_id, one.disabled_because, one.runners)
         for one in rows
     ]  # fmt: skip
     return found(asked, "schedule", rows, lambda: screen.table(columns, table), filtered=False)

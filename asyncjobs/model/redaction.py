@@ -40,7 +40,7 @@ def redacted(value: Any, fields: Collection[str]) -> Any:
 
 def _without(value: Any, path: Sequence[str]) -> Any:
     if isinstance(value, list):
-        return [_without(one, path) for one in cast("list[Any]", value)]
+        return [_without(one, path) for one in value]
     if not isinstance(value, dict) or path[0] not in value:
         return value
     found = cast("dict[str, Any]", value)
@@ -56,7 +56,7 @@ def secrets_in(payload: Any, fields: Collection[str]) -> list[str]:
 
 def _under(value: Any, path: Sequence[str]) -> Iterator[Any]:
     if isinstance(value, list):
-        for one in cast("list[Any]", value):
+        for one in value:
             yield from _under(one, path)
     elif not path:
         yield value
@@ -69,7 +69,7 @@ def _texts(value: Any) -> Iterator[str]:
         for one in cast("dict[str, Any]", value).values():
             yield from _texts(one)
     elif isinstance(value, list):
-        for one in cast("list[Any]", value):
+        for one in value:
             yield from _texts(one)
     elif value is not None and not isinstance(value, bool):
         yield str(value)

@@ -98,6 +98,7 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     transactions: Sequence[Transaction] = ()
     leases: Sequence[LeaseAge] = ()
     silent_runners: Sequence[tuple[int, str, int, float]] = ()  # id, host, pid, seconds since the last beat
+    cut_off: Sequence[tuple[int, str, int, float]] = ()  # whose sessions have ended: id, host, pid, seconds since the last beat
     live_runners: int = 0  # that serve
     stopping: Sequence[tuple[int, str, int, float]] = ()  # that beat: id, host, pid, seconds since they were told to stop
     troubles: Sequence[tuple[int, str]] = ()  # runner, what its last beat said of a part of it

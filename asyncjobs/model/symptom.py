@@ -20,6 +20,7 @@ RECENT: Final = timedelta(hours=1)
 _AGES: Final = 1e10
 _SKEW: Final = 2.0
 _SILENT: Final = 60.0
+_HINT: Final = 3.0  # a living runner has connected anew, and beaten, within that
 _HUNG: Final = 300.0
 _FULL: Final = 0.8
 _MANY_DEAD: Final = 10_000
@@ -28,7 +29,9 @@ OLD_PENDING: Final = 600.0
 _MANY_FAILURES: Final = 3
 FAILING_ATTEMPTS: Final = 5
 FAILING_SECONDS: Final = 3_600.0
-_CONNECTIONS: Final = 9  # that a runner opens at most
+#: That a process with a runner opens at most: `pool_size`, which is 2, three lines of enqueues and the notifier; and the call
+#: line, the duties, the heartbeat and the listener.
+_CONNECTIONS: Final = 10
 
 
 class Symptom(msgspec.Struct, frozen=True):
@@ -43,8 +46,8 @@ class Symptom(msgspec.Struct, frozen=True):
 def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
     """The findings, the worst first; empty when nothing is wrong."""
     rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (
-        _schema, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _schedules, _stopping, _deaths,
-        _parts, _server, _failing_duties, _broken, _paused, _old, _failing, _dead_letters,
+        _schema, _cut_off, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _schedules, _stopping,
+        _deaths, _parts, _server, _failing_duties, _broken, _paused, _old, _failing, _dead_letters,
     )  # fmt: skip
     found = [symptom for rule in rules for symptom in rule(signs)]
     found += _silent(signs, silent_after)
@@ -62,6 +65,17 @@ def _silent(signs: Signs, silent_after: float) -> Iterator[Symptom]:
             evidence = f"runner {id} ({host}, pid {pid}) last beat {age:.0f} s ago"
             remedy = "is its process alive? Another runner rescues its jobs; start one if there is none (asyncjobs run)"
             yield Symptom("warning", "a runner is silent", evidence, remedy)
+
+
+def _cut_off(signs: Signs) -> Iterator[Symptom]:
+    for id, host, pid, age in signs.cut_off:
+        if age > _HINT:
+            evidence = f"runner {id} ({host}, pid {pid}): its sessions have ended, and it last beat {age:.0f} s ago"
+            remedy = (
+                "was its process killed? Its jobs are taken back at once by a runner on the same machine, else when its beat has "
+                "been silent for runner_timeout"
+            )
+            yield Symptom("warning", "a runner may be gone", evidence, remedy)
 
 
 def _schema(signs: Signs) -> Iterator[Symptom]:

@@ -117,6 +117,7 @@ async def _of_work(link: Link, counts: Sequence[overview.Count], silent_after: f
             for one in await leases.leases(link)
         ],
         "silent_runners": [(one.id, one.host, one.pid, (now - beat_at).total_seconds()) for one, beat_at in living],
+        "cut_off": [(one.id, one.host, one.pid, (now - beat_at).total_seconds()) for one, beat_at in living if one.is_cut_off],
         "live_runners": sum(one.stopped_at is None for one, _ in living),
         "stopping": [
             (one.id, one.host, one.pid, (now - one.stopped_at).total_seconds())

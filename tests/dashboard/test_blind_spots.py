@@ -127,3 +127,16 @@ async def test_bar_of_a_chart_leads_to_the_jobs_of_its_step(browser: Browser, ro
     assert links
     for link in set(links):
         assert f"/jobs/{job_id}" in (await browser.get(link)).html, link
+
+
+async def test_only_verbs_that_can_be_done_are_offered(browser: Browser, ids: dict[str, int]) -> None:
+    offered = {
+        "completed": {"delete"}, "dead": {"retry", "delete"}, "pending": {"cancel", "kill"},
+        "processing": {"fail", "cancel", "kill"},
+        "scheduled": {"retry", "cancel", "kill"},
+    }  # fmt: skip
+    for status, verbs in offered.items():
+        page = await browser.get(f"/jobs/{ids[status]}")
+        labels = {"Retry": "retry", "Fail the attempt": "fail", "Cancel": "cancel", "Kill": "kill", "Delete": "delete"}
+        found = {verb for label, verb in labels.items() if f">{label}</button>" in page.html}
+        assert found == verbs, status

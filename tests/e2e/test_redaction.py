@@ -58,7 +58,7 @@ def make(dsn: str, how: str = "raise") -> AsyncJobs:
     async def charge(card: str, customer: dict[str, Any]) -> dict[str, Any]:
         if how == "raise":
             try:
-                _ = {}[customer["accounts"][0]["iban"]]  # type: ignore[var-annotated]
+                _ = {}[customer["accounts"][0]["iban"]]
             except KeyError as error:
                 raise ValueError(f"card {card} was refused for {customer['accounts'][0]['iban']}") from error
         return {"card": card, "receipt": 7}

@@ -26,7 +26,7 @@ async def jobs(dsn: str) -> AsyncGenerator[AsyncJobs]:
 
 
 async def a_key(rows: Connection, key: str, *, depth: int, since: datetime, **head: Any) -> None:
-    halted = {"halted_at": since, "halt_reason": "it died"} if head.get("status") == "dead" else {}
+    halted: dict[str, Any] = {"halted_at": since, "halt_reason": "it died"} if head.get("status") == "dead" else {}
     job_id = await insert_job(rows, serialization_key=key, **head)
     await insert_place(rows, key, job_id, dispatched_at=since, place=None, **halted)
     for _ in range(depth - 1):
@@ -118,3 +118,42 @@ async def test_status_that_there_is_not_is_refused(jobs: AsyncJobs) -> None:
         await jobs.admin.find(status=wrong)
     with pytest.raises(UsageError, match="is none of"):
         await jobs.admin.cancel_all(status=["dead", wrong])
+
+
+# Small ones.
+
+
+async def test_ids_beyond_what_a_double_holds_are_texts_in_json(connection: Connection, dsn: str) -> None:
+    big = 2**53 + 1
+    await insert_runner(connection, id=big)
+    said = await cli("runners", "--json", dsn=dsn)
+    assert [one["id"] for one in said.data] == [str(big)]
+    small = await insert_job(connection)
+    assert [one["id"] for one in (await cli("jobs", "list", "--json", dsn=dsn)).data] == [small]
+
+
+async def test_schedule_that_never_ticked_says_so(dsn: str) -> None:
+    jobs = AsyncJobs(dsn)
+
+    @jobs.cron("nightly", "0 3 * * *")
+    async def nightly() -> None: ...
+
+    async with jobs.runner():
+        assert not (await jobs.admin.schedule("nightly")).has_ticked
+        assert "never" in (await cli("schedules", "list", dsn=dsn)).out
+        await jobs.admin.run_schedule("nightly")
+        assert (await jobs.admin.schedule("nightly")).has_ticked
+
+
+async def test_types_may_be_called_by_long_dotted_paths(dsn: str, connection: Connection) -> None:
+    name = "company.billing.tasks." + "x" * 170
+    jobs = AsyncJobs(dsn)
+
+    @jobs.job(name)
+    async def task(n: int) -> int:
+        return n
+
+    async with jobs.runner():
+        assert await (await task.enqueue(3)).result(timeout=20) == 3
+        by_sql = await connection.fetchval("SELECT asyncjobs.enqueue($1, '{\"n\": 4}')", name)
+        assert await task.handle(by_sql).result(timeout=20) == 4

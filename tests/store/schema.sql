@@ -350,6 +350,8 @@ CREATE TABLE asyncjobs.runners (
     prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
     declares bigint[] DEFAULT '{}'::bigint[] NOT NULL,
     name text,
+    session integer,
+    machine text,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -649,7 +651,7 @@ CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 05bdb17fa741eeb5
+-- body: 49df5d434808ba92
 
 CREATE FUNCTION asyncjobs.blame(_runners bigint[])
     RETURNS TABLE(runner_id bigint, job_id bigint)
@@ -1534,7 +1536,7 @@ CREATE FUNCTION asyncjobs.look_at_owner(_type text, _key text, _id bigint, _unti
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e4b6c5a02fa9682d
 
-CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean)
+CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT machines text[], OUT pids integer[], OUT orphans boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1542,7 +1544,7 @@ CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 241ad3f2ef8330dd
+-- body: 4920145c63ab825b
 
 CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT failed text[], OUT led text[], OUT ahead text[], OUT declared bigint, OUT stale boolean)
     RETURNS record
@@ -1855,7 +1857,7 @@ CREATE FUNCTION asyncjobs.read_name(_option text, _value jsonb)
     LANGUAGE plpgsql
     STRICT
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5232d6395678eb8d
+-- body: a35064eb1f5bb8da
 
 CREATE FUNCTION asyncjobs.read_number(_text text)
     RETURNS double precision

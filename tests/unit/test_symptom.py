@@ -53,7 +53,7 @@ CASES: list[tuple[dict[str, Any], Severity, str, str]] = [
     ({"deaths": [Death(4, "web1", 22, datetime(2027, 1, 1, tzinfo=UTC))]}, "warning", "runners died", "runner 4 (web1, pid 22)"),
     ({"failed_schedules": [("nightly", "no")]}, "critical", "a schedule makes no jobs", "nightly: no"),
     ({"stopping": [(4, "web1", 22, 90.0)]}, "warning", "a runner does not end", "was told to stop 90 s ago"),
-    ({"live_runners": 12}, "warning", "connections may run out", "12 runners may need 108"),
+    ({"live_runners": 12}, "warning", "connections may run out", "12 runners may need 120"),
     ({"skew_seconds": -5.0}, "warning", "clocks differ", "-5.0 s"),
     ({"pooled": True}, "warning", "a pooler is in the way of LISTEN", "not the one"),
     ({"connections": 95}, "warning", "connections run out", "95 of 100"),
@@ -64,6 +64,7 @@ CASES: list[tuple[dict[str, Any], Severity, str, str]] = [
     ({"dead_letters": 70}, "warning", "dead letters wait for somebody", "70"),
     ({"oldest_pending": ("mail", "email", 1_560.0)}, "warning", "jobs wait for long", "email in mail has been due for 0:26:00"),
     ({"failing": [("email", 9)]}, "critical", "a type fails each time", "email: 9 attempts"),
+    ({"cut_off": [(4, "web1", 22, 6.0)]}, "warning", "a runner may be gone", "runner 4 (web1, pid 22): its sessions have ended"),
     ({"silent_runners": [(4, "web1", 22, 90.0)]}, "warning", "a runner is silent", "runner 4 (web1, pid 22)"),
 ]
 

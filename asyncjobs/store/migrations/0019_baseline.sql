@@ -293,7 +293,10 @@ CREATE TABLE asyncjobs.runners (
     prefetch jsonb NOT NULL DEFAULT '{}',
     -- What it has in `types`, by digest.
     declares bigint[] NOT NULL DEFAULT '{}',
-    name text  -- what people call it
+    name text,  -- what people call it
+    -- The server's process of the session that beats, as of the last beat: its end is a hint. And where the runner's process is.
+    session integer,
+    machine text
 );
 
 -- What runners declare of their job types when they open, for enqueues from SQL: what of a job is as its type says, and what fits. One
