@@ -21,14 +21,19 @@ _MOST_STEPS = 1_000
 class Listing(Desk):
     """Verbs that change nothing."""
 
-    async def series(self, *, type: str | None = None, window: Duration = 3600.0, step: Duration = 60.0) -> list[Step]:
+    async def series(
+        self, *, type: str | None = None, queue: str | None = None, window: Duration = 3600.0, step: Duration = 60.0
+    ) -> list[Step]:
         """How attempts fared in the last `window`, step by step: the oldest first, empty steps too, the last one under way.
+
+        Of all types, of one, or of those that are declared for a queue: attempts are counted by type, so jobs that an enqueue put
+        elsewhere count where their type belongs.
 
         Steps are whole minutes, hours or days since the epoch, at most 1,000. What is older than two hours is kept by the hour,
         than a day by the quarter of a day, than a week by the day: a shorter step shows it at the beginning of that.
         """
         seconds, each = _steps("series", window, step)
-        return await self._do("series", lambda link: series.read(link, type, step_seconds=each, window_seconds=seconds))
+        return await self._do("series", lambda link: series.read(link, type, queue, step_seconds=each, window_seconds=seconds))
 
     async def history(self, *, window: Duration = 3600.0, step: Duration = 60.0) -> History:
         """`series` over all types, and how each type fared in the same steps together; from one reading."""

@@ -140,3 +140,20 @@ async def test_only_verbs_that_can_be_done_are_offered(browser: Browser, ids: di
         labels = {"Retry": "retry", "Fail the attempt": "fail", "Cancel": "cancel", "Kill": "kill", "Delete": "delete"}
         found = {verb for label, verb in labels.items() if f">{label}</button>" in page.html}
         assert found == verbs, status
+
+
+async def test_charts_are_of_one_queue_where_that_is_asked(browser: Browser, rows: Connection, jobs: AsyncJobs) -> None:
+    await rows.execute(
+        "INSERT INTO asyncjobs.types (digest, version, priority, max_attempts, max_depth, max_payload_bytes, name, type, queue, "
+        "on_dead, tags, redact, schema, sieve, queues) VALUES (78, 1, 100, 3, 9, 9, 'queued', 'queued', 'elsewhere', "
+        "'advance', '{}', '{}', '{}', '$', '{}')"
+    )
+    empty: list[int] = []
+    at = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=5)
+    for type, count in (("queued", 7), ("other", 5)):
+        await insert(rows, "job_metrics", job_type=type, status="completed", minute=at, count=count, queue_seconds=0.0,
+                     run_seconds=0.0, queue_time=empty, run_time=empty)  # fmt: skip
+    assert sum(step.attempts for step in await jobs.admin.series(queue="elsewhere")) == 7
+    page = await browser.get("/?queue=elsewhere")
+    assert "7 attempts ended" in page.html
+    assert "queue=elsewhere" in page.html, "bars lead to the jobs of the queue"

@@ -15,6 +15,7 @@ from tests.support.shop import IMAGE, KEY, SCRIPT
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PATHS = [
+    "/?queue=default",
     "/", "/?window=24h", "/?window=7d&type=email", "/jobs", "/jobs?status=dead&status=failed", "/jobs/largest", "/jobs/running",
     "/dead/errors", "/keys?stuck=age", "/keys",
     "/keys?after=dest_0", "/key?key=dest_1", "/key?key=nobody", f"/key?key={quote(KEY)}", "/dead", "/dead?acknowledged=all",
