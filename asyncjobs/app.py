@@ -92,7 +92,7 @@ class AsyncJobs(JobRouter, Workflows):
         self.breakers: Mapping[str, CircuitBreaker] = {}  # by service, since then
         self.lifecycle = Lifecycle(self)
         self._sync_opens = SyncOpens(self.lifecycle)
-        self.admin = Admin(self.opened_for, self._breaker_of, self.lifecycle.ground, self.lifecycle.unopened)
+        self.admin = Admin(self.opened_for, self.lifecycle.ground, self.lifecycle.unopened)
         self.memory: Memory | None = None  # what stands in for the database, in tests
         self.rests = False  # lifespans and `runner()` open the app and run nothing, in tests
         self.runners: list[Runner] = []  # that run now, in this process
@@ -111,6 +111,11 @@ class AsyncJobs(JobRouter, Workflows):
         """Every job type of the app, by name and by alias."""
         return self._handlers if self._handlers is not None else self.declarations.all_handlers()
 
+    @property
+    def redactions(self) -> Mapping[str, Sequence[str]]:
+        """The fields that nobody is shown, by job type."""
+        return {one.name: one.redact for one in self.handlers.values() if one.redact}
+
     def includes(self, definition: JobDefinition) -> bool:
         """Whether this very declaration is part of the app."""
         return self.handlers.get(definition.name) is definition
@@ -119,10 +124,6 @@ class AsyncJobs(JobRouter, Workflows):
         """Whether this very circuit breaker is part of the app."""
         breakers = self.breakers if self._handlers is not None else breakers_of(self.declarations)
         return breakers.get(breaker.service) is breaker
-
-    def _breaker_of(self, type: str) -> str | None:
-        definition = self.handlers.get(type)
-        return None if definition is None else definition.breaker
 
     def close_declarations(self) -> None:
         """Hold the declarations together, once, at the first open; after it there are no more. ConfigurationError."""

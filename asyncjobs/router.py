@@ -108,6 +108,7 @@ class JobRouter:
         breaker: str | None = None,
         limit: Limit | None = None,
         keep_payload: bool | None = None,
+        redact: Sequence[str] = (),
         version: int = 1,
         upgrades: Mapping[int, Upgrade] | None = None,
     ) -> JobDecorator:
@@ -121,6 +122,7 @@ class JobRouter:
         `tags` go with those of the enqueue. `limit` says how many run at once, or start in a time, over all processes. A job
         that is not started within `expires` after its time is cancelled.
         With `keep_payload=False` the payload is emptied when the job completes, in the same commit; a dead letter keeps it.
+        `redact` names fields of the payload that no operator is shown ("card", "customer.iban"): `model/redaction.py`.
 
         `aliases` are former names that stored jobs may still have. A payload of an older `version` goes through
         `upgrades[version]`, a plain function from the fields to those of the next version, and so on up to this one; there must
@@ -133,7 +135,7 @@ class JobRouter:
             queue=queue, lane=lane, priority=priority, timeout=timeout, expires=expires, max_attempts=max_attempts,
             backoff=backoff, retry_on=retry_on, give_up_on=give_up_on,
             serialize_by=serialize_by, dedup_by=dedup_by, tags=_tags(full_name, tags), on_dead=on_dead, aliases=tuple(aliases),
-            breaker=breaker, limit=limit, keep_payload=keep_payload, version=version,
+            breaker=breaker, limit=limit, keep_payload=keep_payload, redact=_redacted(full_name, redact), version=version,
             upgrades=upgrades,
         )  # fmt: skip
         return JobDecorator(lambda function: self._declare(full_name, function, declared))
@@ -331,6 +333,17 @@ class JobRouter:
 def _refuse_function(name: object) -> None:
     if callable(name):
         raise InvalidName(f'the job has no name: write @router.job("{getattr(name, "__name__", "name")}").', name=name)
+
+
+def _redacted(name: str, fields: Sequence[str]) -> tuple[str, ...]:
+    """The names; ConfigurationError. That the first of each is an argument is seen when the signature is read."""
+    if isinstance(fields, str):
+        raise ConfigurationError(f'job "{name}": redact={fields!r} is one text: write redact=({fields!r},).')
+    given: Sequence[Any] = fields  # whatever a type checker would say
+    for field in given:
+        if not isinstance(field, str) or not all(field.split(".")):
+            raise ConfigurationError(f'job "{name}": redact= has {field!r}: give names of fields, as "card" or "customer.iban".')
+    return tuple(fields)
 
 
 def _tags(name: str, tags: object) -> tuple[str, ...]:

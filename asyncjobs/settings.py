@@ -175,6 +175,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_cancelled: float = 7 * 86_400.0
     keep_dead: float = 30 * 86_400.0  # since the dead letter was acknowledged; before that for ever
     keep_runners: float = 7 * 86_400.0  # that have ended
+    keep_audit: float = 90 * 86_400.0  # what operators did
     keep_metrics: float = 90 * 86_400.0
     keep_types: Mapping[str, Duration] = {}  # completed and cancelled jobs of these types
     batch: int = 100
@@ -230,7 +231,7 @@ _POSITIVE = (
     "keep_metrics", "listener_keepalive",
 )  # fmt: skip
 #: 0: it goes with the next pass of the pruner; infinite: never.
-_KEPT = ("keep_completed", "keep_cancelled", "keep_dead", "keep_runners")
+_KEPT = ("keep_completed", "keep_cancelled", "keep_dead", "keep_runners", "keep_audit")
 #: name -> whether 0 is refused
 _OPTIONAL = {
     "grace": False, "cleanup": False, "connect_timeout": True, "poll_interval": True, "lease_expiry": True, "lease_renew": True,
@@ -348,6 +349,7 @@ class MoreSettings(TypedDict, total=False):
     keep_cancelled: Duration
     keep_dead: Duration
     keep_runners: Duration
+    keep_audit: Duration
     keep_metrics: Duration
     keep_types: Mapping[str, Duration]
     listener_keepalive: Duration

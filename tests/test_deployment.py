@@ -85,6 +85,11 @@ def test_alerts_are_those_that_operators_need_with_their_bounds() -> None:
         "AsyncjobsPartRestarts": ([">", "3"], None),
         "AsyncjobsServiceErrors": ([">", "10"], "5m"),
         "AsyncjobsDeadLetters": ([">", "0"], "1h"),
+        "AsyncjobsDutyFails": ([">", "3"], None),
+        "AsyncjobsRunnersDied": ([">", "0"], None),
+        "AsyncjobsListenerLost": ([">", "2"], None),
+        "AsyncjobsLoopStalls": ([">", "0"], None),
+        "AsyncjobsClaimsLost": ([">", "0"], None),
     }
     assert all({"summary", "description"} == rule["annotations"].keys() for rule in rules().values())
 

@@ -62,6 +62,21 @@ CASES: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
         "30m", {'asyncjobs_service_errors_total{service="notifier"}': "0 8x40"},
         {'asyncjobs_service_errors_total{service="notifier"}': "0+2x40"},
     ),
+    "AsyncjobsDutyFails": (
+        "30m", {'asyncjobs_duty_errors_total{duty="report"}': "0 2x40"}, {'asyncjobs_duty_errors_total{duty="report"}': "0+1x40"},
+    ),
+    "AsyncjobsRunnersDied": (
+        "30m", {"asyncjobs_runners_died_total": "4x40"}, {"asyncjobs_runners_died_total": "0x20 1x20"},
+    ),
+    "AsyncjobsListenerLost": (
+        "30m", {"asyncjobs_listener_losses_total": "0x20 1x20"}, {"asyncjobs_listener_losses_total": "0+1x40"},
+    ),
+    "AsyncjobsLoopStalls": (
+        "30m", {'asyncjobs_loop_stalls_total{instance="a"}': "7x40"}, {'asyncjobs_loop_stalls_total{instance="a"}': "0x20 2x20"},
+    ),
+    "AsyncjobsClaimsLost": (
+        "30m", {'asyncjobs_claims_lost_total{during="ack"}': "3x40"}, {'asyncjobs_claims_lost_total{during="ack"}': "0x20 1x20"},
+    ),
 }  # fmt: skip
 
 
@@ -88,7 +103,7 @@ def told(tmp_path: Path, name: str, at: str, series: dict[str, str], *, sent: bo
 def test_prometheus_takes_the_alert_rules() -> None:
     done = promtool("check", "rules", "--lint=all", "--lint-fatal", str(ALERTS))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "12 rules found" in done.stdout
+    assert "17 rules found" in done.stdout
 
 
 def test_prometheus_takes_every_expression_of_the_dashboard(tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ from asyncjobs.admin.listing import Listing
 from asyncjobs.admin.pauses import Pauses
 from asyncjobs.admin.pruning import Pruning
 from asyncjobs.admin.schedules import Schedules
+from asyncjobs.admin.trail import Trail
 from asyncjobs.admin.workflows import Workflows
 
 __all__ = ["Admin"]
 
 
 @final
-class Admin(Finding, Keys, DeadLetters, Pauses, Schedules, Breakers, Limits, Pruning, Workflows, Doctor, Listing):
+class Admin(Finding, Keys, DeadLetters, Pauses, Schedules, Breakers, Limits, Pruning, Workflows, Doctor, Listing, Trail):
     """What operators do. The app must be open; it need not run jobs."""

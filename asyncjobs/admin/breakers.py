@@ -1,5 +1,6 @@
 """Verbs on circuit breakers."""
 
+from asyncjobs.admin.audit import recorded
 from asyncjobs.admin.desk import Desk
 from asyncjobs.errors import BreakerNotFound
 from asyncjobs.model.breaker import Opened, Policy, Reset
@@ -17,8 +18,9 @@ class Breakers(Desk):
     async def breakers(self) -> list[BreakerState]:
         """Every circuit breaker that was ever declared, by service.
 
-        One that is open and whose time is over says so until somebody calls the service. `declared` is False for those that this
-        app does not declare (any more): their rows may be deleted.
+        One that is open and whose time is over says so until somebody calls the service. `types` are those that runners
+        have said to be behind it, so no app is needed to know them. `declared` is False for those that neither this app nor
+        such a type names (any more): their rows may be deleted.
         """
         declared = self._opened("admin.breakers was called").breakers.services
 
@@ -39,23 +41,28 @@ class Breakers(Desk):
                 return one
         raise BreakerNotFound(service, [one.service for one in everything])
 
-    async def reset_breaker(self, service: str, /) -> bool:
+    @recorded("breakers.reset", "breaker {service}")
+    async def reset_breaker(self, service: str, /, *, by: str | None = None, reason: str | None = None) -> bool:
         """Close a circuit breaker, whatever opened it, and forget what was counted. False: there was nothing to do.
 
         BreakerNotFound.
         """
+        del by, reason  # for the record
         former = await self.breaker(service)
         await self._move(service, Reset())
         return former.state != "closed" or former.failure_count > 0
 
-    async def open_breaker(self, service: str, /, *, for_: Duration | None = None, reason: str | None = None) -> bool:
+    @recorded("breakers.open", "breaker {service}")
+    async def open_breaker(
+        self, service: str, /, *, for_: Duration | None = None, reason: str | None = None, by: str | None = None
+    ) -> bool:
         """Open a circuit breaker until it is reset, or for so long: then it lets a probe through. False: it was open.
 
         Calls under way go on. Called again it sets time and reason anew. BreakerNotFound.
         """
         seconds = None if for_ is None else config_seconds(for_, name="for_", positive=True)
         former = await self.breaker(service)
-        await self._move(service, Opened(seconds), reason=reason or "opened by an operator")
+        await self._move(service, Opened(seconds), reason=self._why(reason, "opened", by))
         return former.state != "open"
 
     async def _move(self, service: str, event: Opened | Reset, *, reason: str | None = None) -> None:

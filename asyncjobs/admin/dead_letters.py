@@ -11,8 +11,10 @@ Nothing is requeued by itself. `requeue_count` goes on from dead letter to dead 
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Final, Unpack
 
+from asyncjobs.admin.audit import filtered, recorded, recorded_sync
 from asyncjobs.admin.desk import Desk, Progress, untold
 from asyncjobs.admin.on_connection import on, on_sync
 from asyncjobs.connections import AsyncConnection, SyncConnection
@@ -24,8 +26,10 @@ from asyncjobs.model.dead_letter import (
     DeadLetterOutcome,
     DeadLettersDone,
     DeadLetterVerb,
+    ErrorKind,
     FoundDeadLetters,
 )
+from asyncjobs.model.finding import check_instants
 from asyncjobs.store import dead_letters, verbs
 from asyncjobs.store.database import Link
 from asyncjobs.store.failures import is_refused_value
@@ -49,6 +53,22 @@ class DeadLetters(Desk):
         """
         return await self._do("dead_letters", lambda link: dead_letters.find(link, which, before=before, limit=limit))
 
+    async def dead_letter_errors(
+        self,
+        *,
+        type: str | None = None,
+        died_after: datetime | None = None,
+        died_before: datetime | None = None,
+        limit: int = 50,
+    ) -> list[ErrorKind]:
+        """What dead letters that nobody has acknowledged died of: by type and error, the most frequent first; of the last 10,000.
+
+        Errors that differ only by numbers are of one kind: `requeue_all(type=one.type, error_kind=one.kind)` requeues those.
+        """
+        which = DeadLetterFilter(type=type, died_after=died_after, died_before=died_before)
+        check_instants(which, "died_after", "died_before")
+        return await self._do("dead_letter_errors", lambda link: dead_letters.errors(link, which, limit=limit))
+
     async def dead_letter(self, dead_letter_id: int, /) -> DeadLetterDetail:
         """One dead letter: the job as it was when it died, and the errors of its attempts. DeadLetterNotFound."""
 
@@ -59,27 +79,32 @@ class DeadLetters(Desk):
         detail = await self._do("dead_letter", read)
         if detail is None:
             raise DeadLetterNotFound(dead_letter_id)
-        return detail
+        return DeadLetterDetail(detail.dead_letter, (await self._shown([detail.job]))[0])
 
-    async def acknowledge(self, dead_letter_id: int, /, *, by: str, connection: AsyncConnection | None = None) -> DeadLetterVerb:
+    @recorded("dead.acknowledge", "dead letter {dead_letter_id}")
+    async def acknowledge(
+        self, dead_letter_id: int, /, *, by: str | None = None, connection: AsyncConnection | None = None
+    ) -> DeadLetterVerb:
         """Say that somebody has dealt with it: outcome `acknowledged`, or `acknowledged before` (and `by` whom).
 
         It is deleted, with its job, some time after (`keep_dead`). DeadLetterNotFound. With `connection`, here and in `requeue`,
         in that connection's transaction (`admin/on_connection.py`).
         """
         if connection is not None:
-            return _seen(dead_letter_id, await on(connection, verbs.acknowledge(dead_letter_id, by), self._unopened()))
-        done = await self._do("acknowledge", lambda link: dead_letters.acknowledge(link, [dead_letter_id], by))
+            return _seen(dead_letter_id, await on(connection, verbs.acknowledge(dead_letter_id, self._by(by)), self._unopened()))
+        done = await self._do("acknowledge", lambda link: dead_letters.acknowledge(link, [dead_letter_id], self._by(by)))
         if not done:
             raise DeadLetterNotFound(dead_letter_id)
         return done[0]
 
-    def acknowledge_sync(self, dead_letter_id: int, /, *, by: str, connection: SyncConnection) -> DeadLetterVerb:
+    @recorded_sync("dead.acknowledge", "dead letter {dead_letter_id}")
+    def acknowledge_sync(self, dead_letter_id: int, /, *, by: str | None = None, connection: SyncConnection) -> DeadLetterVerb:
         """`acknowledge` on a synchronous connection, without a loop."""
-        return _seen(dead_letter_id, on_sync(connection, verbs.acknowledge(dead_letter_id, by), self._unopened()))
+        return _seen(dead_letter_id, on_sync(connection, verbs.acknowledge(dead_letter_id, self._by(by)), self._unopened()))
 
+    @recorded("dead.requeue", "dead letter {dead_letter_id}")
     async def requeue(
-        self, dead_letter_id: int, /, *, by: str, force: bool = False, connection: AsyncConnection | None = None
+        self, dead_letter_id: int, /, *, by: str | None = None, force: bool = False, connection: AsyncConnection | None = None
     ) -> DeadLetterVerb:
         """Make a new job with the same payload, queue, lane, priority, attempts, timeout, correlation id and key: `new_id`.
 
@@ -89,26 +114,31 @@ class DeadLetters(Desk):
         not one of a job (a stranger's hand).
         """
         if connection is not None:
-            asked = verbs.requeue(dead_letter_id, by, force=force)
+            asked = verbs.requeue(dead_letter_id, self._by(by), force=force)
             return _requeued(dead_letter_id, await on(connection, asked, self._unopened()))
-        found = await self._requeue([dead_letter_id], by, force=force)
+        found = await self._requeue([dead_letter_id], self._by(by), force=force)
         return _requeued(dead_letter_id, found[0] if found else None)
 
-    def requeue_sync(self, dead_letter_id: int, /, *, by: str, force: bool = False, connection: SyncConnection) -> DeadLetterVerb:
+    @recorded_sync("dead.requeue", "dead letter {dead_letter_id}")
+    def requeue_sync(
+        self, dead_letter_id: int, /, *, by: str | None = None, force: bool = False, connection: SyncConnection
+    ) -> DeadLetterVerb:
         """`requeue` on a synchronous connection, without a loop."""
-        asked = verbs.requeue(dead_letter_id, by, force=force)
+        asked = verbs.requeue(dead_letter_id, self._by(by), force=force)
         return _requeued(dead_letter_id, on_sync(connection, asked, self._unopened()))
 
+    @recorded("dead.acknowledge", filtered("dead letters"))
     async def acknowledge_all(
-        self, *, by: str, dry_run: bool = False, progress: Progress = untold, **which: Unpack[DeadLetterFilter]
+        self, *, by: str | None = None, dry_run: bool = False, progress: Progress = untold, **which: Unpack[DeadLetterFilter]
     ) -> DeadLettersDone:
         """Acknowledge all that fit, in batches. `dry_run` only says how many there are."""
-        return await self._all(which, dry_run, lambda ids: self._acknowledge(ids, by), _would_acknowledge, progress)
+        return await self._all(which, dry_run, lambda ids: self._acknowledge(ids, self._by(by)), _would_acknowledge, progress)
 
+    @recorded("dead.requeue", filtered("dead letters"))
     async def requeue_all(
         self,
         *,
-        by: str,
+        by: str | None = None,
         force: bool = False,
         dry_run: bool = False,
         progress: Progress = untold,
@@ -124,7 +154,7 @@ class DeadLetters(Desk):
         """
         which.setdefault("acknowledged", False)
         return await self._all(
-            which, dry_run, lambda ids: self._requeue(ids, by, force=force), _would_requeue(force=force), progress
+            which, dry_run, lambda ids: self._requeue(ids, self._by(by), force=force), _would_requeue(force=force), progress
         )
 
     async def _all(

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from functools import partial
 from typing import Final, Unpack
 
+from asyncjobs.admin.audit import filtered, recorded
 from asyncjobs.admin.desk import Progress, untold
 from asyncjobs.admin.jobs import Change, Jobs, checked_change
 from asyncjobs.admin.overview import Overview
@@ -35,7 +36,9 @@ class Finding(Jobs, Overview):
             page = await finding.find(link, which, before=before, limit=limit)
             return Found(await finding.jobs(link, page.ids) if page.ids else [], page.next, page.looked)
 
-        return await self._do("find", read)
+        self._check_searched(which)
+        found = await self._do("find", read)
+        return Found(await self._shown(found.jobs), found.next, found.looked)
 
     async def tree(self, correlation_id: str, /, *, depth: int = 20, limit: int = 1_000) -> list[Node]:
         """What one user action led to: the jobs of its correlation id as trees of parents and children.
@@ -44,11 +47,13 @@ class Finding(Jobs, Overview):
         """
         return trees(await self.trace(correlation_id, limit=limit), depth=depth)
 
+    @recorded("jobs.cancel", filtered("jobs"))
     async def cancel_all(
         self,
-        message: str = "cancelled by an operator",
+        message: str | None = None,
         /,
         *,
+        by: str | None = None,
         dry_run: bool = False,
         progress: Progress = untold,
         **which: Unpack[JobFilter],
@@ -57,37 +62,45 @@ class Finding(Jobs, Overview):
 
         `progress` is called with how many have been looked at so far.
         """
-        return await self._end_all("cancel", "cancel", message, which, dry_run=dry_run, progress=progress)
+        return await self._end_all(
+            "cancel", "cancel", self._why(message, "cancelled", by), which, dry_run=dry_run, progress=progress
+        )
 
+    @recorded("jobs.kill", filtered("jobs"))
     async def kill_all(
         self,
-        message: str = "killed by an operator",
+        message: str | None = None,
         /,
         *,
+        by: str | None = None,
         dry_run: bool = False,
         progress: Progress = untold,
         **which: Unpack[JobFilter],
     ) -> JobsDone:
         """Make all jobs dead that fit, with dead letters, as `cancel_all` cancels them."""
-        return await self._end_all("kill", "dead", message, which, dry_run=dry_run, progress=progress)
+        return await self._end_all("kill", "dead", self._why(message, "killed", by), which, dry_run=dry_run, progress=progress)
 
+    @recorded("jobs.fail", filtered("jobs"))
     async def fail_all(
         self,
-        message: str = "failed by an operator",
+        message: str | None = None,
         /,
         *,
+        by: str | None = None,
         will_retry: bool,
         dry_run: bool = False,
         progress: Progress = untold,
         **which: Unpack[JobFilter],
     ) -> JobsDone:
         """Fail the attempts that run of all jobs that fit; see `fail`."""
+        said = self._why(message, "failed", by)
         if not will_retry:
-            return await self._end_all("kill", "dead", message, which, dry_run=dry_run, progress=progress)
-        return await self._end_all("fail", "fail", message, which, dry_run=dry_run, progress=progress)
+            return await self._end_all("kill", "dead", said, which, dry_run=dry_run, progress=progress)
+        return await self._end_all("fail", "fail", said, which, dry_run=dry_run, progress=progress)
 
+    @recorded("jobs.retry", filtered("jobs"))
     async def retry_all(
-        self, *, by: str = "operator", dry_run: bool = False, progress: Progress = untold, **which: Unpack[JobFilter]
+        self, *, by: str | None = None, dry_run: bool = False, progress: Progress = untold, **which: Unpack[JobFilter]
     ) -> JobsDone:
         """Retry all jobs that fit, the oldest of a page first: what is not due runs now, dead and cancelled jobs start over."""
 
@@ -96,12 +109,13 @@ class Finding(Jobs, Overview):
 
         return await self._all_found("retry", which, one, dry_run=dry_run, progress=progress)
 
+    @recorded("jobs.change", filtered("jobs"))
     async def change_all(
         self,
         changes: Change,
         /,
         *,
-        by: str = "operator",
+        by: str | None = None,
         dry_run: bool = False,
         progress: Progress = untold,
         **which: Unpack[JobFilter],
@@ -114,8 +128,9 @@ class Finding(Jobs, Overview):
 
         return await self._all_found("change", which, one, dry_run=dry_run, progress=progress)
 
+    @recorded("jobs.delete", filtered("jobs"))
     async def delete_all(
-        self, *, by: str = "operator", dry_run: bool = False, progress: Progress = untold, **which: Unpack[JobFilter]
+        self, *, by: str | None = None, dry_run: bool = False, progress: Progress = untold, **which: Unpack[JobFilter]
     ) -> JobsDone:
         """Delete all jobs that fit and have ended, as `delete` does."""
 

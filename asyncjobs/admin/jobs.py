@@ -1,10 +1,11 @@
 """Verbs on jobs, one by one and in bulk."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from math import inf
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
+from asyncjobs.admin.audit import filtered, recorded, recorded_sync
 from asyncjobs.admin.desk import BATCH, TRIES, Desk
 from asyncjobs.admin.on_connection import on, on_sync
 from asyncjobs.connections import AsyncConnection, SyncConnection
@@ -16,7 +17,6 @@ from asyncjobs.runtime.open_app import not_found
 from asyncjobs.store import serialized, verbs
 from asyncjobs.store.database import Link
 from asyncjobs.store.serialized import Verb
-from asyncjobs.telemetry.events import VerbUsed
 
 
 class Change(TypedDict, total=False):
@@ -45,34 +45,42 @@ def checked_change(changes: Change) -> dict[str, object]:
     return values | ({"timeout": None} if values.get("timeout") == inf else {})
 
 
+def _dead(given: Mapping[str, Any]) -> str:
+    return filtered("dead jobs")({"which": {name: given[name] for name in ("key", "type")}})
+
+
 class Jobs(Desk):
     """Verbs on jobs."""
 
+    @recorded("jobs.cancel", "job {job_id}")
     async def cancel(
-        self, job_id: int, /, message: str = "cancelled by an operator", *, connection: AsyncConnection | None = None
+        self, job_id: int, /, message: str | None = None, *, by: str | None = None, connection: AsyncConnection | None = None
     ) -> Verb:
         """Cancel a job; outcome `cancelled`, `requested` (it runs, and is asked to end) or `final`. JobNotFound.
 
         With `connection`, here and below, in that connection's transaction: `admin/on_connection.py` has the rules.
         """
-        return await self._end("cancel", job_id, "cancel", message, connection)
+        return await self._end("cancel", job_id, "cancel", self._why(message, "cancelled", by), connection)
 
+    @recorded("jobs.kill", "job {job_id}")
     async def kill(
-        self, job_id: int, /, message: str = "killed by an operator", *, connection: AsyncConnection | None = None
+        self, job_id: int, /, message: str | None = None, *, by: str | None = None, connection: AsyncConnection | None = None
     ) -> Verb:
         """Make a job dead, with a dead letter; outcome `dead`, `requested` (it runs, and is asked to end) or `final`.
 
         JobNotFound. A head whose type says `on_dead="halt"` halts its key.
         """
-        return await self._end("kill", job_id, "dead", message, connection)
+        return await self._end("kill", job_id, "dead", self._why(message, "killed", by), connection)
 
+    @recorded("jobs.fail", "job {job_id}")
     async def fail(
         self,
         job_id: int,
-        message: str = "failed by an operator",
+        message: str | None = None,
         /,
         *,
         will_retry: bool,
+        by: str | None = None,
         connection: AsyncConnection | None = None,
     ) -> Verb:
         """Fail the attempt that runs, and let the job be retried after its back-off (dead after its last attempt). JobNotFound.
@@ -81,9 +89,10 @@ class Jobs(Desk):
         has ended). One that was claimed and has not begun is given back, and no attempt is charged. With `will_retry=False` it is
         a `kill`, of any job.
         """
-        return await self._end("fail", job_id, "fail" if will_retry else "dead", message, connection)
+        return await self._end("fail", job_id, "fail" if will_retry else "dead", self._why(message, "failed", by), connection)
 
-    async def retry(self, job_id: int, /, *, by: str = "operator", connection: AsyncConnection | None = None) -> Verb:
+    @recorded("jobs.retry", "job {job_id}")
+    async def retry(self, job_id: int, /, *, by: str | None = None, connection: AsyncConnection | None = None) -> Verb:
         """Run a job now that is to be retried later or not due yet, or start over one that is dead or cancelled.
 
         A job that has kept its key (it halted it, or waits for its retry) keeps its place; one whose key has moved on goes to the
@@ -91,11 +100,12 @@ class Jobs(Desk):
         not allow it. JobNotFound.
         """
         if connection is not None:
-            return _found(job_id, await on(connection, verbs.retry(job_id, by), self._unopened()))
-        return await self._verb("retry", job_id, lambda link: serialized.retry(link, job_id, by))
+            return _found(job_id, await on(connection, verbs.retry(job_id, self._by(by)), self._unopened()))
+        return await self._verb("retry", job_id, lambda link: serialized.retry(link, job_id, self._by(by)))
 
+    @recorded("jobs.change", "job {job_id}")
     async def change(
-        self, job_id: int, /, *, by: str = "operator", connection: AsyncConnection | None = None, **changes: Unpack[Change]
+        self, job_id: int, /, *, by: str | None = None, connection: AsyncConnection | None = None, **changes: Unpack[Change]
     ) -> Verb:
         """Change a job that has not ended and does not run: its priority, queue, lane, time (`run_at`, or `delay` from now),
         `max_attempts` or `timeout` (`math.inf`: none). What is not given stays; in another queue it leaves its lane behind.
@@ -104,57 +114,70 @@ class Jobs(Desk):
         its line, and joins it again then; a retry keeps its key. Outcome `changed`, or `final` or `processing`, and nothing was
         changed. InvalidOption, JobNotFound. The queue need not be this app's: a job of one that nobody serves waits.
         """
+        del by  # for the record
         checked = checked_change(changes)
         if connection is not None:
-            done = _found(job_id, await on(connection, verbs.change(job_id, checked), self._unopened()))
-            return self._used("change", job_id, by, done)
+            return _found(job_id, await on(connection, verbs.change(job_id, checked), self._unopened()))
         done = await self._verb("change", job_id, lambda link: serialized.change(link, job_id, checked))
         opened = self._opened("admin was called")
         for queue in done.queues:
             opened.wakes.pending(queue, front=True)
         if checked.keys() & {"run_at", "delay"}:
             opened.wakes.due_in(0.0)
-        return self._used("change", job_id, by, done)
+        return done
 
-    async def delete(self, job_id: int, /, *, by: str = "operator", connection: AsyncConnection | None = None) -> Verb:
+    @recorded("jobs.delete", "job {job_id}")
+    async def delete(self, job_id: int, /, *, by: str | None = None, connection: AsyncConnection | None = None) -> Verb:
         """Delete a job that has ended, with its dead letters, for good. Outcome `deleted`; the status of one that has not ended
         (cancel it first); or `busy`: its key has not let it go (it halted it). JobNotFound.
         """
+        del by  # for the record
         if connection is not None:
-            done = _found(job_id, await on(connection, verbs.delete(job_id), self._unopened()))
-        else:
-            done = await self._verb("delete", job_id, lambda link: serialized.delete(link, job_id))
-        return self._used("delete", job_id, by, done)
+            return _found(job_id, await on(connection, verbs.delete(job_id), self._unopened()))
+        return await self._verb("delete", job_id, lambda link: serialized.delete(link, job_id))
 
     # -- the same without a loop, in the transaction of a synchronous connection
 
-    def cancel_sync(self, job_id: int, /, message: str = "cancelled by an operator", *, connection: SyncConnection) -> Verb:
+    @recorded_sync("jobs.cancel", "job {job_id}")
+    def cancel_sync(
+        self, job_id: int, /, message: str | None = None, *, by: str | None = None, connection: SyncConnection
+    ) -> Verb:
         """`cancel` on a synchronous connection."""
-        return self._on_sync(connection, job_id, verbs.end(job_id, "cancel", message, self._most_errors()))
+        return self._on_sync(
+            connection, job_id, verbs.end(job_id, "cancel", self._why(message, "cancelled", by), self._most_errors())
+        )
 
-    def kill_sync(self, job_id: int, /, message: str = "killed by an operator", *, connection: SyncConnection) -> Verb:
+    @recorded_sync("jobs.kill", "job {job_id}")
+    def kill_sync(self, job_id: int, /, message: str | None = None, *, by: str | None = None, connection: SyncConnection) -> Verb:
         """`kill` on a synchronous connection."""
-        return self._on_sync(connection, job_id, verbs.end(job_id, "dead", message, self._most_errors()))
+        return self._on_sync(connection, job_id, verbs.end(job_id, "dead", self._why(message, "killed", by), self._most_errors()))
 
+    @recorded_sync("jobs.fail", "job {job_id}")
     def fail_sync(
-        self, job_id: int, message: str = "failed by an operator", /, *, will_retry: bool, connection: SyncConnection
+        self, job_id: int, message: str | None = None, /, *, will_retry: bool, by: str | None = None, connection: SyncConnection
     ) -> Verb:
         """`fail` on a synchronous connection."""
         wanted: Wanted = "fail" if will_retry else "dead"
-        return self._on_sync(connection, job_id, verbs.end(job_id, wanted, message, self._most_errors()))
+        return self._on_sync(connection, job_id, verbs.end(job_id, wanted, self._why(message, "failed", by), self._most_errors()))
 
-    def retry_sync(self, job_id: int, /, *, by: str = "operator", connection: SyncConnection) -> Verb:
+    @recorded_sync("jobs.retry", "job {job_id}")
+    def retry_sync(self, job_id: int, /, *, by: str | None = None, connection: SyncConnection) -> Verb:
         """`retry` on a synchronous connection."""
-        return self._on_sync(connection, job_id, verbs.retry(job_id, by))
+        return self._on_sync(connection, job_id, verbs.retry(job_id, self._by(by)))
 
-    def change_sync(self, job_id: int, /, *, by: str = "operator", connection: SyncConnection, **changes: Unpack[Change]) -> Verb:
+    @recorded_sync("jobs.change", "job {job_id}")
+    def change_sync(
+        self, job_id: int, /, *, by: str | None = None, connection: SyncConnection, **changes: Unpack[Change]
+    ) -> Verb:
         """`change` on a synchronous connection."""
-        done = self._on_sync(connection, job_id, verbs.change(job_id, checked_change(changes)))
-        return self._used("change", job_id, by, done)
+        del by  # for the record
+        return self._on_sync(connection, job_id, verbs.change(job_id, checked_change(changes)))
 
-    def delete_sync(self, job_id: int, /, *, by: str = "operator", connection: SyncConnection) -> Verb:
+    @recorded_sync("jobs.delete", "job {job_id}")
+    def delete_sync(self, job_id: int, /, *, by: str | None = None, connection: SyncConnection) -> Verb:
         """`delete` on a synchronous connection."""
-        return self._used("delete", job_id, by, self._on_sync(connection, job_id, verbs.delete(job_id)))
+        del by  # for the record
+        return self._on_sync(connection, job_id, verbs.delete(job_id))
 
     def _on_sync(self, connection: SyncConnection, job_id: int, asked: verbs.Asked[Verb]) -> Verb:
         return _found(job_id, on_sync(connection, asked, self._unopened()))
@@ -162,13 +185,9 @@ class Jobs(Desk):
     def _most_errors(self) -> int:
         return self._unopened().settings.max_errors
 
-    def _used(self, verb: str, job_id: int, by: str, done: Verb) -> Verb:
-        used = VerbUsed(verb=f"jobs.{verb}", by=by, target=f"job {job_id}", outcome=done.outcome)
-        self._unopened().events.emit(used)
-        return done
-
+    @recorded("jobs.retry", _dead)
     async def retry_dead(
-        self, *, key: str | None = None, type: str | None = None, limit: int = BATCH, by: str = "operator"
+        self, *, key: str | None = None, type: str | None = None, limit: int = BATCH, by: str | None = None
     ) -> dict[int, Verb]:
         """Retry dead jobs whose dead letters nobody acknowledged, in the order in which they died: jobs of a key keep their
         order.
@@ -176,7 +195,7 @@ class Jobs(Desk):
         Outcomes as of `retry`, `busy` for one that a transaction holds, and `unknown` for one that is gone: the others go on.
         """
         ids = await self._do("retry_dead", lambda link: serialized.dead(link, key, type, limit))
-        return {job_id: await self._retry_one(job_id, by) for job_id in ids}
+        return {job_id: await self._retry_one(job_id, self._by(by)) for job_id in ids}
 
     async def _retry_one(self, job_id: int, by: str) -> Verb:
         try:

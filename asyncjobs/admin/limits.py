@@ -3,9 +3,11 @@
 from math import inf
 from typing import Any, Final
 
+from asyncjobs.admin.audit import recorded
 from asyncjobs.admin.desk import Desk
 from asyncjobs.declare.limit import Rate
 from asyncjobs.errors import ConfigurationError, LimitNotFound, UsageError
+from asyncjobs.model.audit import UNNAMED
 from asyncjobs.model.names import shown
 from asyncjobs.settings import config_count
 from asyncjobs.store import limits
@@ -34,6 +36,7 @@ class Limits(Desk):
         await self.limit(name)
         return await self._do("limit_keys", lambda link: limits.keys_of(link, name, most))
 
+    @recorded("limits.set", "{kind} {name}")
     async def set_limit(
         self,
         name: str,
@@ -69,17 +72,22 @@ class Limits(Desk):
             raise UsageError(f"a queue has a total and nothing else: {', '.join(sorted(set(values) - {'total'}))} cannot be set.")
         return await self._changed(kind, name, values, by)
 
+    @recorded("limits.reset", "{kind} {name}")
     async def reset_limit(self, name: str, /, *, kind: LimitKind = "limit", by: str | None = None) -> LimitRow:
         """Let what programs declare count again. LimitNotFound."""
         return await self._changed(kind, name, None, by)
 
+    @recorded("limits.open", "limit key {key}")
     async def open_limit_key(self, key: str, /) -> None:
         """Open a key that a service, or its rate, has closed, as `limit_keys` shows it. LimitNotFound."""
         if not await self._do("open_limit_key", lambda link: limits.open_key(link, key)):
             raise LimitNotFound(key)
 
     async def _changed(self, kind: LimitKind, name: str, values: dict[str, Any] | None, by: str | None) -> LimitRow:
-        if not await self._do("set_limit", lambda link: limits.change(link, kind, name, values, by)):
+        if not await self._do(
+            "set_limit",
+            lambda link: limits.change(link, kind, name, values, by or (None if self.actor.by == UNNAMED else self.actor.by)),
+        ):
             await self.limit(name, kind=kind)
         self._opened("admin was called").wakes.due_in(0.0)
         return await self.limit(name, kind=kind)

@@ -9,9 +9,11 @@
 
 from typing import Any, NamedTuple, TypeVar, cast
 
+from asyncjobs.admin.audit import under_way
 from asyncjobs.connections import AsyncConnection, SyncConnection, sqlstates_of
 from asyncjobs.errors import StateError, UsageError
 from asyncjobs.model.names import shown
+from asyncjobs.model.redaction import Redactions
 from asyncjobs.model.storable import storable
 from asyncjobs.settings import Settings
 from asyncjobs.store import verbs
@@ -31,13 +33,14 @@ class Unopened(NamedTuple):
     texts: Database  # its SQL
     settings: Settings
     events: Events
+    redactions: Redactions  # of the types that it declares
 
 
 async def on(connection: AsyncConnection, asked: Asked[T], app: Unopened) -> T:
     """Do it there. UnsupportedConnection, UsageError, StateError."""
     _check(asked)
     try:
-        return await verbs.do(asked, connection, app.texts)
+        return await verbs.do(asked, under_way(), connection, app.texts)
     except Exception as error:
         raise _meaning_of(error, asked) from error
 
@@ -46,7 +49,7 @@ def on_sync(connection: SyncConnection, asked: Asked[T], app: Unopened) -> T:
     """`on` for a synchronous connection."""
     _check(asked)
     try:
-        return verbs.do_sync(asked, connection, app.texts)
+        return verbs.do_sync(asked, under_way(), connection, app.texts)
     except Exception as error:
         raise _meaning_of(error, asked) from error
 

@@ -57,7 +57,8 @@ class Overview(Desk):
     async def get(self, job_id: int, /) -> Job | None:
         """The job as it is now, also while it waits for its key, or None."""
         opened = self._opened("admin.get was called")
-        return await opened.get(job_id) if 0 < job_id < 2**63 else None
+        job = await opened.get(job_id) if 0 < job_id < 2**63 else None
+        return None if job is None else (await self._shown([job]))[0]
 
     async def explain(self, job_id: int, /) -> Explanation:
         """Why the job does not run: the first thing that has to change before it does, as data and as a sentence. JobNotFound.
@@ -65,16 +66,16 @@ class Overview(Desk):
         Of a job that waits behind another of its key, or for other jobs of its workflow, the explanation of that one, or of the
         oldest of these, is in `head`.
         """
-        facts = await self._do("explain", lambda link: explaining.facts(link, job_id, self._breaker_of))
+        facts = await self._do("explain", lambda link: explaining.facts(link, job_id))
         if facts is None:
             raise not_found(job_id)
         head_id, head = facts.head_id, None
         if facts.status == "waiting" and head_id is not None and head_id != job_id:
-            behind = await self._do("explain", lambda link: explaining.facts(link, head_id, self._breaker_of))
+            behind = await self._do("explain", lambda link: explaining.facts(link, head_id))
             head = None if behind is None else explain(behind)
         oldest = facts.missing[0].oldest_id if facts.missing else None
         if oldest is not None:  # (of one that is blocked itself no further: the way up may be long)
-            upstream = await self._do("explain", lambda link: explaining.facts(link, oldest, self._breaker_of))
+            upstream = await self._do("explain", lambda link: explaining.facts(link, oldest))
             head = None if upstream is None else explain(upstream)
         return explain(facts, head)
 
@@ -84,7 +85,7 @@ class Overview(Desk):
 
     async def trace(self, correlation_id: str, /, *, limit: int = 1_000) -> list[Job]:
         """The jobs of one correlation id, those that wait among them, in the order in which they were made."""
-        return await self._do("trace", lambda link: overview.trace(link, correlation_id, limit))
+        return await self._shown(await self._do("trace", lambda link: overview.trace(link, correlation_id, limit)))
 
     async def leases(self) -> list[Lease]:
         """The duties that are done under a lease: who holds which, since when, and what its last pass did."""

@@ -4,9 +4,11 @@ import asyncio
 import time
 from typing import Final
 
+from asyncjobs.admin.audit import held, recorded
 from asyncjobs.admin.desk import Desk
 from asyncjobs.declare.options import check_key
 from asyncjobs.errors import UsageError
+from asyncjobs.model.audit import UNNAMED
 from asyncjobs.model.names import check_name
 from asyncjobs.model.outcome import Duration
 from asyncjobs.runtime.pauser import BATCH, GRACE_SECONDS, WINDOW
@@ -25,6 +27,7 @@ class Pauses(Desk):
         """What is paused, since when, by whom and why; the oldest first."""
         return await self._do("pauses", pauses.pauses)
 
+    @recorded("pause", held)
     async def pause(
         self,
         *,
@@ -48,11 +51,15 @@ class Pauses(Desk):
         """
         return await self._pause(*_one("pause", queue, type, key), reason, by)
 
+    @recorded("pause", "everything")
     async def pause_all(self, *, reason: str | None = None, by: str | None = None) -> Paused:
         """`pause` of every queue there is or will be, until `resume_all`. What is paused by itself stays so after that."""
         return await self._pause("all", ALL, reason, by)
 
     async def _pause(self, kind: Kind, name: str, reason: str | None, by: str | None) -> Paused:
+        reason = reason or self.actor.why
+        if by is None and self.actor.by != UNNAMED:
+            by = self.actor.by
         paused = await self._do("pause", lambda link: pauses.pause(link, kind, name, reason, by))
         if kind == "key":
             await self._do("pause", lambda link: serialized.hold_back(link, name))
@@ -62,12 +69,24 @@ class Pauses(Desk):
         await self._converge()
         return paused
 
-    async def resume(self, *, queue: str | None = None, type: str | None = None, key: str | None = None) -> bool:
+    @recorded("resume", held)
+    async def resume(
+        self,
+        *,
+        queue: str | None = None,
+        type: str | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+        by: str | None = None,
+    ) -> bool:
         """Let it go on. False: it was not paused. What is still held back by another pause stays so."""
+        del reason, by  # for the record
         return await self._resume(*_one("resume", queue, type, key))
 
-    async def resume_all(self) -> bool:
+    @recorded("resume", "everything")
+    async def resume_all(self, *, reason: str | None = None, by: str | None = None) -> bool:
         """Undo `pause_all`. False: there was none. What is paused by itself stays so."""
+        del reason, by  # for the record
         return await self._resume("all", ALL)
 
     async def _resume(self, kind: Kind, name: str) -> bool:
@@ -81,6 +100,7 @@ class Pauses(Desk):
             self._opened("admin.resume was called").wakes.pending(queue, front=True)
         return resumed
 
+    @recorded("pause", "key {key}")
     async def pause_key(self, key: str, /, *, reason: str | None = None, by: str | None = None) -> bool:
         """Run nothing more of this key until it is resumed, also after restarts; what runs goes on. False: it was paused.
 
@@ -89,10 +109,12 @@ class Pauses(Desk):
         """
         return (await self.pause(key=key, reason=reason, by=by)).is_new
 
-    async def resume_key(self, key: str, /) -> bool:
+    @recorded("resume", "key {key}")
+    async def resume_key(self, key: str, /, *, by: str | None = None) -> bool:
         """Let a paused key go on. False: it was not paused."""
-        return await self.resume(key=key)
+        return await self.resume(key=key, by=by)
 
+    @recorded("drain", held)
     async def drain(
         self,
         *,
@@ -100,7 +122,7 @@ class Pauses(Desk):
         type: str | None = None,
         key: str | None = None,
         timeout: Duration | None = None,
-        reason: str | None = "drained",
+        reason: str | None = None,
         by: str | None = None,
     ) -> int:
         """Pause it, and wait until nothing of it runs any more, anywhere; at most `timeout`. Returns how many jobs still run.
@@ -109,13 +131,14 @@ class Pauses(Desk):
         """
         return await self._drain(*_one("drain", queue, type, key), timeout, reason, by)
 
-    async def drain_all(self, *, timeout: Duration | None = None, reason: str | None = "drained", by: str | None = None) -> int:
+    @recorded("drain", "everything")
+    async def drain_all(self, *, timeout: Duration | None = None, reason: str | None = None, by: str | None = None) -> int:
         """`pause_all`, and wait until nothing runs any more, anywhere; at most `timeout`. Returns how many jobs still run."""
         return await self._drain("all", ALL, timeout, reason, by)
 
     async def _drain(self, kind: Kind, name: str, timeout: Duration | None, reason: str | None, by: str | None) -> int:
         ends_at = None if timeout is None else time.monotonic() + config_seconds(timeout, name="timeout")
-        await self._pause(kind, name, reason, by)
+        await self._pause(kind, name, reason or self.actor.why or "drained", by)
         while True:
             running = await self._do("drain", lambda link: pauses.processing(link, kind, name))
             if not running or (ends_at is not None and time.monotonic() >= ends_at):

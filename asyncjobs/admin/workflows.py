@@ -5,13 +5,13 @@ from datetime import datetime
 
 import msgspec
 
+from asyncjobs.admin.audit import recorded
 from asyncjobs.admin.desk import Desk
 from asyncjobs.errors import JobNotFound, StateError
 from asyncjobs.model.workflow import Bunch, GateRow, MemberRow, WorkflowRow
 from asyncjobs.runtime import workflows as running
 from asyncjobs.store import serialized, workflows
 from asyncjobs.store.workflows import CancelOutcome, Ended
-from asyncjobs.telemetry.events import VerbUsed
 
 
 class Retried(msgspec.Struct, frozen=True):
@@ -19,6 +19,10 @@ class Retried(msgspec.Struct, frozen=True):
 
     retried: list[int]
     left: dict[int, str]
+
+    def in_words(self) -> str:
+        """For the record."""
+        return f"{len(self.retried)} retried, {len(self.left)} left"
 
 
 class Workflows(Desk):
@@ -56,18 +60,17 @@ class Workflows(Desk):
         """The first `limit` members in bunches that look alike: what a picture of the workflow is made of."""
         return await self._do("workflow_graph", lambda link: workflows.graph(link, workflow_id, limit))
 
-    async def cancel_workflow(
-        self, workflow_id: int, /, message: str = "its workflow was cancelled", *, by: str = "operator"
-    ) -> CancelOutcome:
+    @recorded("workflows.cancel", "workflow {workflow_id}")
+    async def cancel_workflow(self, workflow_id: int, /, message: str | None = None, *, by: str | None = None) -> CancelOutcome:
         """Cancel what has not ended of a workflow; what runs is asked to end. Outcome `requested`, `cancelling` (it was before)
         or `ended`. WorkflowNotFound.
         """
         opened = self._opened("admin.cancel_workflow was called")
-        outcome = await running.cancel(opened, workflow_id, message)
-        opened.events.emit(VerbUsed(verb="workflows.cancel", by=by, target=f"workflow {workflow_id}", outcome=outcome))
-        return outcome
+        del by  # for the record
+        return await running.cancel(opened, workflow_id, message or self.actor.why or "its workflow was cancelled")
 
-    async def retry_workflow(self, workflow_id: int, /, *, by: str = "operator") -> Retried:
+    @recorded("workflows.retry", "workflow {workflow_id}")
+    async def retry_workflow(self, workflow_id: int, /, *, by: str | None = None) -> Retried:
         """Retry all members of a workflow that died or were cancelled by hand: what their ends have cancelled comes back by
         itself. What has run is not undone. WorkflowNotFound.
         """
@@ -79,7 +82,7 @@ class Workflows(Desk):
         while ids := [one for one in await self._to_retry(workflow_id) if one not in seen]:
             seen.update(ids)
             for job_id in ids:
-                outcome = await self._retried(job_id, by)
+                outcome = await self._retried(job_id, by or self.actor.by)
                 if outcome == "retried":
                     retried.append(job_id)
                     left.pop(job_id, None)
@@ -90,7 +93,6 @@ class Workflows(Desk):
                     left[job_id] = outcome
             if not any(one in retried for one in ids):
                 break
-        opened.events.emit(VerbUsed(verb="workflows.retry", by=by, target=f"workflow {workflow_id}", outcome=str(len(retried))))
         return Retried(retried, {job_id: why for job_id, why in left.items() if job_id not in retried})
 
     async def _to_retry(self, workflow_id: int) -> Sequence[int]:

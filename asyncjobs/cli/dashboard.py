@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from asyncjobs.cli.failures import BadInput
 from asyncjobs.cli.kit import Asked, Group, Number, argument, option, verb
+from asyncjobs.cli.logs import LOG_OPTIONS, log
 from asyncjobs.open.signals import handled
+from asyncjobs.telemetry.logs import Level, Style
 
 VARIABLE: Final = "ASYNCJOBS_DASHBOARD_TOKEN"
 _LIBRARIES: Final = ("jinja2", "starlette", "uvicorn")
@@ -35,24 +37,40 @@ def add_to(program: Group) -> None:
         ),
         option("--allow-anonymous", is_flag=True, help="Let in whoever sits at this machine; for a loopback address only."),
         option("--read-only", is_flag=True, help="Show everything, change nothing."),
+        *LOG_OPTIONS,
+        opens=False,
     )(dashboard)
 
 
-async def dashboard(asked: Asked, host: str, port: int, token: str | None, *, allow_anonymous: bool, read_only: bool) -> None:
+async def dashboard(
+    asked: Asked,
+    host: str,
+    port: int,
+    token: str | None,
+    *,
+    log_level: Level,
+    log_format: Style | None,
+    allow_anonymous: bool,
+    read_only: bool,
+) -> None:
     """Serve the dashboard until SIGTERM or SIGINT: queues, jobs, keys, dead letters, schedules, runners, breakers.
 
     Somebody has to be allowed in: give --token, better by the environment than in the list of processes, or --allow-anonymous.
+    Who uses which verb is in the log, on standard error, and in the audit.
+
     Under a name of its own, with TLS, mount it in your app instead: see asyncjobs.dashboard.
     """
     if (token is None) != allow_anonymous:
         raise BadInput(f"who may see the dashboard? Say --token (or ${VARIABLE}), or --allow-anonymous; one of them.")
     if allow_anonymous and not _is_loopback(host):
         raise BadInput(f"--allow-anonymous is for this machine alone, and {host} is not: listen on 127.0.0.1, or say --token.")
-    page = _page(asked, token, allow_anonymous=allow_anonymous, read_only=read_only)
-    with _bound(host, port) as listener:
-        shown = f"[{host}]" if ":" in host else host
-        asked.note(f"the dashboard is at http://{shown}:{listener.getsockname()[1]}/; stop it with SIGTERM or Ctrl-C.")
-        await _serve(page, listener)
+    log(log_level, log_format)
+    async with asked.jobs:  # its log is as was said from its first line on
+        page = _page(asked, token, allow_anonymous=allow_anonymous, read_only=read_only)
+        with _bound(host, port) as listener:
+            shown = f"[{host}]" if ":" in host else host
+            asked.note(f"the dashboard is at http://{shown}:{listener.getsockname()[1]}/; stop it with SIGTERM or Ctrl-C.")
+            await _serve(page, listener)
 
 
 def _page(asked: Asked, token: str | None, *, allow_anonymous: bool, read_only: bool) -> Any:

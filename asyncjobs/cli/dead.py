@@ -1,7 +1,6 @@
 """`asyncjobs dead`: dead letters, the records of jobs that failed for good."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any, cast
 
 import msgspec
@@ -9,7 +8,7 @@ import msgspec
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import BadInput
 from asyncjobs.cli.filters import BEFORE, LIMIT, all_that_fit, is_filtered
-from asyncjobs.cli.kit import BY, DRY_RUN, YES, Asked, Group, Instant, argument, found, group, option, verb
+from asyncjobs.cli.kit import ACTS, DRY_RUN, MOMENT, YES, Asked, Group, argument, found, group, option, verb
 from asyncjobs.model.dead_letter import DeadLetter, DeadLetterDetail, DeadLetterFilter, DeadLettersDone, DeadLetterVerb
 
 _WHICH = (
@@ -18,8 +17,16 @@ _WHICH = (
     option("--key", metavar="KEY", help="Dead letters of this serialization key."),
     option("--correlation-id", metavar="ID", help="Dead letters of one user action."),
     option("--error", metavar="TEXT", help="Dead letters whose error contains this."),
-    option("--died-after", type=Instant(), metavar="UTC", help="Died then or later, as 2027-01-31T12:00:00."),
-    option("--died-before", type=Instant(), metavar="UTC", help="Died before."),
+    option("--error-kind", metavar="KIND", help="Dead letters of this kind of error, as `dead errors` says it."),
+    option(
+        "--since",
+        "--died-after",
+        "died_after",
+        type=MOMENT,
+        metavar="WHEN",
+        help="Died then or later: how long ago, as 1h, or when (UTC).",
+    ),
+    option("--until", "--died-before", "died_before", type=MOMENT, metavar="WHEN", help="Died before."),
 )
 _ALL = option("--all", "everything", is_flag=True, help="All of them, without a filter.")
 _IDS = argument("dead_letter_ids", nargs=-1, type=int, metavar="[ID]...")
@@ -31,9 +38,11 @@ def add_to(program: Group) -> None:
     dead = group("dead", "Look at dead letters; acknowledge or requeue them, by id or by a filter.", parent=program)
     acknowledged = option("--acknowledged/--unacknowledged", default=None, help="Only those that are, or are not.")
     verb(dead, "list", *_WHICH, acknowledged, BEFORE, LIMIT)(list_dead_letters)
+    when = [one for one in _WHICH if one.name in {"type", "died_after", "died_before"}]
+    verb(dead, "errors", *when, LIMIT)(errors)
     verb(dead, "show", argument("dead_letter_id", type=int))(show)
-    verb(dead, "ack", _IDS, *_WHICH, _ALL, BY, DRY_RUN, YES)(acknowledge)
-    verb(dead, "requeue", _IDS, *_WHICH, _ALL, _FORCE, BY, DRY_RUN, YES)(requeue)
+    verb(dead, "ack", _IDS, *_WHICH, _ALL, *ACTS, DRY_RUN, YES)(acknowledge)
+    verb(dead, "requeue", _IDS, *_WHICH, _ALL, _FORCE, *ACTS, DRY_RUN, YES)(requeue)
 
 
 async def list_dead_letters(asked: Asked, before: int | None, limit: int, **given: Any) -> int | None:
@@ -42,7 +51,7 @@ async def list_dead_letters(asked: Asked, before: int | None, limit: int, **give
     A call looks at 10,000 dead letters; when it stops there, it names the next page.
     """
     which = _filter(given)
-    page = await asked.jobs.admin.dead_letters(before=before, limit=limit, **which)
+    page = await asked.admin.dead_letters(before=before, limit=limit, **which)
     if page.next is not None:
         asked.note(f"there may be more: --before {page.next}")
     is_last = page.next is None
@@ -51,32 +60,44 @@ async def list_dead_letters(asked: Asked, before: int | None, limit: int, **give
     )
 
 
+async def errors(asked: Asked, limit: int, **given: Any) -> int | None:
+    """Show what dead letters that nobody has acknowledged died of, the most frequent first. Errors that differ by numbers are
+    one.
+
+    Requeue those of one by `dead requeue --type TYPE --error-kind KIND`.
+    """
+    kinds = await asked.admin.dead_letter_errors(limit=limit, **given)
+    rows = [(one.count, one.type, one.kind, one.first_at, one.last_at, one.last_id) for one in kinds]
+    columns = ("letters", "type", "error", "first", "last", "dead letter")
+    return found(asked, "dead letter", kinds, lambda: screen.table(columns, rows), filtered=is_filtered(given))
+
+
 async def show(asked: Asked, dead_letter_id: int) -> None:
     """Show a dead letter: the job as it was when it died, and the errors of its attempts."""
-    detail = await asked.jobs.admin.dead_letter(dead_letter_id)
+    detail = await asked.admin.dead_letter(dead_letter_id)
     asked.answer(detail, lambda: _shown(detail))
 
 
 async def acknowledge(
-    asked: Asked, dead_letter_ids: Sequence[int], by: str, *, everything: bool, dry_run: bool, **given: Any
+    asked: Asked, dead_letter_ids: Sequence[int], *, everything: bool, dry_run: bool, **given: Any
 ) -> int | None:
     """Say that somebody has dealt with dead letters; they are deleted, with their jobs, some time after."""
-    admin = asked.jobs.admin
+    admin = asked.admin
     return await _do(
-        asked, "acknowledge", dead_letter_ids, _filter(given), one=lambda one: admin.acknowledge(one, by=by),
-        many=lambda dry, told, which: admin.acknowledge_all(by=by, dry_run=dry, progress=told, acknowledged=False, **which),
+        asked, "acknowledge", dead_letter_ids, _filter(given), one=admin.acknowledge,
+        many=lambda dry, told, which: admin.acknowledge_all(dry_run=dry, progress=told, acknowledged=False, **which),
         everything=everything, dry_run=dry_run,
     )  # fmt: skip
 
 
 async def requeue(
-    asked: Asked, dead_letter_ids: Sequence[int], by: str, *, everything: bool, force: bool, dry_run: bool, **given: Any
+    asked: Asked, dead_letter_ids: Sequence[int], *, everything: bool, force: bool, dry_run: bool, **given: Any
 ) -> int | None:
     """Make new jobs of dead letters, at the end of their keys' lines. With a filter: of those that nobody has acknowledged."""
-    admin = asked.jobs.admin
+    admin = asked.admin
     return await _do(
-        asked, "requeue", dead_letter_ids, _filter(given), one=lambda one: admin.requeue(one, by=by, force=force),
-        many=lambda dry, told, which: admin.requeue_all(by=by, force=force, dry_run=dry, progress=told, **which),
+        asked, "requeue", dead_letter_ids, _filter(given), one=lambda one: admin.requeue(one, force=force),
+        many=lambda dry, told, which: admin.requeue_all(force=force, dry_run=dry, progress=told, **which),
         everything=everything, dry_run=dry_run,
     )  # fmt: skip
 
@@ -110,9 +131,6 @@ def _sentence(done: DeadLetterVerb) -> str:
 
 
 def _filter(given: dict[str, Any]) -> DeadLetterFilter:
-    for name in ("died_after", "died_before"):
-        if isinstance(given[name], datetime):
-            given[name] = given[name].replace(tzinfo=UTC)
     return cast("DeadLetterFilter", given)
 
 

@@ -17,7 +17,7 @@ async def doctor(asked: Asked) -> int | None:
 
     Ends with 5 when it warns, and with 6 when work is at risk.
     """
-    found = await asked.jobs.admin.doctor()
+    found = await asked.admin.doctor()
     rows = [(one.severity, one.what, one.evidence, one.remedy) for one in found]
     asked.answer(found, lambda: screen.table(("severity", "what", "evidence", "remedy"), rows) if found else "nothing is wrong")
     severities = {one.severity for one in found}

@@ -1,18 +1,22 @@
 """Filters on the command line, and what verbs on all that fits have in common."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC
 from typing import Any, Final, Protocol, TypeVar, cast, get_args
 
 import msgspec
 
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE, BadInput, NothingFound
-from asyncjobs.cli.kit import Asked, Choice, Instant, option
+from asyncjobs.cli.kit import MOMENT, Asked, Choice, option
 from asyncjobs.model.finding import JobFilter
 from asyncjobs.model.status import Status
 
 STATUSES: Final[tuple[str, ...]] = get_args(Status)
+
+SINCE: Final = option(
+    "--since", type=MOMENT, metavar="WHEN", help="What happened then or later: how long ago, as 15m, 1h, 2d, or when (UTC)."
+)
+UNTIL: Final = option("--until", type=MOMENT, metavar="WHEN", help="What happened before.")
 
 JOBS: Final = (
     option("--type", metavar="NAME", help="Jobs of this type."),
@@ -26,8 +30,10 @@ JOBS: Final = (
     option("--tag", multiple=True, metavar="TAG", help="Jobs with this tag; said several times: with all of them."),
     option("--dedup-key", metavar="KEY", help="Jobs of this dedup key."),
     option("--priority", type=int, metavar="N", help="Jobs of this priority."),
-    option("--created-after", type=Instant(), help="Jobs that were enqueued then or later (UTC)."),
-    option("--created-before", type=Instant(), help="Jobs that were enqueued before (UTC)."),
+    option("--created-after", type=MOMENT, metavar="WHEN", help="Jobs that were enqueued then or later."),
+    option("--created-before", type=MOMENT, metavar="WHEN", help="Jobs that were enqueued before."),
+    SINCE,
+    UNTIL,
 )
 LIMIT: Final = option("--limit", type=int, default=100, show_default=True, metavar="N", help="At most so many.")
 BEFORE: Final = option("--before", type=int, metavar="ID", help="Only lower ids: the next page.")
@@ -55,8 +61,6 @@ def job_filter(given: Mapping[str, Any]) -> JobFilter:
     which = dict(given)
     which["status"] = list(which["status"]) or None
     which["tag"] = list(which["tag"]) or None
-    for name in ("created_after", "created_before"):
-        which[name] = None if which[name] is None else which[name].replace(tzinfo=UTC)
     if which["payload"] is not None:
         which["payload"] = json_object(which["payload"], "--payload")
     return cast("JobFilter", which)

@@ -10,7 +10,7 @@ from asyncjobs.admin.jobs import Change, checked_change
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE, BadInput
 from asyncjobs.cli.filters import BEFORE, JOBS, LIMIT, all_that_fit, is_filtered, job_filter, json_object
-from asyncjobs.cli.kit import BY, DRY_RUN, DURATION, YES, Asked, Group, Instant, argument, found, group, option, verb
+from asyncjobs.cli.kit import ACTS, DRY_RUN, DURATION, YES, Asked, Group, Instant, argument, found, group, option, verb
 from asyncjobs.errors import JobNotFound
 from asyncjobs.model.explanation import Explanation
 from asyncjobs.model.finding import JobsDone
@@ -21,7 +21,6 @@ from asyncjobs.runtime.open_app import not_found
 from asyncjobs.store.serialized import Verb
 
 _IDS = argument("job_ids", nargs=-1, type=int, metavar="[JOB]...")
-_MESSAGE = option("--message", metavar="TEXT", help="Why, for the record.")
 
 
 def add_to(program: Group) -> None:
@@ -30,6 +29,7 @@ def add_to(program: Group) -> None:
     verb(jobs, "list", *JOBS, BEFORE, LIMIT)(list_jobs)
     verb(jobs, "show", argument("job_id", type=int))(show)
     verb(jobs, "explain", argument("job_id", type=int))(explain)
+    verb(jobs, "running", LIMIT)(running)
     verb(jobs, "largest", LIMIT)(largest)
     verb(jobs, "trace", argument("correlation_id"))(trace)
     verb(
@@ -43,8 +43,9 @@ def add_to(program: Group) -> None:
         option("--correlation-id", metavar="ID", help="The user action it belongs to."),
         option("--dedup-key", metavar="KEY", help="Not while another of its type with this key lives."),
         option("--tag", "tags", multiple=True, metavar="TAG", help="By which it may be found; may be said several times."),
+        *ACTS,
     )(enqueue)
-    verb(jobs, "retry", _IDS, *JOBS, BY, DRY_RUN, YES)(retry)
+    verb(jobs, "retry", _IDS, *JOBS, *ACTS, DRY_RUN, YES)(retry)
     verb(
         jobs, "change", _IDS, *JOBS,
         option("--to-priority", type=int, metavar="N", help="The new priority; lower ones come first."),
@@ -54,12 +55,12 @@ def add_to(program: Group) -> None:
         option("--delay", type=DURATION, metavar="DURATION", help="Not before so long from now, as 90s, 15m; 0: now."),
         option("--max-attempts", type=int, metavar="N", help="Attempts in all."),
         option("--timeout", type=DURATION, metavar="DURATION", help="Of each attempt."),
-        BY, DRY_RUN, YES,
+        *ACTS, DRY_RUN, YES,
     )(change)  # fmt: skip
-    verb(jobs, "delete", _IDS, *JOBS, BY, DRY_RUN, YES)(delete)
-    verb(jobs, "cancel", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(cancel)
-    verb(jobs, "kill", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(kill)
-    verb(jobs, "fail", _IDS, *JOBS, _MESSAGE, DRY_RUN, YES)(fail)
+    verb(jobs, "delete", _IDS, *JOBS, *ACTS, DRY_RUN, YES)(delete)
+    verb(jobs, "cancel", _IDS, *JOBS, *ACTS, DRY_RUN, YES)(cancel)
+    verb(jobs, "kill", _IDS, *JOBS, *ACTS, DRY_RUN, YES)(kill)
+    verb(jobs, "fail", _IDS, *JOBS, *ACTS, DRY_RUN, YES)(fail)
 
 
 async def list_jobs(asked: Asked, before: int | None, limit: int, **given: Any) -> int | None:
@@ -68,7 +69,7 @@ async def list_jobs(asked: Asked, before: int | None, limit: int, **given: Any) 
     A call looks at 10,000 jobs; when it stops there, it names the next page.
     """
     which = job_filter(given)
-    page = await asked.jobs.admin.find(before=before, limit=limit, **which)
+    page = await asked.admin.find(before=before, limit=limit, **which)
     if page.next is not None:
         asked.note(f"there may be more: --before {page.next}")
     is_last = page.next is None
@@ -83,43 +84,57 @@ async def show(asked: Asked, job_id: int) -> None:
 
 async def explain(asked: Asked, job_id: int) -> None:
     """Say why a job does not run: the first thing that has to change before it does."""
-    why = await asked.jobs.admin.explain(job_id)
+    why = await asked.admin.explain(job_id)
     asked.answer(why, lambda: _explained(why))
+
+
+async def running(asked: Asked, limit: int) -> int | None:
+    """Show what runs, and for longest first."""
+    jobs = await asked.admin.longest_running(limit=limit)
+    now = datetime.now(UTC)
+    rows = [
+        (job.id, job.type, job.queue, now - (job.started_at or now), f"{job.attempts}/{job.max_attempts}", job.serialization_key)
+        for job in jobs
+    ]  # fmt: skip
+    columns = ("id", "type", "queue", "runs for", "attempts", "key")
+    return found(asked, "running job", jobs, lambda: screen.table(columns, rows), filtered=False)
 
 
 async def largest(asked: Asked, limit: int) -> int | None:
     """Show the largest payloads among the newest 10,000 jobs."""
-    jobs = await asked.jobs.admin.largest(limit=limit)
+    jobs = await asked.admin.largest(limit=limit)
     rows = [(job.id, job.type, job.queue, in_words(job.status), f"{job.payload_bytes:,}") for job in jobs]
     return found(asked, "job", jobs, lambda: screen.table(("id", "type", "queue", "status", "bytes"), rows), filtered=False)
 
 
 async def trace(asked: Asked, correlation_id: str) -> int | None:
     """Show what one user action led to: its jobs as trees of parents and children."""
-    roots = await asked.jobs.admin.tree(correlation_id)
+    roots = await asked.admin.tree(correlation_id)
     return found(asked, "job", roots, lambda: "\n".join(_branches(roots)), filtered=True)
 
 
 async def enqueue(asked: Asked, type: str, payload: str, **options: Any) -> None:
     """Enqueue a job of a type that the app declares, with its arguments as a JSON object."""
-    handle = await asked.jobs.enqueue(type, json_object(payload, "the payload"), **options)
+    arguments = json_object(payload, "the payload")
+    async with asked.admin.noting("jobs.enqueue", f"type {type}") as outcome:
+        handle = await asked.jobs.enqueue(type, arguments, created_by=asked.admin.actor.by, **options)
+        outcome.append(f"job {handle.id}" if handle.created else f"there was job {handle.id}")
     what = "enqueued" if handle.created else "already there: nothing was enqueued"
     asked.answer({"id": handle.id, "created": handle.created}, lambda: f"job {handle.id} ({screen.text(type)}): {what}")
 
 
-async def retry(asked: Asked, job_ids: Sequence[int], by: str, *, dry_run: bool, **given: Any) -> int | None:
+async def retry(asked: Asked, job_ids: Sequence[int], *, dry_run: bool, **given: Any) -> int | None:
     """Run jobs now that are to run later, and start over those that are dead or cancelled."""
-    admin = asked.jobs.admin
+    admin = asked.admin
     return await _do(
-        asked, "retry", job_ids, given, one=lambda job_id: admin.retry(job_id, by=by),
-        many=lambda dry, told, which: admin.retry_all(by=by, dry_run=dry, progress=told, **which), dry_run=dry_run,
+        asked, "retry", job_ids, given, one=admin.retry,
+        many=lambda dry, told, which: admin.retry_all(dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 
 async def change(
     asked: Asked,
     job_ids: Sequence[int],
-    by: str,
     *,
     to_priority: int | None,
     to_queue: str | None,
@@ -132,51 +147,51 @@ async def change(
     **given: Any,
 ) -> int | None:
     """Change jobs that wait: priority, queue, lane, time, attempts or timeout. Those that run are left as they are."""
-    admin = asked.jobs.admin
+    admin = asked.admin
     changes = Change(
         priority=to_priority, queue=to_queue, lane=to_lane, delay=delay, max_attempts=max_attempts, timeout=timeout,
         run_at=None if run_at is None else run_at.replace(tzinfo=UTC),
     )  # fmt: skip
     checked_change(changes)
     return await _do(
-        asked, "change", job_ids, given, one=lambda job_id: admin.change(job_id, by=by, **changes),
-        many=lambda dry, told, which: admin.change_all(changes, by=by, dry_run=dry, progress=told, **which), dry_run=dry_run,
+        asked, "change", job_ids, given, one=lambda job_id: admin.change(job_id, **changes),
+        many=lambda dry, told, which: admin.change_all(changes, dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 
-async def delete(asked: Asked, job_ids: Sequence[int], by: str, *, dry_run: bool, **given: Any) -> int | None:
+async def delete(asked: Asked, job_ids: Sequence[int], *, dry_run: bool, **given: Any) -> int | None:
     """Delete jobs that have ended, with their dead letters, for good. Others are left as they are: cancel them first."""
-    admin = asked.jobs.admin
+    admin = asked.admin
     return await _do(
-        asked, "delete", job_ids, given, one=lambda job_id: admin.delete(job_id, by=by),
-        many=lambda dry, told, which: admin.delete_all(by=by, dry_run=dry, progress=told, **which), dry_run=dry_run,
+        asked, "delete", job_ids, given, one=admin.delete,
+        many=lambda dry, told, which: admin.delete_all(dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 
-async def cancel(asked: Asked, job_ids: Sequence[int], message: str | None, *, dry_run: bool, **given: Any) -> int | None:
+async def cancel(asked: Asked, job_ids: Sequence[int], *, dry_run: bool, **given: Any) -> int | None:
     """Cancel jobs. Those that run are asked to end, wherever they run."""
-    admin, why = asked.jobs.admin, message or "cancelled by an operator"
+    admin = asked.admin
     return await _do(
-        asked, "cancel", job_ids, given, one=lambda job_id: admin.cancel(job_id, why),
-        many=lambda dry, told, which: admin.cancel_all(why, dry_run=dry, progress=told, **which), dry_run=dry_run,
+        asked, "cancel", job_ids, given, one=admin.cancel,
+        many=lambda dry, told, which: admin.cancel_all(dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 
-async def kill(asked: Asked, job_ids: Sequence[int], message: str | None, *, dry_run: bool, **given: Any) -> int | None:
+async def kill(asked: Asked, job_ids: Sequence[int], *, dry_run: bool, **given: Any) -> int | None:
     """Make jobs dead, with dead letters. Those that run are asked to end."""
-    admin, why = asked.jobs.admin, message or "killed by an operator"
+    admin = asked.admin
     return await _do(
-        asked, "kill", job_ids, given, one=lambda job_id: admin.kill(job_id, why),
-        many=lambda dry, told, which: admin.kill_all(why, dry_run=dry, progress=told, **which), dry_run=dry_run,
+        asked, "kill", job_ids, given, one=admin.kill,
+        many=lambda dry, told, which: admin.kill_all(dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 
-async def fail(asked: Asked, job_ids: Sequence[int], message: str | None, *, dry_run: bool, **given: Any) -> int | None:
+async def fail(asked: Asked, job_ids: Sequence[int], *, dry_run: bool, **given: Any) -> int | None:
     """Fail the attempts that run; the jobs are retried after their back-off."""
-    admin, why = asked.jobs.admin, message or "failed by an operator"
+    admin = asked.admin
     return await _do(
-        asked, "fail", job_ids, given, one=lambda job_id: admin.fail(job_id, why, will_retry=True),
-        many=lambda dry, told, which: admin.fail_all(why, will_retry=True, dry_run=dry, progress=told, **which), dry_run=dry_run,
+        asked, "fail", job_ids, given, one=lambda job_id: admin.fail(job_id, will_retry=True),
+        many=lambda dry, told, which: admin.fail_all(will_retry=True, dry_run=dry, progress=told, **which), dry_run=dry_run,
     )  # fmt: skip
 
 
@@ -218,7 +233,7 @@ async def _one_by_one(asked: Asked, job_ids: Sequence[int], one: Callable[[int],
 
 
 async def _get(asked: Asked, job_id: int) -> Job:
-    job = await asked.jobs.get(job_id)
+    job = await asked.admin.get(job_id)
     if job is None:
         raise not_found(job_id)
     return job

@@ -1,36 +1,43 @@
 """`asyncjobs keys`: serialization keys, their lines, and what blocks them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from asyncjobs.cli import screen
 from asyncjobs.cli.filters import LIMIT
-from asyncjobs.cli.kit import BY, YES, Asked, Group, argument, found, group, option, verb
+from asyncjobs.cli.kit import ACTS, YES, Asked, Choice, Group, argument, found, group, option, verb
 from asyncjobs.model.status import in_words
 from asyncjobs.store.serialized import KeyState, Place
 
 _KEY = argument("key")
-_REASON = option("--reason", metavar="TEXT", help="Why, for the record.")
 
 
 def add_to(program: Group) -> None:
     """Declare the verbs."""
     keys = group("keys", "Look at serialization keys; release, pause or purge them.", parent=program)
-    verb(keys, "list", option("--after", default="", metavar="KEY", help="Only keys behind this one: the next page."), LIMIT)(
-        list_keys
-    )
+    verb(
+        keys,
+        "list",
+        option("--after", default="", metavar="KEY", help="Only keys behind this one: the next page."),
+        option("--blocked", is_flag=True, help="Only keys of which nothing moves by itself."),
+        option("--order", type=Choice(("age", "depth")), default="age", show_default=True, help="Of blocked keys: which first."),
+        LIMIT,
+    )(list_keys)
     verb(keys, "show", _KEY, LIMIT)(show)
-    verb(keys, "release", _KEY, YES)(release)
-    verb(keys, "pause", _KEY, _REASON, BY)(pause)
-    verb(keys, "resume", _KEY)(resume)
-    verb(keys, "purge", _KEY, YES)(purge)
+    verb(keys, "release", _KEY, *ACTS, YES)(release)
+    verb(keys, "pause", _KEY, *ACTS)(pause)
+    verb(keys, "resume", _KEY, *ACTS)(resume)
+    verb(keys, "purge", _KEY, *ACTS, YES)(purge)
 
 
-async def list_keys(asked: Asked, after: str, limit: int) -> int | None:
-    """List the keys that have jobs, by name, and what blocks them."""
-    keys = await asked.jobs.admin.keys(after=after, limit=limit)
+async def list_keys(asked: Asked, after: str, order: Literal["age", "depth"], limit: int, *, blocked: bool) -> int | None:
+    """List the keys that have jobs, by name, and what blocks them; with --blocked those that are stuck, for longest first."""
+    if blocked:
+        stuck = await asked.admin.stuck_keys(order=order, limit=limit)
+        return found(asked, "key", list(map(_data, stuck)), lambda: _table(stuck), filtered=True)
+    keys = await asked.admin.keys(after=after, limit=limit)
     if len(keys) == limit:
         asked.note(f"there may be more: --after {keys[-1].key}")
     return found(asked, "key", list(map(_data, keys)), lambda: _table(keys), filtered=False)
@@ -38,38 +45,38 @@ async def list_keys(asked: Asked, after: str, limit: int) -> int | None:
 
 async def show(asked: Asked, key: str, limit: int) -> None:
     """Show a key and the line behind it."""
-    state, line = await asked.jobs.admin.key(key), await asked.jobs.admin.line(key, limit=limit)
+    state, line = await asked.admin.key(key), await asked.admin.line(key, limit=limit)
     asked.answer({"state": _data(state), "line": line}, lambda: f"{screen.record(_data(state))}\n\n{_line(line)}")
 
 
 async def release(asked: Asked, key: str) -> None:
     """Let a halted key go on without its head, which stays dead."""
-    state = await asked.jobs.admin.key(key)
+    state = await asked.admin.key(key)
     if state.halted_at is not None:
         asked.sure(f"job {state.head_id} stays dead, and {state.depth - 1:,} jobs behind it go on", dry_run_helps=False)
-    job_id = await asked.jobs.admin.release_key(key)
+    job_id = await asked.admin.release_key(key)
     asked.answer({"key": key, "halted_id": job_id}, lambda: f"key {screen.text(key)} goes on; job {job_id} stays dead")
 
 
-async def pause(asked: Asked, key: str, reason: str | None, by: str) -> None:
+async def pause(asked: Asked, key: str) -> None:
     """Run nothing more of a key until it is resumed, also after restarts. What runs goes on."""
-    is_new = await asked.jobs.admin.pause_key(key, reason=reason, by=by)
+    is_new = await asked.admin.pause_key(key)
     was = "is paused" if is_new else "was paused before"
     asked.answer({"key": key, "is_new": is_new}, lambda: f"key {screen.text(key)} {was}")
 
 
 async def resume(asked: Asked, key: str) -> None:
     """Let a paused key go on."""
-    resumed = await asked.jobs.admin.resume_key(key)
+    resumed = await asked.admin.resume_key(key)
     was = "goes on" if resumed else "was not paused"
     asked.answer({"key": key, "resumed": resumed}, lambda: f"key {screen.text(key)} {was}")
 
 
 async def purge(asked: Asked, key: str) -> None:
     """Cancel every job of a key: those that wait, and its head."""
-    state = await asked.jobs.admin.key(key)
+    state = await asked.admin.key(key)
     asked.sure(f"this would cancel {state.depth:,} jobs of key {screen.text(key)}", dry_run_helps=False)
-    cancelled = await asked.jobs.admin.purge_key(key)
+    cancelled = await asked.admin.purge_key(key)
     asked.answer({"key": key, "cancelled": cancelled}, lambda: f"{len(cancelled):,} jobs cancelled")
 
 

@@ -12,7 +12,8 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeAlias, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import click
 import msgspec
@@ -31,14 +32,25 @@ Number: TypeAlias = click.IntRange
 V = TypeVar("V", bound=Callable[..., Awaitable[int | None]])
 
 _CONTEXT: Final[dict[str, Any]] = {"max_content_width": 100}
+_DOUBLE: Final = 2**53
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
 class Asked:
     """What was asked for: the app, how to answer, and whom to ask back."""
 
-    def __init__(self, jobs: AsyncJobs, *, as_json: bool = False, yes: bool = False, debug: bool = False) -> None:
+    def __init__(
+        self,
+        jobs: AsyncJobs,
+        *,
+        as_json: bool = False,
+        yes: bool = False,
+        debug: bool = False,
+        by: str | None = None,
+        why: str | None = None,
+    ) -> None:
         self.jobs = jobs
+        self.admin = jobs.admin.acting(by, why=why, via="cli")  # the verbs, by who said --by
         self.debug = debug
         self.as_json = as_json
         self._yes = yes
@@ -47,7 +59,8 @@ class Asked:
         """Say it: the data as one JSON document, or the text for people."""
         if self.as_json:
             # Keys of mappings in the order in which they are declared; instants as ISO 8601, durations too.
-            self.say(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+            # Whole numbers beyond 2^53 are texts: to most programs that read JSON a number is a double.
+            self.say(msgspec.json.format(msgspec.json.encode(_exact(msgspec.to_builtins(data))), indent=2).decode())
         else:
             self.say(text())
 
@@ -67,6 +80,17 @@ class Asked:
             look = " (or --dry-run to look first)" if dry_run_helps else ""
             raise BadInput(f"{what}: nobody is at a terminal to confirm it. Say --yes{look}.")
         click.confirm(f"{what}. Go on?", abort=True, err=True)
+
+
+def _exact(value: Any) -> Any:
+    """The value with whole numbers that a double does not hold as texts."""
+    if isinstance(value, dict):
+        return {name: _exact(one) for name, one in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_exact(one) for one in cast("list[object]", value)]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _DOUBLE:
+        return str(value)
+    return value
 
 
 class _Ordered(click.Group):
@@ -129,10 +153,31 @@ class _Duration(click.ParamType[float]):
         return float(found[1]) * self._units[found[2] or "s"]
 
 
+class _Moment(click.ParamType[datetime]):
+    """An instant, or how long ago it was."""
+
+    name = "when"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """As an aware datetime; without a zone it is UTC."""
+        if re.fullmatch(r"\d+(\.\d+)?[smhd]", str(value)):
+            return datetime.now(UTC) - timedelta(seconds=DURATION.convert(value, param, ctx))
+        try:
+            at = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(
+                f'"{value}" is no time: say how long ago, as 90s, 15m, 1h, 2d, or when (UTC), as 2027-01-31T12:00.', param, ctx
+            )
+        return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
 DURATION: Final = _Duration()
+MOMENT: Final = _Moment()
 YES: Final = option("--yes", "-y", is_flag=True, help="Do it without asking.")
 DRY_RUN: Final = option("--dry-run", is_flag=True, help="Only say what would be done.")
 BY: Final = option("--by", default=getpass.getuser, show_default="you", help="Who does it, for the record.")
+#: What every verb has that changes something. They are no parameters of its function: `asked.admin` knows them.
+ACTS: Final = (BY, option("--reason", "--message", "why", metavar="TEXT", help="Why, for the record."))
 
 _WHERE: Final[Sequence[click.Parameter]] = (
     option("--app", envvar="ASYNCJOBS_APP", metavar="MODULE:ATTR", help="The app whose jobs are meant.  [env: ASYNCJOBS_APP]"),
@@ -185,13 +230,14 @@ def _ended(
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
 ) -> int:
     debug, as_json = given.pop("debug"), given.pop("as_json")
-    yes = given.pop("yes", False)
+    yes, by, why = given.pop("yes", False), given.pop("by", None), given.pop("why", None)
     chosen = {name: given.pop(name) for name in settings}
     named, app = given.pop("named", None), given.pop("app", None)
     try:
         jobs = target(named or app, given.pop("dsn", None), given.pop("schema", None), **chosen)
         with asyncio.Runner(loop_factory=loop_factory) as runner:
-            code = runner.run(_called(do, Asked(jobs, as_json=as_json, yes=yes, debug=debug), given, opens=opens))
+            asked = Asked(jobs, as_json=as_json, yes=yes, debug=debug, by=by, why=why)
+            code = runner.run(_called(do, asked, given, opens=opens))
         sys.stdout.flush()
     except BrokenPipeError:
         _hush()

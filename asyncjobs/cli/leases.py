@@ -14,7 +14,7 @@ async def leases(asked: Asked) -> int | None:
 
     A holder that renews and whose "last run" falls behind hangs in a pass: end its process, and another takes over.
     """
-    rows = await asked.jobs.admin.leases()
+    rows = await asked.admin.leases()
     columns = ("duty", "runner", "host", "pid", "since", "renewed", "last run", "last pass", "items", "errors", "seconds")
     table = [
         (one.duty, one.runner_id, one.host, one.pid, one.acquired_at, one.renewed_at, one.last_run_at, one.last_pass_at,

@@ -5,7 +5,7 @@ from math import inf
 import msgspec
 
 from asyncjobs.cli import screen
-from asyncjobs.cli.kit import Asked, Group, argument, found, group, option, verb
+from asyncjobs.cli.kit import ACTS, Asked, Group, argument, found, group, option, verb
 from asyncjobs.declare.limit import Rate
 from asyncjobs.errors import UsageError
 from asyncjobs.store.limits import LimitKind, LimitRow
@@ -26,14 +26,15 @@ def add_to(program: Group) -> None:
         option("--rate", metavar="COUNT/SECONDS", help='So many starts in so many seconds of each key, as in 600/60, or "none".'),
         option("--burst", type=int, metavar="N", help="With --rate: so many of them at once."),
         option("--weight", type=float, metavar="W", help="How much of a turn its keys get."),
+        *ACTS,
     )(set_limit)  # fmt: skip
-    verb(limits, "reset", _NAME, _QUEUE)(reset)
-    verb(limits, "open", argument("key"))(open_key)
+    verb(limits, "reset", _NAME, _QUEUE, *ACTS)(reset)
+    verb(limits, "open", argument("key"), *ACTS)(open_key)
 
 
 async def list_limits(asked: Asked) -> int | None:
     """List limits and totals of queues: what counts, and how they are used."""
-    rows = await asked.jobs.admin.limits()
+    rows = await asked.admin.limits()
     columns = ("limit", "total", "each", "rate", "running", "waiting", "keys that wait", "set by")
     table = [(_title(one), one.total, one.each, _rate(one), one.running, one.waiting, one.keys, one.set_by) for one in rows]
     return found(asked, "limit", rows, lambda: screen.table(columns, table), filtered=False)
@@ -41,8 +42,8 @@ async def list_limits(asked: Asked) -> int | None:
 
 async def show(asked: Asked, name: str, *, is_queue: bool) -> None:
     """Show a limit, and its keys that have something running or waiting."""
-    row = await asked.jobs.admin.limit(name, kind=_kind(is_queue))
-    keys = [] if is_queue else await asked.jobs.admin.limit_keys(name)
+    row = await asked.admin.limit(name, kind=_kind(is_queue))
+    keys = [] if is_queue else await asked.admin.limit_keys(name)
     columns = ("key", "running", "waiting", "full", "closed until", "told by job", "oldest")
     table = [(one.key, one.running, one.waiting, one.is_full, one.opens_at, one.closed_by, one.oldest_at) for one in keys]
     said = {**msgspec.structs.asdict(row), "keys_that_wait": row.keys, "keys": keys}
@@ -62,7 +63,7 @@ async def set_limit(
     is_queue: bool,
 ) -> None:
     """Set what counts over what programs declare, until it is reset. What runs goes on."""
-    row = await asked.jobs.admin.set_limit(
+    row = await asked.admin.set_limit(
         name, total=_number("--total", total), each=_number("--each", each), rate=_rate_of(rate, burst), weight=weight,
         kind=_kind(is_queue),
     )  # fmt: skip
@@ -71,13 +72,13 @@ async def set_limit(
 
 async def reset(asked: Asked, name: str, *, is_queue: bool) -> None:
     """Let what programs declare count again."""
-    row = await asked.jobs.admin.reset_limit(name, kind=_kind(is_queue))
+    row = await asked.admin.reset_limit(name, kind=_kind(is_queue))
     asked.answer(row, lambda: screen.record(msgspec.structs.asdict(row)))
 
 
 async def open_key(asked: Asked, key: str) -> None:
     """Open a key that a service, or its rate, has closed."""
-    await asked.jobs.admin.open_limit_key(key)
+    await asked.admin.open_limit_key(key)
     asked.answer({"opened": True}, lambda: f"{screen.text(key)} is open")
 
 

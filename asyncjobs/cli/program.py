@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from asyncjobs.cli import (
+    audit,
     breakers,
     dashboard,
     dead,
@@ -34,7 +35,7 @@ program = group(
     """,
     headings={
         "Run": ("run", "migrate", "dashboard", "demo"),
-        "Look": ("stats", "top", "queues", "runners", "leases", "doctor"),
+        "Look": ("stats", "top", "queues", "runners", "leases", "doctor", "audit"),
         "Jobs, and what makes or stops them": ("jobs", "workflows", "dead", "keys", "schedules", "breakers", "limits"),
         "Hold back": ("pause", "resume", "pauses", "drain"),
         "Other": ("prune", "completion"),
@@ -58,6 +59,7 @@ for part in (
     prune,
     doctor,
     top,
+    audit,
     dashboard,
     demo,
 ):

@@ -1,13 +1,12 @@
 """`asyncjobs prune`: delete what has been kept for long enough."""
 
 from asyncjobs.cli import screen
-from asyncjobs.cli.kit import DRY_RUN, YES, Asked, Group, verb
-from asyncjobs.store.pruning import Pruned
+from asyncjobs.cli.kit import ACTS, DRY_RUN, YES, Asked, Group, verb
 
 
 def add_to(program: Group) -> None:
     """Declare the verb."""
-    verb(program, "prune", DRY_RUN, YES)(prune)
+    verb(program, "prune", *ACTS, DRY_RUN, YES)(prune)
 
 
 async def prune(asked: Asked, *, dry_run: bool) -> None:
@@ -15,16 +14,11 @@ async def prune(asked: Asked, *, dry_run: bool) -> None:
 
     For how long what is kept is said by the app (keep_completed and others), so name it.
     """
-    would = await asked.jobs.admin.prune(dry_run=True)
+    would = await asked.admin.prune(dry_run=True)
     if dry_run or not would.more:
-        asked.answer(would, lambda: f"would delete {_counts(would)}" if would.more else "nothing has been kept for long enough")
+        asked.answer(would, lambda: f"would delete {would.in_words()}" if would.more else "nothing has been kept for long enough")
         return
-    asked.sure(f"this would delete {_counts(would)}")
+    asked.sure(f"this would delete {would.in_words()}")
     with screen.progress("pruning") as told:
-        done = await asked.jobs.admin.prune(progress=told)
-    asked.answer(done, lambda: f"deleted {_counts(done)}")
-
-
-def _counts(pruned: Pruned) -> str:
-    jobs, others = f"{pruned.jobs:,} jobs, {pruned.dead_letters:,} dead letters", f"{pruned.dedup_keys:,} dedup keys"
-    return f"{jobs}, {pruned.runners:,} runners, {others}"
+        done = await asked.admin.prune(progress=told)
+    asked.answer(done, lambda: f"deleted {done.in_words()}")

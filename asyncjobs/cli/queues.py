@@ -9,7 +9,7 @@ import msgspec
 from asyncjobs.admin import Admin
 from asyncjobs.cli import screen
 from asyncjobs.cli.failures import NOT_DONE, BadInput
-from asyncjobs.cli.kit import BY, Asked, Group, found, option, verb
+from asyncjobs.cli.kit import ACTS, Asked, Group, found, option, verb
 from asyncjobs.model.status import in_words
 from asyncjobs.store.overview import Stats
 
@@ -20,7 +20,6 @@ _WHAT = (
     option("--all", "everything", is_flag=True, help="Everything: all queues."),
 )
 _STATUSES = ("pending", "processing", "scheduled", "failed", "waiting", "paused", "blocked")
-_REASON = option("--reason", metavar="TEXT", help="Why, for the record.")
 
 
 class QueueState(msgspec.Struct, frozen=True):
@@ -37,16 +36,16 @@ def add_to(program: Group) -> None:
     """Declare the verbs."""
     verb(program, "queues")(queues)
     verb(program, "runners", option("--former", type=int, default=0, metavar="N", help="Also the last N that ended."))(runners)
-    verb(program, "pause", *_WHAT, _REASON, BY)(pause)
-    verb(program, "resume", *_WHAT)(resume)
+    verb(program, "pause", *_WHAT, *ACTS)(pause)
+    verb(program, "resume", *_WHAT, *ACTS)(resume)
     verb(program, "pauses")(pauses)
     timeout = option("--timeout", type=float, metavar="SECONDS", help="Wait no longer.")
-    verb(program, "drain", *_WHAT, timeout, _REASON, BY)(drain)
+    verb(program, "drain", *_WHAT, timeout, *ACTS)(drain)
 
 
 async def queues(asked: Asked) -> int | None:
     """Show queues: the unfinished jobs, the slots of all runners, and whether they are paused."""
-    admin = asked.jobs.admin
+    admin = asked.admin
     states = await queue_states(admin, await admin.stats())
     return found(asked, "queue", states, lambda: queue_table(states), filtered=False)
 
@@ -78,28 +77,40 @@ def queue_table(states: Sequence[QueueState], *, chosen: str | None = None) -> s
 
 async def runners(asked: Asked, former: int) -> int | None:
     """Show who runs jobs: where, which queues, types and versions of payloads, since when."""
-    rows = await asked.jobs.admin.runners(former=former)
-    columns = ("runner", "name", "host", "pid", "version", "queues", "types", "started", "beat", "stopped", "ended", "died")
+    rows = await asked.admin.runners(former=former)
+    columns = (
+        "runner",
+        "name",
+        "host",
+        "pid",
+        "version",
+        "queues",
+        "types",
+        "started",
+        "beat",
+        "stopped",
+        "ended",
+        "died",
+        "cut off",
+    )
     return found(
         asked, "runner", rows, lambda: screen.table(
             columns,
             [(one.id, one.name, one.host, one.pid, one.version, one.queues, one.can_run(), one.started_at, one.beat_at,
-              one.stopped_at, one.ended_at, one.died_at)
+              one.stopped_at, one.ended_at, one.died_at, "yes" if one.is_cut_off else None)
              for one in rows]), filtered=False,
     )  # fmt: skip
 
 
-async def pause(
-    asked: Asked, queue: str | None, type: str | None, key: str | None, *, everything: bool, reason: str | None, by: str
-) -> None:
+async def pause(asked: Asked, queue: str | None, type: str | None, key: str | None, *, everything: bool) -> None:
     """Claim no more of a queue, a type, a key or of all until it is resumed: in no process, also after restarts. What runs goes
     on.
     """
-    admin, name = asked.jobs.admin, _one(queue, type, key, everything=everything)
+    admin, name = asked.admin, _one(queue, type, key, everything=everything)
     if everything:
-        paused = await admin.pause_all(reason=reason, by=by)
+        paused = await admin.pause_all()
     else:
-        paused = await admin.pause(queue=queue, type=type, key=key, reason=reason, by=by)
+        paused = await admin.pause(queue=queue, type=type, key=key)
     if not paused.served and not everything:
         asked.note(f"no runner that lives serves {screen.text(name)}: is it spelled right?")
     asked.answer(paused, lambda: f"{screen.text(name)} {'is paused' if paused.is_new else 'was paused before'}")
@@ -107,14 +118,14 @@ async def pause(
 
 async def resume(asked: Asked, queue: str | None, type: str | None, key: str | None, *, everything: bool) -> None:
     """Let a paused queue, type or key go on, or all: what is paused by itself stays so."""
-    admin, name = asked.jobs.admin, _one(queue, type, key, everything=everything)
+    admin, name = asked.admin, _one(queue, type, key, everything=everything)
     resumed = await admin.resume_all() if everything else await admin.resume(queue=queue, type=type, key=key)
     asked.answer({"resumed": resumed}, lambda: f"{screen.text(name)} {'goes on' if resumed else 'was not paused'}")
 
 
 async def pauses(asked: Asked) -> int | None:
     """Show what is paused, since when, by whom and why."""
-    rows = await asked.jobs.admin.pauses()
+    rows = await asked.admin.pauses()
     columns = ("what", "name", "since", "by", "reason")
     table = [(one.kind, one.name, one.paused_at, one.paused_by, one.reason) for one in rows]
     return found(asked, "pause", rows, lambda: screen.table(columns, table), filtered=False)
@@ -128,19 +139,17 @@ async def drain(
     *,
     everything: bool,
     timeout: float | None,
-    reason: str | None,
-    by: str,
 ) -> int | None:
     """Pause a queue, a type, a key or all, and wait until nothing of it runs any more; it stays paused until it is resumed.
 
     Ends with 1 when the time is up and some still run.
     """
-    admin, name, why = asked.jobs.admin, _one(queue, type, key, everything=everything), reason or "drained"
+    admin, name = asked.admin, _one(queue, type, key, everything=everything)
     with screen.progress(f"draining {screen.text(name)}"):
         if everything:
-            running = await admin.drain_all(timeout=timeout, reason=why, by=by)
+            running = await admin.drain_all(timeout=timeout)
         else:
-            running = await admin.drain(queue=queue, type=type, key=key, timeout=timeout, reason=why, by=by)
+            running = await admin.drain(queue=queue, type=type, key=key, timeout=timeout)
     after = f" after {timedelta(seconds=timeout)}" if timeout is not None else ""
     asked.answer(
         {"running": running},

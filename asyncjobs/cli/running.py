@@ -1,21 +1,17 @@
 """`asyncjobs run`: a process that runs jobs until it is told to stop."""
 
-import logging
 import os
 import sys
-from typing import Final, get_args
 
 from asyncjobs.cli.deadline import Deadline
 from asyncjobs.cli.failures import BadInput
-from asyncjobs.cli.kit import DURATION, Asked, Choice, Group, Number, argument, option, verb
+from asyncjobs.cli.kit import DURATION, Asked, Group, Number, argument, option, verb
+from asyncjobs.cli.logs import LOG_OPTIONS, log
 from asyncjobs.cli.queue_words import queues_of
 from asyncjobs.cli.reload import run_reloading
 from asyncjobs.open.run import GRACE_SECONDS_IN_RUN
 from asyncjobs.open.signals import at_once
-from asyncjobs.telemetry.logs import Level, Style, configure_logs
-
-_LEVELS: Final = get_args(Level)
-_FORMATS: Final = get_args(Style)
+from asyncjobs.telemetry.logs import Level, Style
 
 
 def add_to(program: Group) -> None:
@@ -38,8 +34,7 @@ def add_to(program: Group) -> None:
         option("--until-idle", is_flag=True, help="End when nothing is due, and what ran has enqueued nothing more."),
         option("--max-jobs", type=Number(min=1), metavar="N", help="End when so many jobs were started, and have ended."),
         option("--max-time", type=DURATION, metavar="DURATION", help="End after so long: seconds, or as 90s, 15m, 2h, 1d."),
-        option("--log-level", type=Choice(_LEVELS), default="info", show_default=True, help="What the log tells."),
-        option("--log-format", type=Choice(_FORMATS), help="Lines as JSON objects or for eyes.  [default: as the app has it]"),
+        *LOG_OPTIONS,
         option("--reload", is_flag=True, help="Start anew when a Python file below this folder changes."),
         opens=False,
         lasts=True,
@@ -84,13 +79,3 @@ async def run(
         queues=chosen, types=names, until_idle=until_idle, max_jobs=max_jobs, max_time=max_time, name=name or None
     )
     return None
-
-
-def log(level: Level, style: Style | None) -> None:
-    """Lines of the log go to standard error, unless no format is asked for and the app has taken care of logging itself."""
-    if style is not None:
-        configure_logs(style, level=level, file=sys.stderr, of_logging=True)
-        return
-    if not logging.getLogger().handlers:
-        logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s")
-    logging.getLogger("asyncjobs").setLevel(level.upper())

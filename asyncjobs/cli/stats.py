@@ -31,7 +31,7 @@ async def stats(asked: Asked, window: float) -> None:
 
     Jobs under "unserved" wait for a runner that has a handler for them, and for the version of their payload.
     """
-    admin = asked.jobs.admin
+    admin = asked.admin
     stats = await admin.stats()
     found = Told(**msgspec.structs.asdict(stats), metrics=await admin.metrics(window=window))
     asked.answer(found, lambda: _text(found, window))

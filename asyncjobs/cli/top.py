@@ -31,13 +31,13 @@ async def top(asked: Asked, every: float, times: int | None) -> None:
 
     With --json: the depths of queues, a document for each look.
     """
-    view = _View(asked.jobs.admin)
+    view = _View(asked.admin.acting(getpass.getuser()))
     with ExitStack() as stack:
         pressed = stack.enter_context(keyboard.keys()) if keyboard.is_there() and not asked.as_json else None
         looks = 0
         while True:
             if asked.as_json:
-                asked.answer(await asked.jobs.admin.sample(), str)
+                asked.answer(await asked.admin.sample(), str)
             else:
                 text = await view.look(has_keys=pressed is not None)
                 asked.say(f"{_HOME}{text}" if screen.is_terminal() else text)
@@ -82,7 +82,7 @@ class _View:
         if queue is None:
             self._message = "there is no queue"
         elif key == "p":
-            made = await self._admin.pause(queue=queue, reason="paused in top", by=getpass.getuser())
+            made = await self._admin.pause(queue=queue, reason="paused in top")
             self._message = f"{screen.text(queue)} {'is paused' if made.is_new else 'was paused before'}"
         else:
             resumed = await self._admin.resume(queue=queue)

@@ -3,7 +3,7 @@
 import msgspec
 
 from asyncjobs.cli import screen
-from asyncjobs.cli.kit import BY, YES, Asked, Group, argument, found, group, option, verb
+from asyncjobs.cli.kit import ACTS, YES, Asked, Group, argument, found, group, option, verb
 
 _ID = argument("workflow", type=int)
 
@@ -20,13 +20,13 @@ def add_to(program: Group) -> None:
     verb(workflows, "show", _ID, option("--limit", type=int, default=20, show_default=True, help="Show so many gates and jobs."))(
         show
     )
-    verb(workflows, "cancel", _ID, option("--reason", metavar="TEXT", help="Why, for the record."), BY, YES)(cancel)
-    verb(workflows, "retry", _ID, BY)(retry)
+    verb(workflows, "cancel", _ID, *ACTS, YES)(cancel)
+    verb(workflows, "retry", _ID, *ACTS)(retry)
 
 
 async def list_workflows(asked: Asked, name: str | None, only_open: bool, limit: int) -> int | None:  # noqa: FBT001
     """List workflows: how many of their jobs have ended, and how."""
-    rows = await asked.jobs.admin.workflows(name=name, only_open=only_open, limit=limit)
+    rows = await asked.admin.workflows(name=name, only_open=only_open, limit=limit)
     columns = ("id", "name", "state", "jobs", "ended", "failed", "made", "ended at")
     table = [
         (one.id, one.name, one.state, one.size, one.size - one.missing, one.dead, one.created_at, one.ended_at) for one in rows
@@ -37,7 +37,7 @@ async def list_workflows(asked: Asked, name: str | None, only_open: bool, limit:
 
 async def show(asked: Asked, workflow: int, limit: int) -> None:
     """Show a workflow: its jobs, and what they wait for."""
-    admin = asked.jobs.admin
+    admin = asked.admin
     row = await admin.workflow(workflow)
     gates = await admin.gates(workflow, limit=limit)
     members = await admin.members(workflow, limit=limit)
@@ -58,16 +58,16 @@ async def show(asked: Asked, workflow: int, limit: int) -> None:
     asked.answer({"workflow": row, "state": row.state, "gates": gates, "members": members}, text)
 
 
-async def cancel(asked: Asked, workflow: int, reason: str | None, by: str) -> None:
+async def cancel(asked: Asked, workflow: int) -> None:
     """Cancel what has not ended of a workflow; what runs is asked to end."""
-    row = await asked.jobs.admin.workflow(workflow)
+    row = await asked.admin.workflow(workflow)
     asked.sure(f"cancel {row.missing} of {row.size} jobs of workflow {workflow}", dry_run_helps=False)
-    outcome = await asked.jobs.admin.cancel_workflow(workflow, reason or "its workflow was cancelled", by=by)
+    outcome = await asked.admin.cancel_workflow(workflow)
     words = {"requested": "is being cancelled", "cancelling": "was being cancelled", "ended": "has ended"}
     asked.answer({"outcome": outcome}, lambda: f"workflow {workflow} {words[outcome]}")
 
 
-async def retry(asked: Asked, workflow: int, by: str) -> None:
+async def retry(asked: Asked, workflow: int) -> None:
     """Retry the jobs of a workflow that died or were cancelled; what they had ended comes back."""
-    done = await asked.jobs.admin.retry_workflow(workflow, by=by)
+    done = await asked.admin.retry_workflow(workflow)
     asked.answer(done, lambda: f"workflow {workflow}: {len(done.retried)} retried, {len(done.left)} left as they are")

@@ -35,17 +35,23 @@ _BY_PROXIES: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host",
 
 
 class Viewer(msgspec.Struct, frozen=True):
-    """Somebody who may look, and act if `may_act`; the name is what verbs are recorded under."""
+    """Somebody who may look, and act if `may_act`; the name is what verbs are recorded under. Who may not see payloads sees none,
+    no results and no progress, downloads and searches none.
+    """
 
     name: str
     may_act: bool = True
+    sees_payloads: bool = True
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """Secrets of at least 16 characters: who knows `operator` may act, who knows `viewer` may look."""
+    """Secrets of at least 16 characters: who knows `operator` may act, who knows `viewer` may look, who knows `observer` may look
+    at all but payloads.
+    """
 
     operator: str | None = None
     viewer: str | None = None
+    observer: str | None = None
 
     def __repr__(self) -> str:
         return "<Tokens>"
@@ -116,7 +122,7 @@ class Door:
         role = self._guessed(request, token) if kind.lower() == "bearer" else await self._role_in(request)
         if role is None:
             raise LoginNeeded
-        return Viewer(role, may_act=role == "operator")
+        return Viewer(role, may_act=role == "operator", sees_payloads=role != "observer")
 
     async def _role_in(self, request: Request) -> str | None:
         found = self._session_in(request.cookies.get(SESSION_COOKIE, ""))
@@ -135,7 +141,7 @@ class Door:
     def _role_of(self, token: str) -> str | None:
         tokens, given = self.tokens or Tokens(), token.encode(errors="replace")
         found: str | None = None
-        for role, secret in (("viewer", tokens.viewer), ("operator", tokens.operator)):
+        for role, secret in (("observer", tokens.observer), ("viewer", tokens.viewer), ("operator", tokens.operator)):
             if secret is not None and hmac.compare_digest(secret.encode(), given):
                 found = role
         return found
@@ -151,7 +157,9 @@ class Door:
 
     def _sign(self, text: str) -> str:
         tokens = self.tokens or Tokens()
-        key = hashlib.sha256(f"asyncjobs dashboard session\0{tokens.operator}\0{tokens.viewer}".encode()).digest()
+        key = hashlib.sha256(
+            f"asyncjobs dashboard session\0{tokens.operator}\0{tokens.viewer}\0{tokens.observer}".encode()
+        ).digest()
         return hmac.new(key, text.encode(errors="replace"), hashlib.sha256).hexdigest()
 
 
@@ -159,13 +167,13 @@ def _checked_tokens(auth: Auth | None) -> Tokens | None:
     tokens = Tokens(operator=auth) if isinstance(auth, str) else auth
     if not isinstance(tokens, Tokens):
         return None
-    given = [token for token in (tokens.operator, tokens.viewer) if token is not None]
+    given = [token for token in (tokens.operator, tokens.viewer, tokens.observer) if token is not None]
     if not given:
-        raise ConfigurationError("Tokens() lets nobody in: say operator= or viewer=.")
+        raise ConfigurationError("Tokens() lets nobody in: say operator=, viewer= or observer=.")
     if any(len(token) < _SHORTEST or not token.isprintable() for token in given):
         raise ConfigurationError(f"a token has at least {_SHORTEST} characters: `secrets.token_urlsafe()` makes one.")
     if len(set(given)) != len(given):
-        raise ConfigurationError("the tokens of operators and viewers are the same.")
+        raise ConfigurationError("the tokens of operators, viewers and observers are the same.")
     return tokens
 
 

@@ -6,7 +6,7 @@ numbers are there as a table, too.
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -33,6 +33,8 @@ class Tip(msgspec.Struct, frozen=True):
     x: float
     width: float
     text: str
+    begins_at: datetime
+    ends_at: datetime
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,8 +117,9 @@ def _chart(
     about: str,
 ) -> Chart:  # fmt: skip
     width = WIDTH / len(steps)
+    length = steps[1].at - steps[0].at if len(steps) > 1 else timedelta(minutes=1)
     tips = [
-        Tip(index * width, width, f"{step.at:%a %H:%M} · " + ", ".join(map(" ".join, zip(columns, texts[index], strict=True))))
+        Tip(index * width, width, f"{step.at:%a %H:%M} · {_said(columns, texts[index])}", step.at, step.at + length)
         for index, step in enumerate(steps)
         if step.attempts
     ]
@@ -125,6 +128,10 @@ def _chart(
         name=name, about=about, filled=filled, shapes=[shape for shape in shapes if shape.path], tips=tips, top=top,
         begins_at=steps[0].at, ends_at=steps[-1].at, columns=["time (UTC)", *columns], rows=rows,
     )  # fmt: skip
+
+
+def _said(columns: Sequence[str], texts: Sequence[str]) -> str:
+    return ", ".join(map(" ".join, zip(columns, texts, strict=True)))
 
 
 def _bars(floors: Sequence[float], values: Sequence[float], top: float) -> str:

@@ -10,8 +10,31 @@ from asyncjobs.model.status import Status
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
-JOB_FIELDS: Final = ("type", "status", "queue", "key", "correlation_id", "parent", "payload", "error", "tag", "dedup_key")
-DEAD_LETTER_FIELDS: Final = ("type", "queue", "key", "correlation_id", "error", "died_after", "died_before", "acknowledged")
+JOB_FIELDS: Final = (
+    "type",
+    "status",
+    "queue",
+    "key",
+    "correlation_id",
+    "parent",
+    "payload",
+    "error",
+    "tag",
+    "dedup_key",
+    "since",
+    "until",
+)
+DEAD_LETTER_FIELDS: Final = (
+    "type",
+    "queue",
+    "key",
+    "correlation_id",
+    "error",
+    "error_kind",
+    "died_after",
+    "died_before",
+    "acknowledged",
+)
 _ACKNOWLEDGED: Final[Mapping[str, bool | None]] = {"no": False, "yes": True, "all": None}
 
 
@@ -32,6 +55,8 @@ def job_filter(fields: Fields) -> JobFilter:
         error=fields.text("error"),
         tag=fields.text("tag"),
         dedup_key=fields.text("dedup_key"),
+        since=fields.instant("since"),
+        until=fields.instant("until"),
     )
 
 
@@ -44,6 +69,7 @@ def dead_letter_filter(fields: Fields) -> DeadLetterFilter:
         key=fields.text("key"),
         correlation_id=fields.text("correlation_id"),
         error=fields.text("error"),
+        error_kind=fields.text("error_kind"),
         died_after=fields.instant("died_after"),
         died_before=fields.instant("died_before"),
         acknowledged=_ACKNOWLEDGED[acknowledged],

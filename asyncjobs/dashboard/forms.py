@@ -1,7 +1,8 @@
 """What requests bring, as values: query strings and forms. What cannot be meant is BadInput, in words for the one who sent it."""
 
+import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -15,6 +16,8 @@ _MOST_FIELDS: Final = 2_000
 _MOST_CHARACTERS: Final = 4_096
 _LARGEST_ID: Final = (1 << 63) - 1
 _MOST_SECONDS: Final = 1e9
+_AGO: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhd])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DEEPEST: Final = 20  # fields within fields
 
 
@@ -101,14 +104,17 @@ class Fields:
         return number
 
     def instant(self, name: str) -> datetime | None:
-        """An instant; UTC when no zone is said."""
+        """An instant, UTC when no zone is said; or how long ago it was, as 15m, 1h, 2d."""
         text = self.text(name)
         if text is None:
             return None
+        ago = _AGO.fullmatch(text.strip())
+        if ago is not None:
+            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: float(ago[1])})
         try:
             found = datetime.fromisoformat(text.strip())
         except ValueError:
-            raise BadInput(f"{name}: an instant, as 2027-01-31T12:00+01:00.") from None
+            raise BadInput(f"{name}: how long ago, as 15m, 1h, 2d, or an instant, as 2027-01-31T12:00+01:00.") from None
         return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 

@@ -33,14 +33,14 @@ class Topic(msgspec.Struct, frozen=True):
     fields: tuple[str, ...]
     read: Callable[[Admin, News, Fields], Awaitable[dict[str, Any]]]
 
-    def key(self, query: Fields) -> Hashable:
+    def key(self, visit: Visit, query: Fields) -> Hashable:
         """What distinguishes this page from others of its kind."""
-        return (self.name, *sorted(query.pairs))
+        return (self.name, visit.sees_payloads, *sorted(query.pairs))
 
     async def look(self, visit: Visit) -> dict[str, Any]:
         """The page's data; BadInput."""
         query = visit.query.known(self.fields)
-        return await visit.site.news.look(self.key(query), lambda: self.read(visit.admin, visit.site.news, query))
+        return await visit.site.news.look(self.key(visit, query), lambda: self.read(visit.admin, visit.site.news, query))
 
     async def stream(self, visit: Visit) -> Response:
         """The page's news as a stream of events; BadInput, and what is not there. A database that is away is news."""
@@ -54,7 +54,7 @@ class Topic(msgspec.Struct, frozen=True):
 async def _events(topic: Topic, visit: Visit, query: Fields) -> AsyncGenerator[str]:
     yield f"retry: {_RETRY_MILLISECONDS}\n\n"
     news = visit.site.news
-    readings = news.follow(topic.key(query), lambda: topic.read(visit.admin, news, query))
+    readings = news.follow(topic.key(visit, query), lambda: topic.read(visit.admin, news, query))
     sent, ends_at = "", time.monotonic() + STREAM_SECONDS
     try:
         async for reading in readings:
@@ -76,7 +76,7 @@ def _event(topic: Topic, visit: Visit, reading: Reading) -> str:
         # Nothing of the viewer's own: forms stand outside, and buttons name the form that they send.
         return render(f"live/{topic.name}.html", {**visit.frame(), "csrf": "", "here": "", **data})
 
-    key = (topic.name, visit.request.url.query, visit.root, visit.may_act)
+    key = (topic.name, visit.request.url.query, visit.root, visit.may_act, visit.sees_payloads)
     return _framed("fragment", visit.site.fragments.of(key, reading, rendered))
 
 

@@ -31,6 +31,7 @@ MENU: Final = (
     ("/runners", "Runners"),
     ("/breakers", "Breakers"),
     ("/doctor", "Doctor"),
+    ("/audit", "Audit"),
 )
 
 
@@ -85,8 +86,8 @@ class Visit:
 
     @property
     def admin(self) -> Admin:
-        """The verbs."""
-        return self.site.jobs.admin
+        """The verbs, which show who visits what they may see."""
+        return self.site.jobs.admin.acting(shows_payloads=self.sees_payloads)
 
     @property
     def query(self) -> Fields:
@@ -99,6 +100,11 @@ class Visit:
     def path(self) -> str:
         """The path below the place where the dashboard is mounted."""
         return self.request.url.path.removeprefix(self.root) or "/"
+
+    @property
+    def sees_payloads(self) -> bool:
+        """Whether payloads are shown. What is read for those who see them is shown to nobody else."""
+        return self.viewer is not None and self.viewer.sees_payloads
 
     @property
     def may_act(self) -> bool:
@@ -126,6 +132,7 @@ class Visit:
             "url": self.url,
             "viewer": self.viewer,
             "may_act": self.may_act,
+            "sees_payloads": self.sees_payloads,
             "read_only": self.site.read_only,
             "logs_out": self.site.door.tokens is not None,
             "menu": MENU,

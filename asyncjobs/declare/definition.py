@@ -44,6 +44,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     breaker: str | None = None
     limit: Limit | None = None
     keep_payload: bool | None = None  # None: as the app says
+    redact: tuple[str, ...] = ()
     version: int = 1
     upgrades: Mapping[int, Upgrade] = {}
     is_stub: bool = False
@@ -81,6 +82,7 @@ class JobDefinition:
         self.upgrades = dict(declared.upgrades)
         self.breaker = declared.breaker
         self.keeps_payload = declared.keep_payload
+        self.redact = declared.redact
         self.is_stub = declared.is_stub
         self.apps: Callable[[], Sequence[Including]] = list  # that include it; set where it is declared
         self.tags = declared.tags
@@ -110,7 +112,16 @@ class JobDefinition:
         self._dedup_rule.bind(parameters)
         if self._limit_rule is not None:
             self._limit_rule.bind(parameters)
+        self._check_redacted([one.name for one in parameters])
         self._payload = PayloadCodec(self.name, parameters)
+
+    def _check_redacted(self, names: Sequence[str]) -> None:
+        for field in self.redact:
+            if field.split(".")[0] not in names:
+                problem = (
+                    f'redact= has "{field}", and it takes no argument "{field.split(".")[0]}", but {", ".join(names) or "none"}'
+                )
+                raise InvalidHandler(self.name, f"{problem}.")
 
     def resolve(self) -> None:
         """Read the signature for good, at first use or at open. InvalidHandler also for an annotation that names nothing."""

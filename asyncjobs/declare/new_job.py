@@ -157,13 +157,14 @@ def declared_types(
     schemas = {name: schema_of(one.signature.parameters) for name, one in definitions.items() if not one.is_stub}
     return [
         DeclaredType(
-            name=name, type=one.name, version=one.version, queue=one.queue, lane=one.lane, priority=one.priority,
+            name=name, type=one.name, version=one.version, queue=one.queue, lane=one.lane,
+            breaker=one.breaker, priority=one.priority,
             max_attempts=settings.max_attempts if one.max_attempts is None else one.max_attempts,
             timeout_seconds=INFINITE if one.timeout_seconds == inf else one.timeout_seconds,
             app_timeout_seconds=settings.timeout, expires_seconds=one.expires_seconds, on_dead=one.on_dead,
             serialize_by=one.key_template, dedup_by=one.dedup_key_template,
             limit_name=None if one.limit is None else one.limit.name, limit_by=one.limit_key_template,
-            tags=one.tags, schema=schemas[name], sieve=sieve_of(schemas[name]), queues=lanes,
+            tags=one.tags, redact=one.redact, schema=schemas[name], sieve=sieve_of(schemas[name]), queues=lanes,
             max_payload_bytes=settings.max_payload_bytes, max_depth=settings.max_depth,
         )
         for name, one in sorted(definitions.items()) if name in schemas

@@ -5,7 +5,8 @@ What the SDK captures in an attempt by itself (a handler's own `capture_message`
 which the SDK takes from `logging` by default, is the same exception, and its DedupeIntegration drops it.
 
 Payloads are not sent, nor are they by way of local variables, which the SDK takes of all frames by default: they are left out of
-what is captured in an attempt, and of asyncjobs' own frames wherever (an enqueue has the payload in its arguments). What an
+what is captured in an attempt (always, where its type has `redact=`), and of asyncjobs' own frames wherever (an enqueue has the
+payload in its arguments). What an
 exception's message says, and what a handler reports itself, is yours.
 """
 
@@ -16,6 +17,7 @@ import sentry_sdk
 from sentry_sdk.scope import add_global_event_processor, global_event_processors
 
 from asyncjobs.app import AsyncJobs
+from asyncjobs.model.redaction import Scrubbed
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted
 
 _DEAD: Final = frozenset({"dead"})
@@ -35,13 +37,14 @@ def setup(jobs: AsyncJobs, /, *, retries: bool = False, local_variables: bool = 
             with sentry_sdk.new_scope() as scope:
                 scope.set_level("error" if event.outcome == "dead" else "warning")
                 scope.set_tags(tags)
-                if not local_variables:
+                if not local_variables or isinstance(event.error, Scrubbed):
                     scope.add_event_processor(_without_variables)
                 scope.capture_exception(event.error)
 
     def started(event: AttemptStarted) -> None:
         scope = _tag(event)
-        if not local_variables:
+        definition = jobs.handlers.get(event.type)
+        if not local_variables or (definition is not None and definition.redact):
             scope.add_event_processor(_without_variables)
 
     if not local_variables and _without_ours not in global_event_processors:

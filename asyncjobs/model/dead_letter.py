@@ -28,9 +28,21 @@ class DeadLetterFilter(TypedDict, total=False):
     key: str | None  # serialization key
     correlation_id: str | None
     error: str | None  # a part of the error's text, in upper or lower case
+    error_kind: str | None  # exactly this, as `dead_letter_errors` says it: numbers in it are `#`
     died_after: datetime | None  # then, or later
     died_before: datetime | None
     acknowledged: bool | None
+
+
+class ErrorKind(msgspec.Struct, frozen=True):
+    """Dead letters of one type whose errors differ by numbers only."""
+
+    type: str
+    kind: str  # the error's first line, with `#` for what differs
+    count: int
+    first_at: datetime
+    last_at: datetime
+    last_id: int  # of a dead letter, to look at
 
 
 class DeadLetter(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ class DeclaredType(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     queue: str
     lane: str | None
+    breaker: str | None = None
     priority: int
     max_attempts: int
     timeout_seconds: float | str | None  # INFINITE: none, whatever lane and app say
@@ -29,6 +30,7 @@ class DeclaredType(msgspec.Struct, frozen=True, kw_only=True):
     limit_name: str | None = None  # of its limit
     limit_by: Any = None  # the same, of limit keys; None: the limit has one key
     tags: tuple[str, ...]
+    redact: tuple[str, ...] = ()
     schema: Mapping[str, Any]
     sieve: str
     queues: Mapping[str, Mapping[str, float | None]]  # of the program: the lanes of each, with their timeouts

@@ -6,9 +6,10 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from asyncjobs.errors import UsageError
+from asyncjobs.errors import UsageError, did_you_mean
 from asyncjobs.model.job import Job
-from asyncjobs.model.status import FINAL, Status
+from asyncjobs.model.names import shown
+from asyncjobs.model.status import FINAL, STATUSES, Status
 
 ManyVerb = Literal["cancel", "kill", "fail", "retry", "change", "delete"]
 
@@ -30,6 +31,8 @@ class JobFilter(TypedDict, total=False):
     ids: Sequence[int] | None  # one of these
     created_after: datetime | None  # then or later
     created_before: datetime | None
+    since: datetime | None  # something happened to it then or later: it was enqueued, started, failed, ended or changed last
+    until: datetime | None  # that was before
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -66,8 +69,16 @@ def is_filtered(which: JobFilter) -> bool:
 
 
 def check_filter(which: JobFilter) -> None:
+    """UsageError for an instant without a time zone, and for a status that there is not."""
+    check_instants(which, "created_after", "created_before", "since", "until")
+    for status in statuses_of(which) or ():
+        if status not in STATUSES:
+            raise UsageError(f"status={shown(status)} is none of {', '.join(STATUSES)}.{did_you_mean(str(status), STATUSES)}")
+
+
+def check_instants(which: Mapping[str, Any], *names: str) -> None:
     """UsageError for an instant without a time zone."""
-    for name in ("created_after", "created_before"):
+    for name in names:
         at = which.get(name)
         if isinstance(at, datetime) and at.utcoffset() is None:
             raise UsageError(f"{name}={at.isoformat()} has no time zone: use datetime.now(UTC).")

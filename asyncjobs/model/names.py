@@ -3,6 +3,9 @@
 from asyncjobs.errors import InvalidName
 
 MAX_NAME_BYTES = 63
+#: Of what is often called by the dotted path of a function, as in other queues.
+MAX_LONG_NAME_BYTES = 200
+_LONG = frozenset({"job", "schedule", "prefix"})
 MAX_KEY_CHARACTERS = 255
 
 
@@ -23,16 +26,18 @@ def kind_of(value: object) -> str:
 
 
 def check_name(what: str, name: object) -> str:
-    """The name, or InvalidName: a name is 1 to 63 bytes of printable text that does not begin with `asyncjobs.`."""
+    """The name, or InvalidName: a name is 1 to 63 bytes (of a job or a schedule 200) of printable text that does not begin with
+    `asyncjobs.`.
+    """
     if not isinstance(name, str):
         raise InvalidName(f"{what} name {shown(name)} is {kind_of(name)}, not a str: give it a name in quotes.", name=name)
-    problem = _problem(name)
+    problem = _problem(name, MAX_LONG_NAME_BYTES if what in _LONG else MAX_NAME_BYTES)
     if problem:
         raise InvalidName(f"{what} name {shown(name)} {problem}.", name=name)
     return name
 
 
-def _problem(name: str) -> str | None:
+def _problem(name: str, most: int) -> str | None:
     if not name:
         return "is empty: give it a name"
     if not name.isprintable():
@@ -40,8 +45,8 @@ def _problem(name: str) -> str | None:
     if name != name.strip():
         return "begins or ends with a space: leave it out"
     size = len(name.encode())
-    if size > MAX_NAME_BYTES:
-        return f"is {size} bytes, at most {MAX_NAME_BYTES}"
+    if size > most:
+        return f"is {size} bytes, at most {most}"
     if name.startswith("asyncjobs."):
         return 'is reserved: names that begin with "asyncjobs." are asyncjobs\' own'
     return None

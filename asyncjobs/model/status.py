@@ -1,8 +1,10 @@
 """The statuses of a job, and the one table of moves between them. SQL and Python are both held against it by tests."""
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 Status = Literal["waiting", "scheduled", "pending", "processing", "failed", "completed", "dead", "cancelled", "paused", "blocked"]
+
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 FINAL: Final[frozenset[Status]] = frozenset({"completed", "dead", "cancelled"})
 

@@ -1,10 +1,12 @@
-"""What a doctor looks at, and what it makes of it: findings with severity, evidence and remedy."""
+"""What a doctor makes of what it sees (`model/signs.py`): findings with severity, evidence and remedy."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, Literal, TypeAlias
 
 import msgspec
+
+from asyncjobs.model.signs import BlockedBy, Signs
 
 Severity: TypeAlias = Literal["info", "warning", "critical"]
 
@@ -16,12 +18,21 @@ VERY_LONG_TRANSACTION: Final = 3_600.0
 LONG_BLOCKED: Final = 3_600.0
 LONG_CANCEL: Final = 600.0
 RECENT: Final = timedelta(hours=1)
+_AGES: Final = 1e10
 _SKEW: Final = 2.0
 _SILENT: Final = 60.0
+_HINT: Final = 3.0  # a living runner has connected anew, and beaten, within that
 _HUNG: Final = 300.0
 _FULL: Final = 0.8
 _MANY_DEAD: Final = 10_000
-_CONNECTIONS: Final = 9  # that a runner opens at most
+#: A job that has been due for so long although somebody would take it; passes in a row; attempts of a type.
+OLD_PENDING: Final = 600.0
+_MANY_FAILURES: Final = 3
+FAILING_ATTEMPTS: Final = 5
+FAILING_SECONDS: Final = 3_600.0
+#: That a process with a runner opens at most: `pool_size`, which is 2, three lines of enqueues and the notifier; and the call
+#: line, the duties, the heartbeat and the listener.
+_CONNECTIONS: Final = 10
 
 
 class Symptom(msgspec.Struct, frozen=True):
@@ -33,116 +44,20 @@ class Symptom(msgspec.Struct, frozen=True):
     remedy: str
 
 
-class Transaction(msgspec.Struct, frozen=True):
-    """A transaction that is open for long, or a session whose client does not read."""
-
-    pid: int
-    application: str
-    state: str
-    age_seconds: float
-    query_start: datetime | None
-    held: int | None = None  # how many transactions vacuum stands back for it; None: it has no snapshot
-    unread: bool = False  # it does not come to the end of sending: no transaction that its client began
-
-
-class TableUse(msgspec.Struct, frozen=True):
-    """A table's rows, as the statistics have them."""
-
-    name: str
-    live: int
-    dead: int
-    left_out: bool  # of autovacuum
-
-
-class LeaseAge(msgspec.Struct, frozen=True):
-    """A duty's lease: seconds since it was renewed and since its duty's loop turned; None when nobody holds it."""
-
-    duty: str
-    runner_id: int | None
-    renewed: float | None
-    last_run: float | None
-
-
-#: Why the jobs behind a key's head wait: it is dead; to run later (a retry, a snooze); held by an operator; claimed by a runner
-#: that is gone or silent.
-BlockedBy: TypeAlias = Literal["dead", "later", "paused", "owner"]
-
-
-class BlockedKeys(msgspec.Struct, frozen=True):
-    """Keys whose line has not moved for long, for one reason."""
-
-    by: BlockedBy
-    count: int
-    key: str  # that waits longest
-    head_id: int | None
-    age_seconds: float
-
-
-class SchemaState(msgspec.Struct, frozen=True):
-    """The migrations of the schema, and those of this program."""
-
-    name: str = "asyncjobs"
-    applied: Sequence[str] = ()
-    pending: Sequence[str] = ()
-    unknown_breaking: Sequence[str] = ()
-    renamed_from: str | None = None  # what it was called when its functions were made
-    forgotten: Sequence[str] = ()  # of before the first release
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether this program's statements can be expected to work."""
-        return not self.pending and not self.unknown_breaking and self.renamed_from is None and not self.forgotten
-
-
-class Death(msgspec.Struct, frozen=True):
-    """A runner that was declared dead."""
-
-    runner_id: int
-    host: str
-    pid: int
-    died_at: datetime
-
-
-class Signs(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to see. With a schema that is not this program's, only what does not depend on it."""
-
-    schema: SchemaState | None = None
-    missing_indexes: Sequence[str] = ()
-    invalid_indexes: Sequence[str] = ()
-    tables: Sequence[TableUse] = ()
-    transactions: Sequence[Transaction] = ()
-    leases: Sequence[LeaseAge] = ()
-    silent_runners: Sequence[tuple[int, str, int, float]] = ()  # id, host, pid, seconds since the last beat
-    live_runners: int = 0  # that serve
-    stopping: Sequence[tuple[int, str, int, float]] = ()  # that beat: id, host, pid, seconds since they were told to stop
-    troubles: Sequence[tuple[int, str]] = ()  # runner, what its last beat said of a part of it
-    unserved: Sequence[tuple[str, str, int]] = ()  # queue, type, jobs
-    undeclared: Mapping[str, datetime | None] = {}  # types of those that no living runner declares: since when; None: never
-    waits: Sequence[tuple[str, int, int]] = ()  # queue, jobs that wait for children of theirs there, slots
-    held_by_hand: Sequence[tuple[str, int]] = ()  # type, jobs: `paused`, and nothing that asyncjobs knows of is
-    sequences: Sequence[tuple[str, int, int]] = ()  # that are behind: name, last value, what their rows have reached
-    blocked_keys: Sequence[BlockedKeys] = ()
-    failed_schedules: Sequence[tuple[str, str]] = ()  # name, why
-    cancelling: Sequence[tuple[int, str, float, int]] = ()  # workflows: id, name, seconds since it was asked for, members left
-    broken: Sequence[tuple[int, str, int]] = ()  # workflows that broke lately: the last one's id and name, how many
-    deaths: Sequence[Death] = ()  # lately, the last first
-    skew_seconds: float = 0.0
-    pooled: bool = False
-    connections: int = 0
-    max_connections: int = 100
-    autovacuum: bool = True
-    isolation: str = "read committed"  # at which the app's sessions begin
-
-
 def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
     """The findings, the worst first; empty when nothing is wrong."""
     rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (
-        _schema, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _schedules, _workflows,
-        _stopping, _deaths, _parts, _server,
+        _schema, _cut_off, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _schedules, _workflows,
+        _stopping, _deaths, _parts, _server, _failing_duties, _broken, _paused, _old, _failing, _dead_letters,
     )  # fmt: skip
     found = [symptom for rule in rules for symptom in rule(signs)]
     found += _silent(signs, silent_after)
     return sorted(found, key=lambda symptom: -SEVERITIES.index(symptom.severity))
+
+
+def _span(seconds: float) -> timedelta:
+    """A duration for eyes. A stranger's instant may be farther off than one can be."""
+    return timedelta(seconds=round(min(max(seconds, -_AGES), _AGES)))
 
 
 def _silent(signs: Signs, silent_after: float) -> Iterator[Symptom]:
@@ -151,6 +66,17 @@ def _silent(signs: Signs, silent_after: float) -> Iterator[Symptom]:
             evidence = f"runner {id} ({host}, pid {pid}) last beat {age:.0f} s ago"
             remedy = "is its process alive? Another runner rescues its jobs; start one if there is none (asyncjobs run)"
             yield Symptom("warning", "a runner is silent", evidence, remedy)
+
+
+def _cut_off(signs: Signs) -> Iterator[Symptom]:
+    for id, host, pid, age in signs.cut_off:
+        if age > _HINT:
+            evidence = f"runner {id} ({host}, pid {pid}): its sessions have ended, and it last beat {age:.0f} s ago"
+            remedy = (
+                "was its process killed? Its jobs are taken back at once by a runner on the same machine, else when its beat has "
+                "been silent for runner_timeout"
+            )
+            yield Symptom("warning", "a runner may be gone", evidence, remedy)
 
 
 def _schema(signs: Signs) -> Iterator[Symptom]:
@@ -281,8 +207,58 @@ def _keys(signs: Signs) -> Iterator[Symptom]:
     for one in signs.blocked_keys:
         what, remedy = _BLOCKED[one.by]
         head = "" if one.head_id is None else f" by job {one.head_id}"
-        evidence = f"{one.count:,}; longest {one.key}{head}, for {timedelta(seconds=round(one.age_seconds))}"
+        evidence = f"{one.count:,}; longest {one.key}{head}, for {_span(one.age_seconds)}"
         yield Symptom("critical" if one.by == "owner" else "warning", what, evidence, remedy)
+
+
+def _failing_duties(signs: Signs) -> Iterator[Symptom]:
+    for lease in signs.leases:
+        if lease.failures >= _MANY_FAILURES:
+            evidence = f"{lease.duty}: its last {lease.failures:,} passes failed, on runner {lease.runner_id}"
+            yield Symptom(
+                "critical", "a duty fails", evidence, "the log of that runner has the error (asyncjobs.service.pass_failed)"
+            )
+
+
+def _broken(signs: Signs) -> Iterator[Symptom]:
+    for one in signs.breakers:
+        until = "until it is reset" if one.until is None else f"a probe at {one.until:%H:%M:%S}"
+        since = "" if one.since is None else f" since {one.since:%Y-%m-%d %H:%M:%S}"
+        evidence = f"{one.what}{since}, {until}: {one.jobs:,} jobs wait{f'; {one.note}' if one.note else ''}"
+        remedy = (
+            "is the service back? asyncjobs breakers reset; else it lets a probe through by itself, unless an operator opened it"
+        )
+        yield Symptom("warning" if one.jobs else "info", "a circuit breaker is open", evidence, remedy)
+
+
+def _paused(signs: Signs) -> Iterator[Symptom]:
+    for one in signs.pauses:
+        since = "" if one.since is None else f" since {one.since:%Y-%m-%d %H:%M:%S}"
+        evidence = f"{one.what}{since}: {one.jobs:,} jobs wait{f'; {one.note}' if one.note else ''}"
+        remedy = "is it still meant? asyncjobs resume lets them go"
+        yield Symptom("warning" if one.jobs else "info", "it is paused", evidence, remedy)
+
+
+def _old(signs: Signs) -> Iterator[Symptom]:
+    if signs.oldest_pending is not None and signs.oldest_pending[2] > OLD_PENDING:
+        queue, type, age = signs.oldest_pending
+        evidence = f"one of {type} in {queue} has been due for {_span(age)}"
+        remedy = "asyncjobs jobs explain says why; if more is enqueued than runners do: more slots, more runners, or faster jobs"
+        yield Symptom("warning", "jobs wait for long", evidence, remedy)
+
+
+def _failing(signs: Signs) -> Iterator[Symptom]:
+    for type, attempts in signs.failing:
+        evidence = f"{type}: {attempts:,} attempts within an hour, and none succeeded"
+        remedy = "asyncjobs jobs list --status failed says why; pause the type (asyncjobs pause --type) until it is mended"
+        yield Symptom("critical", "a type fails each time", evidence, remedy)
+
+
+def _dead_letters(signs: Signs) -> Iterator[Symptom]:
+    if signs.dead_letters:
+        since = "" if signs.first_death_at is None else f", the first of {signs.first_death_at:%Y-%m-%d %H:%M:%S}"
+        remedy = "asyncjobs dead errors says of what; then dead requeue --error-kind, or dead ack"
+        yield Symptom("warning", "dead letters wait for somebody", f"{signs.dead_letters:,}{since}", remedy)
 
 
 def _schedules(signs: Signs) -> Iterator[Symptom]:

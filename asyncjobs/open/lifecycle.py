@@ -6,7 +6,7 @@ that meet wait for each other. After a failed open, and after a fork, the next `
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import current_thread
@@ -45,6 +45,11 @@ class OpeningApp(OwningApp, Protocol):
     @property
     def breakers(self) -> Mapping[str, CircuitBreaker]:
         """Its circuit breakers by service, once its declarations are closed."""
+        ...
+
+    @property
+    def redactions(self) -> Mapping[str, Sequence[str]]:
+        """Fields that nobody is shown, by type."""
         ...
 
     def close_declarations(self) -> None:
@@ -199,7 +204,7 @@ class Lifecycle:
     def unopened(self) -> Unopened:
         """What verbs on a connection of somebody else's need of the app."""
         refuse_in_memory(self._app, "a verb on a connection was called")
-        return Unopened(self.texts(), self._app.settings, self._app.events)
+        return Unopened(self.texts(), self._app.settings, self._app.events, self._app.redactions)
 
     def database(self) -> Database:
         """Where the app's jobs are, whether it is open or not. NotOpen for embedded:// that nobody has started."""

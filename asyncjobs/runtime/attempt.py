@@ -41,6 +41,7 @@ from asyncjobs.errors import AttemptTimeout, ClaimLost, FailedByHand, NotCommitt
 from asyncjobs.model.claim import Ack, Claimed, progress_text, to_job
 from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, Throttled, verdict_in
+from asyncjobs.model.redaction import scrubbed_outcome, secrets_in, stand_in
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.retrying import Retrying
 from asyncjobs.model.trace import own_trace
@@ -51,6 +52,7 @@ from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.threads import Threads, to_the_end
 from asyncjobs.runtime.upstream import Read, no_results, payload_with_results
+from asyncjobs.store.reading import decoded_or
 from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, Events, HookRaised
 
 if TYPE_CHECKING:
@@ -310,8 +312,18 @@ class Attempt:
                 outcome = self._decide(ending)
             except BaseException as error:  # noqa: BLE001 - a result or an error may raise anything when it is looked at
                 outcome = self._decide(error)
+            if self.definition.redact and outcome.kind != "completed":
+                outcome = scrubbed_outcome(outcome, self._secrets)
             self._decided = ending, outcome
         return self._decided[1]
+
+    @property
+    def _secrets(self) -> list[str]:
+        return secrets_in(decoded_or(self.claimed.payload, {}), self.definition.redact)
+
+    def _told(self, error: BaseException) -> BaseException:
+        """The error as sinks are given it."""
+        return stand_in(error, self._secrets) if self.definition.redact else error
 
     async def _left(self, hook: Hook, ending: object) -> object:
         """What the attempt ended in after this hook was left. A cancellation that was asked for is told from the hook's own."""
@@ -506,7 +518,7 @@ class Attempt:
                 job_id=claimed.id, type=claimed.type, queue=claimed.queue, attempt=claimed.attempt, token=claimed.token,
                 runner_id=self._surroundings.runner_id(), outcome=outcome.means, message=outcome.message,
                 serialization_key=claimed.serialization_key, run_seconds=self.run_seconds, delay_seconds=outcome.delay_seconds,
-                error=ending if issubclass(type(ending), BaseException) and verdict_in(ending) is None else None,
+                error=self._told(ending) if issubclass(type(ending), BaseException) and verdict_in(ending) is None else None,
             )
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ class JobDefinition(Protocol):
     wraps_async: bool  # a plain function that may answer the coroutine of an `async def`
     version: int
     keeps_payload: bool | None  # also when the job has completed; None: as the app says
+    redact: tuple[str, ...]  # fields of the payload that stay out of what is told and stored of failures
     retrying: Retrying
 
     @property

@@ -36,6 +36,7 @@ class Doings:
         self.passed_at: float | None = None
         self.items: int | None = None
         self.errors = 0
+        self.failures = 0
         self.duration: float | None = None
         self.is_new = True
         self.said_at = now
@@ -47,6 +48,7 @@ class Doings:
             pass_age=None if self.passed_at is None else now - self.passed_at,
             items=self.items,
             errors=self.errors,
+            failures=self.failures,
             duration=self.duration,
         )
 
@@ -215,6 +217,7 @@ class Leader:
             doings.in_pass_since, doings.passed_at, doings.is_new = None, self._clock(), True
             doings.items, doings.duration = items, round(seconds, 6)
             doings.errors += failed
+            doings.failures = doings.failures + 1 if failed else 0
 
     def close(self) -> None:
         """Renew and take nothing more: the runner stops."""

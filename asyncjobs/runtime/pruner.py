@@ -22,6 +22,7 @@ def keeping(settings: Settings) -> Keep:
         cancelled=settings.keep_cancelled,
         dead_letters=settings.keep_dead,
         runners=settings.keep_runners,
+        audit=settings.keep_audit,
         types={name: config_keep(keep, name=name) for name, keep in settings.keep_types.items()},
     )
 
@@ -41,7 +42,7 @@ class Pruner(Duty):
     async def pass_(self) -> float | None:
         """Delete a batch of each kind."""
         pruned = await pruning.prune(self._link, self._keep, self._batch, self.turn.fence)
-        self.items = pruned.jobs + pruned.dead_letters + pruned.runners + pruned.dedup_keys
+        self.items = pruned.rows
         if self.items:
             self.events.emit(
                 RowsPruned(

@@ -18,6 +18,7 @@ import anyio
 from asyncjobs.model.declared_type import DeclaredType
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.clock import boottime
+from asyncjobs.runtime.machine import machine
 from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.store import limits, runners
@@ -124,6 +125,7 @@ class Registration:
                 versions=self._versions,
                 declares=self._declares,
                 name=self._name,
+                machine=machine(),
                 duties=duties,
                 slots={one.queue: {lane.name or "": lane.slots.size for lane in one.lanes.values()} for one in self._queues},
                 prefetch={one.queue: one.stock.most for one in self._queues if one.stock.most},

@@ -7,10 +7,10 @@ that a fail-over costs no time. What may happen, in this order:
    is all. A runner that is alone has no other to look at, and after a look that found nothing it looks at every third pass only,
    for what an operator's SQL may have left. The heartbeat tells it that it is alone: at each beat it hears how many runners
    there are, and when that changes the rescuer is woken.
-2. A runner whose beat stayed the same for `runner_timeout` of our own clock (the rules are in `model/liveness.py`) is
-   deleted, if its beat is still the one we saw, and kept among the former runners. Of several rescuers one deletes it. A
-   claim of it that is in flight holds its row: then it is left alone until the next pass. One that had said that it stops has
-   not died (`runtime/remains.py`).
+2. A runner whose beat stayed the same for `runner_timeout` of our own clock, or whose process our kernel does not have any more
+   (the rules are in `model/liveness.py`), is deleted, if its beat is still the one we saw, and kept among the former runners. Of
+   several rescuers one deletes it. A claim of it that is in flight holds its row: then it is left alone until the next pass. One
+   that had said that it stops has not died (`runtime/remains.py`).
 3. In a *new* statement, after that commit: the jobs whose runner does not exist fail with RunnerLost and are due at once, or
    die with their last attempt; those of one that had stopped are given back, with the attempt. What had ended in its
    handler's transaction is settled: its keys are let go. A claim either committed before the delete, and is seen here, or finds
@@ -27,6 +27,7 @@ from typing import ClassVar, Final
 from asyncjobs.model.liveness import DeadRunner, Liveness
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.duties import Duty
+from asyncjobs.runtime.machine import is_gone, machine
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import runners
 from asyncjobs.store.database import Link
@@ -95,9 +96,13 @@ class Rescuer(Duty):
         return 0.0 if rescued.more else None
 
     async def aside(self) -> None:
-        """Observe: the runner that takes over knows already since when a runner is silent."""
+        """Observe: the runner that takes over knows already since when a runner is silent. A process that is gone here is told
+        by whoever is here; the one whose turn it is finds its jobs.
+        """
         if self._observes() and not self._has_nobody_to_look_at():
-            await self._observe()
+            dead, _ = await self._observe()
+            gone = [one for one in dead if not one.unchanged_seconds]
+            await self._bury(self._link, gone)
 
     def aside_seconds(self) -> float:
         """The interval: observations have to be close to each other."""
@@ -116,15 +121,23 @@ class Rescuer(Duty):
             raise
         if was_only_runner and len(seen.beats) <= 1 and not seen.orphans:
             self._next_look_at = sent_at + (_ALONE_INTERVALS - 0.5) * self.interval_seconds
-        return self._liveness.look(seen.beats, sent_at=sent_at, answered_at=self._clock()), seen.orphans
+        dead = self._liveness.look(seen.beats, sent_at=sent_at, answered_at=self._clock())
+        here, silent = machine(), {one.id for one in dead}
+        for id, (where, pid) in seen.places.items():
+            if here is not None and where == here and id not in silent and is_gone(pid):
+                dead.append(DeadRunner(id, seen.beats[id], 0.0))
+        return dead, seen.orphans
 
     async def _look(self) -> tuple[bool, bool]:
         dead, orphans = await self._observe()
+        return await self._bury(self.turn.guard(self._link), dead), orphans
+
+    async def _bury(self, link: Link, dead: list[DeadRunner]) -> bool:
         if not dead:
-            return False, orphans
+            return False
         unchanged = {runner.id: runner.unchanged_seconds for runner in dead}
-        buried = await runners.bury(self.turn.guard(self._link), {runner.id: runner.beat for runner in dead})
+        buried = await runners.bury(link, {runner.id: runner.beat for runner in dead})
         for id, died in buried.items():
             if died:
                 self.events.emit(RunnerDied(runner_id=id, unchanged_seconds=unchanged[id]))
-        return bool(buried), orphans
+        return bool(buried)

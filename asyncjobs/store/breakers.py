@@ -37,7 +37,8 @@ class BreakerState(msgspec.Struct, frozen=True, kw_only=True):
     half_opened_at: datetime | None
     probes: int  # under way
     updated_at: datetime
-    declared: bool  # in this app
+    declared: bool  # in this app, or by a type that a runner has
+    types: list[str]  # of which runners have said that their jobs are behind it
 
 
 _NAMES: dict[type[Event], str] = {
@@ -105,4 +106,4 @@ def at(circuit: Circuit, now: float) -> Circuit:
 async def listed(link: Link, service: str | None = None, *, declared: Sequence[str] = ()) -> list[BreakerState]:
     """All breakers by service, or that of one."""
     rows = await link.fetch("list_breakers", service)
-    return [BreakerState(**dict(row), declared=row["service"] in declared) for row in rows]
+    return [BreakerState(**dict(row), declared=row["service"] in declared or bool(row["types"])) for row in rows]

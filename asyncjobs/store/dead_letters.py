@@ -5,7 +5,7 @@ from typing import Final
 
 import asyncpg
 
-from asyncjobs.model.dead_letter import DeadLetter, DeadLetterFilter, DeadLetterVerb, FoundDeadLetters
+from asyncjobs.model.dead_letter import DeadLetter, DeadLetterFilter, DeadLetterVerb, ErrorKind, FoundDeadLetters
 from asyncjobs.model.job import Job
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
@@ -23,9 +23,15 @@ async def find(
     (row,) = await link.fetch(
         "find_dead_letters", before, limit, look, which.get("type"), which.get("queue"), which.get("key"),
         which.get("correlation_id"), which.get("error"), which.get("died_after"), which.get("died_before"),
-        which.get("acknowledged"),
+        which.get("acknowledged"), which.get("error_kind"),
     )  # fmt: skip
     return FoundDeadLetters(await by_ids(link, row["ids"]) if row["ids"] else [], row["next"], row["looked"])
+
+
+async def errors(link: Link, which: DeadLetterFilter, *, limit: int) -> list[ErrorKind]:
+    """Those that nobody has acknowledged, by error."""
+    times = which.get("died_after"), which.get("died_before")
+    return [ErrorKind(*row) for row in await link.fetch("dead_letter_errors", which.get("type"), *times, LOOK, limit)]
 
 
 async def by_ids(link: Link, ids: Sequence[int]) -> list[DeadLetter]:

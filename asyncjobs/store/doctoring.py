@@ -7,25 +7,24 @@ and waited for, only where the server's process is not the one that was reached:
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from asyncjobs.model.symptom import (
-    LONG_BLOCKED,
-    LONG_CANCEL,
-    LONG_TRANSACTION,
-    RECENT,
+from asyncjobs.model.signs import (
     BlockedKeys,
     Death,
+    Held,
     LeaseAge,
     SchemaState,
     Signs,
     TableUse,
     Transaction,
 )
-from asyncjobs.store import leases, migrate, overview, runners, schedules
-from asyncjobs.store.database import Database, Link
+from asyncjobs.model.symptom import FAILING_ATTEMPTS, FAILING_SECONDS, LONG_BLOCKED, LONG_CANCEL, LONG_TRANSACTION, RECENT
+from asyncjobs.store import leases, migrate, overview, runners
+from asyncjobs.store.database import Database, Link, Record
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.store.listener import Listener
 
@@ -56,9 +55,9 @@ async def signs(database: Database, *, listening: Database | None = None, silent
         )
         seen = await _of_server(link)
         if schema.is_readable:
-            seen |= await _of_tables(link, seen.pop("now"), seen.pop("indexes"), silent_after)
+            seen |= await _of_tables(link, seen.pop("indexes"), silent_after)
         else:
-            del seen["now"], seen["indexes"]
+            del seen["indexes"]
         if database.sets_isolation:
             del seen["isolation"]
         return Signs(schema=schema, pooled=not await _hears((listening or database).plain()), **seen)
@@ -72,7 +71,6 @@ async def _of_server(link: Link) -> dict[str, Any]:
     answered_at = datetime.now(UTC)
     tables = await link.fetch("doctor_tables", link.database.schema)
     return {
-        "now": server["now"],
         "indexes": {name: name not in row["invalid"] for row in tables for name in row["indexes"]},
         "tables": [TableUse(row["name"], row["live"], row["dead"], row["left_out"]) for row in tables],
         "transactions": [Transaction(*row) for row in await link.fetch("doctor_transactions", LONG_TRANSACTION)],
@@ -84,19 +82,44 @@ async def _of_server(link: Link) -> dict[str, Any]:
     }
 
 
-async def _of_tables(link: Link, now: datetime, indexes: Mapping[str, bool], silent_after: float) -> dict[str, Any]:
-    everybody = await runners.everybody(link, _FORMER)
-    unserved = [(one.queue, one.type, one.unserved) for one in (await overview.depths(link)).counts if one.unserved]
+async def _of_tables(link: Link, indexes: Mapping[str, bool], silent_after: float) -> dict[str, Any]:
+    counts = (await overview.depths(link)).counts
     stuck = await link.fetch("doctor_jobs", _WAITS_SECONDS, _PAUSED, LONG_CANCEL, RECENT.total_seconds())
-    living = [(one, one.beat_at) for one in everybody if one.beat_at is not None]
+    found = await _of_work(link, counts, silent_after)
     return {
+        **found,
         "missing_indexes": sorted(expected_indexes(link.database) - indexes.keys()),
         "invalid_indexes": sorted(name for name, is_valid in indexes.items() if not is_valid),
+        "waits": [(one["name"], one["count"], one["slots"]) for one in stuck if one["why"] == "starved"],
+        "held_by_hand": [(one["name"], one["count"]) for one in stuck if one["why"] == "paused"],
+        "cancelling": [(one["id"], one["name"], one["seconds"], one["count"]) for one in stuck if one["why"] == "cancelling"],
+        "broken": [(one["id"], one["name"], one["count"]) for one in stuck if one["why"] == "broken"],
+        "sequences": [tuple(row) for row in await link.fetch("doctor_sequences")],
+    }
+
+
+async def work(link: Link, counts: Sequence[overview.Count], *, silent_after: float) -> Signs:
+    """The signs of what keeps work from being done, for those who look often and have counted the jobs: four statements."""
+    return Signs(**await _of_work(link, counts, silent_after))
+
+
+async def _of_work(link: Link, counts: Sequence[overview.Count], silent_after: float) -> dict[str, Any]:
+    everybody = await runners.everybody(link, _FORMER)
+    living = [(one, one.beat_at) for one in everybody if one.beat_at is not None]
+    rows = await link.fetch("doctor_work", FAILING_SECONDS, FAILING_ATTEMPTS)
+    now: datetime = next(row["at"] for row in rows if row["why"] == "now")
+    dead = next((row for row in rows if row["why"] == "dead"), None)
+    declared: dict[str, datetime] = {row["name"]: row["at"] for row in rows if row["why"] == "declared"}
+    served = {type for one, _ in living for type in one.types}
+    pauses = {(row["kind"], row["name"]) for row in rows if row["why"] == "pause"}
+    return {
+        "now": now,
         "leases": [
-            LeaseAge(one.duty, one.runner_id, _age(now, one.renewed_at), _age(now, one.last_run_at))
+            LeaseAge(one.duty, one.runner_id, _age(now, one.renewed_at), _age(now, one.last_run_at), one.failures or 0)
             for one in await leases.leases(link)
         ],
         "silent_runners": [(one.id, one.host, one.pid, (now - beat_at).total_seconds()) for one, beat_at in living],
+        "cut_off": [(one.id, one.host, one.pid, (now - beat_at).total_seconds()) for one, beat_at in living if one.is_cut_off],
         "live_runners": sum(one.stopped_at is None for one, _ in living),
         "stopping": [
             (one.id, one.host, one.pid, (now - one.stopped_at).total_seconds())
@@ -104,30 +127,54 @@ async def _of_tables(link: Link, now: datetime, indexes: Mapping[str, bool], sil
             if one.stopped_at is not None and (now - beat_at).total_seconds() <= silent_after
         ],
         "troubles": [(one.id, trouble) for one, _ in living for trouble in one.troubles],
-        "failed_schedules": await schedules.failed(link),
+        "failed_schedules": [(row["name"], row["note"]) for row in rows if row["why"] == "schedule"],
         "deaths": sorted(
             (Death(one.id, one.host, one.pid, one.died_at) for one in everybody if one.died_at and now - one.died_at < RECENT),
             key=lambda death: death.died_at,
             reverse=True,
         ),
-        "unserved": unserved,
-        "undeclared": await _undeclared(
-            link, {type for _, type, _ in unserved} - {type for one, _ in living for type in one.types}
-        ),
-        "waits": [(one["name"], one["count"], one["slots"]) for one in stuck if one["why"] == "starved"],
-        "held_by_hand": [(one["name"], one["count"]) for one in stuck if one["why"] == "paused"],
-        "cancelling": [(one["id"], one["name"], one["seconds"], one["count"]) for one in stuck if one["why"] == "cancelling"],
-        "broken": [(one["id"], one["name"], one["count"]) for one in stuck if one["why"] == "broken"],
-        "sequences": [tuple(row) for row in await link.fetch("doctor_sequences")],
+        "undeclared": {one.type: declared.get(one.type) for one in counts if one.unserved and one.type not in served},
+        "unserved": [(one.queue, one.type, one.unserved) for one in counts if one.unserved],
+        "pauses": [_held(row, _behind_pause(row, counts)) for row in rows if row["why"] == "pause"],
+        "breakers": [
+            _held(row, sum(one.count for one in counts if one.status == "pending" and one.type in row["types"]))
+            for row in rows
+            if row["why"] == "breaker"
+        ],
+        "dead_letters": 0 if dead is None else dead["count"],
+        "first_death_at": None if dead is None else dead["at"],
+        "oldest_pending": _oldest(now, counts, pauses, {type for row in rows for type in row["types"] or ()}),
+        "failing": [(row["name"], row["count"]) for row in rows if row["why"] == "failing"],
         "blocked_keys": [BlockedKeys(*row) for row in await link.fetch("doctor_keys", LONG_BLOCKED, silent_after)],
     }
 
 
-async def _undeclared(link: Link, types: set[str]) -> dict[str, datetime | None]:
-    """When each of these types, which no living runner has, was declared last."""
-    rows = await link.fetch("declared_types", sorted(types)) if types else []
-    declared: dict[str, datetime] = {row["name"]: row["declared_at"] for row in rows}
-    return {type: declared.get(type) for type in sorted(types)}
+def _held(row: Record, jobs: int) -> Held:
+    what = "everything" if row["kind"] == "all" else f'{row["kind"] or "breaker"} "{row["name"]}"'
+    return Held(what, row["at"], row["until"], row["note"] or "", jobs)
+
+
+def _behind_pause(pause: Record, counts: Sequence[overview.Count]) -> int:
+    """Jobs of a paused type are paused, those of a paused queue pending."""
+    if pause["kind"] == "type":
+        return sum(one.count for one in counts if one.status == "paused" and one.type == pause["name"])
+    return sum(one.count for one in counts if one.status == "pending" and (pause["kind"] == "all" or one.queue == pause["name"]))
+
+
+def _oldest(
+    now: datetime, counts: Sequence[overview.Count], pauses: AbstractSet[tuple[str, str]], broken: AbstractSet[str]
+) -> tuple[str, str, float] | None:
+    """The pending job that has been due for longest of those that nothing holds back that has a rule of its own."""
+    held = {name for kind, name in pauses if kind == "queue"}
+    if any(kind == "all" for kind, _ in pauses):
+        return None
+    free = [
+        one
+        for one in counts
+        if one.status == "pending" and one.unserved < one.count and one.queue not in held and one.type not in broken
+    ]
+    oldest = min(free, key=lambda one: one.oldest_at, default=None)
+    return None if oldest is None else (oldest.queue, oldest.type, (now - oldest.oldest_at).total_seconds())
 
 
 async def _hears(database: Database) -> bool:

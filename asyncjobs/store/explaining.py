@@ -1,6 +1,6 @@
 """What the database knows about why a job does not run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from asyncjobs.model.explanation import Facts, Room, Use
 from asyncjobs.store import breakers, overview, pauses, serialized, workflows
@@ -10,8 +10,8 @@ from asyncjobs.store.database import Link, Record
 MOST_AHEAD = 10_000
 
 
-async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]) -> Facts | None:
-    """The facts about a job, or None. Read in up to six statements: one that moves meanwhile may be told half and half."""
+async def facts(link: Link, job_id: int) -> Facts | None:
+    """The facts about a job, or None. Read in up to seven statements: one that moves meanwhile may be told half and half."""
     row = await link.fetch_row("explain_job", job_id, MOST_AHEAD)
     if row is None:
         return None
@@ -20,7 +20,7 @@ async def facts(link: Link, job_id: int, breaker_of: Callable[[str], str | None]
     head = line[0] if line else None
     names = {("queue", row["queue"]), ("type", row["type"]), ("key", key), ("all", pauses.ALL)}
     held = [one for one in await pauses.pauses(link) if (one.kind, one.name) in names]
-    service = breaker_of(row["type"])
+    service = row["breaker"]
     breaker = next(iter(await breakers.listed(link, service)), None) if service is not None else None
     uses = [one for one in await overview.lanes(link) if one.queue == row["queue"]] if row["status"] == "pending" else []
     limit = await link.fetch_row("explain_limit", job_id)

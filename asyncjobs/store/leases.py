@@ -41,6 +41,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     pass_age: float | None = None
     items: int | None = None
     errors: int | None = None
+    failures: int | None = None  # in a row
     duration: float | None = None
 
 
@@ -81,6 +82,7 @@ class Lease(msgspec.Struct, frozen=True):
     items: int | None  # that the last pass did
     errors: int | None  # passes that failed in this term
     duration_seconds: float | None  # of the last pass
+    failures: int | None  # passes in a row that failed, up to the last
 
 
 def new_token() -> int:

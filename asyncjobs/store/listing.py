@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from asyncjobs.model.finding import JobFilter, is_filtered
+from asyncjobs.model.redaction import Redactions
 from asyncjobs.model.status import Status
 from asyncjobs.store import finding
 from asyncjobs.store.database import Link
@@ -42,25 +43,35 @@ class Listed(msgspec.Struct, frozen=True):
     looked: int  # jobs that were looked at for it, a bounded number
 
 
-async def rows(link: Link, ids: Sequence[int]) -> list[JobRow]:
-    """These jobs, the highest id first."""
-    return [JobRow(*row) for row in await link.fetch("list_jobs", ids)] if ids else []
+async def rows(link: Link, ids: Sequence[int], ours: Redactions) -> list[JobRow]:
+    """These jobs, the highest id first. `ours`: the fields that the app knows nobody is to be shown."""
+    if not ids:
+        return []
+    hidden = msgspec.json.encode({type: list(fields) for type, fields in ours.items()}).decode()
+    return [JobRow(*row) for row in await link.fetch("list_jobs", ids, hidden)]
 
 
-async def page(link: Link, which: JobFilter, *, before: int | None, limit: int) -> Listed:
+async def page(link: Link, which: JobFilter, ours: Redactions, *, before: int | None, limit: int) -> Listed:
     """A page of the jobs that fit."""
     look = finding.LOOK if is_filtered(which) else limit + 1  # everything fits
     found = await finding.find(link, which, before=before, limit=limit, look=look)
-    return Listed(await rows(link, found.ids), found.next, found.looked)
+    return Listed(await rows(link, found.ids, ours), found.next, found.looked)
 
 
-async def children(link: Link, job_id: int, limit: int) -> list[JobRow]:
+async def longest(link: Link, ours: Redactions, limit: int) -> list[JobRow]:
+    """What runs, and for longest first."""
+    ids = [row["id"] for row in await link.fetch("longest_running", limit)]
+    found = {one.id: one for one in await rows(link, ids, ours)}
+    return [found[id] for id in ids if id in found]
+
+
+async def children(link: Link, job_id: int, ours: Redactions, limit: int) -> list[JobRow]:
     """The first jobs that this one enqueued, the lowest id first."""
     ids = [row["id"] for row in await link.fetch("family_ids", job_id, limit)]
-    return (await rows(link, ids))[::-1]
+    return (await rows(link, ids, ours))[::-1]
 
 
-async def trace(link: Link, correlation_id: str, limit: int) -> list[JobRow]:
+async def trace(link: Link, correlation_id: str, ours: Redactions, limit: int) -> list[JobRow]:
     """The first jobs of a correlation id, the lowest id first."""
     ids = [row["id"] for row in await link.fetch("trace_ids", correlation_id, limit)]
-    return (await rows(link, ids))[::-1]
+    return (await rows(link, ids, ours))[::-1]

@@ -16,7 +16,13 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     cancelled: float
     dead_letters: float  # since they were acknowledged; their jobs go with them
     runners: float
+    audit: float = 90 * 86_400.0  # what operators did
     types: Mapping[str, float] = {}  # completed and cancelled jobs of these types
+
+    def times(self) -> tuple[float | list[str] | list[float], ...]:
+        """As `prune` takes them."""
+        seconds = self.completed, self.cancelled, self.dead_letters, self.runners, self.audit
+        return *seconds, list(self.types), list(self.types.values())
 
 
 class Pruned(msgspec.Struct, frozen=True):
@@ -27,7 +33,21 @@ class Pruned(msgspec.Struct, frozen=True):
     runners: int
     dedup_keys: int
     more: bool
+    audit: int = 0  # what operators did
     failures: tuple[str, ...] = ()  # kinds that could not be pruned, and why
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.jobs + self.dead_letters + self.runners + self.dedup_keys + self.audit
+
+    def in_words(self) -> str:
+        """How many of what."""
+        what = (
+            (self.jobs, "ended jobs"), (self.dead_letters, "acknowledged dead letters"), (self.runners, "former runners"),
+            (self.dedup_keys, "dedup keys"), (self.audit, "entries of the audit"),
+        )  # fmt: skip
+        return ", ".join(f"{count:,} {name}" for count, name in what)
 
     def check(self) -> None:
         """AsyncJobsError when a kind could not be pruned."""
@@ -40,14 +60,12 @@ async def prune(link: Link, keep: Keep, batch: int, fence: Fence | None = None) 
 
     A kind that cannot be pruned keeps no other from it: it is in `failures`.
     """
-    times = (keep.completed, keep.cancelled, keep.dead_letters, keep.runners, list(keep.types), list(keep.types.values()))
-    row = await fetch_held(link, "prune", fence, batch, *times)
+    row = await fetch_held(link, "prune", fence, batch, *keep.times())
     counts = row["jobs"], row["dead_letters"], row["runners"], row["dedup_keys"]
-    return Pruned(*counts, row["more"], tuple(row["failures"]))
+    return Pruned(*counts, row["more"], row["audit"], tuple(row["failures"]))
 
 
 async def prunable(link: Link, keep: Keep) -> Pruned:
     """How much there is to delete, about: what is locked, or a halted key needs, is counted and will be spared."""
-    times = (keep.completed, keep.cancelled, keep.dead_letters, keep.runners, list(keep.types), list(keep.types.values()))
-    (row,) = await link.fetch("prunable", *times, timeout=300)
-    return Pruned(row["jobs"], row["dead_letters"], row["runners"], row["dedup_keys"], more=any(row))
+    (row,) = await link.fetch("prunable", *keep.times(), timeout=300)
+    return Pruned(row["jobs"], row["dead_letters"], row["runners"], row["dedup_keys"], any(row), row["audit"])

@@ -31,6 +31,7 @@ class RunnersLook(msgspec.Struct, frozen=True):
 
     beats: Mapping[int, int]
     orphans: bool
+    places: Mapping[int, tuple[str | None, int]]  # the machine and the process of each
 
 
 class Rescued(msgspec.Struct, frozen=True):
@@ -63,6 +64,7 @@ class RunnerRow(msgspec.Struct, frozen=True):
     troubles: list[str]  # what its last beat said of its parts
     stopped_at: datetime | None  # since when it stops, or stopped, by itself
     name: str | None  # what people call it
+    is_cut_off: bool  # the session that beat last has ended: its process may be gone, or has to connect anew
 
     def can_run(self) -> list[str]:
         """Its types as people read them, with the newest version of their payloads if they have any."""
@@ -89,10 +91,11 @@ async def register(
     versions: Mapping[str, int] | None = None,
     declares: Sequence[DeclaredType] = (),
     name: str | None = None,
+    machine: str | None = None,
 ) -> None:
     """Make the runner known. Claims need it: they hold its row. `slots`: by queue and lane ("" for general ones). `prefetch`: by
     queue, how many jobs it may claim ahead of them. `versions`: by type, the newest payload it can run, where that is not 1.
-    `declares`: its types, for enqueues from SQL.
+    `declares`: its types, for enqueues from SQL. `machine`: where its process is.
     """
     declared = msgspec.json.encode([{**msgspec.structs.asdict(one), "digest": one.digest} for one in declares]).decode()
     room, ahead, newest = (msgspec.json.encode(one or {}).decode() for one in (slots, prefetch, versions))
@@ -110,6 +113,7 @@ async def register(
         newest,
         declared,
         name,
+        machine,
     )
 
 
@@ -150,7 +154,8 @@ async def end_listener(link: Link, pid: int, *, timeout: float | None = None) ->
 async def look(link: Link, *, timeout: float | None = None) -> RunnersLook:
     """Every runner's beat, and whether there are orphans."""
     (row,) = await link.fetch("look_at_runners", timeout=timeout)
-    return RunnersLook(dict(zip(row["ids"], row["beats"], strict=True)), row["orphans"])
+    places = dict(zip(row["ids"], zip(row["machines"], row["pids"], strict=True), strict=True))
+    return RunnersLook(dict(zip(row["ids"], row["beats"], strict=True)), row["orphans"], places)
 
 
 async def bury(link: Link, beats: Mapping[int, int]) -> dict[int, bool]:

@@ -68,6 +68,11 @@ class ScheduleState(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
 
+    @property
+    def has_ticked(self) -> bool:
+        """Whether it ever did: `last_tick_at` of one that did not is since when it ticks."""
+        return self.last_job_id is not None or self.last_tick_at > self.created_at
+
     def __repr__(self) -> str:
         return discreet(self, "payload")
 

@@ -75,6 +75,8 @@ class KeyState(msgspec.Struct, frozen=True):
             return f"paused: {self.pause_reason or 'no reason given'}"
         if self.head_status == "failed":
             return f"job {self.head_id} failed and is to be retried"
+        if self.head_status == "scheduled":
+            return f"job {self.head_id} is to run later"
         if self.head_status == "paused":
             return f"job {self.head_id} is of a paused queue or type"
         return None
@@ -220,6 +222,11 @@ async def purge_key(link: Link, key: str, message: str, limit: int) -> tuple[lis
 async def keys(link: Link, after: str, limit: int, only: str | None = None) -> list[KeyState]:
     """A page of keys in the order of their names, or one key."""
     return [KeyState(*row) for row in await link.fetch("list_keys", after, limit, only)]
+
+
+async def stuck(link: Link, limit: int, *, deepest: bool) -> list[KeyState]:
+    """Keys of which nothing moves by itself, the longest so first, or the deepest."""
+    return [KeyState(*row) for row in await link.fetch("stuck_keys", deepest, limit)]
 
 
 async def line(link: Link, key: str, limit: int) -> list[Place]:

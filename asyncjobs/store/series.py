@@ -1,11 +1,11 @@
 """The roll-ups over time, for charts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
-from asyncjobs.store.database import Link
+from asyncjobs.store.database import Link, Record
 from asyncjobs.store.metrics import FAILED, Counts, Percentiles, TypeMetrics, add, percentiles, type_metrics
 
 
@@ -35,30 +35,31 @@ class History(msgspec.Struct, frozen=True):
     types: list[TypeMetrics]
 
 
-async def read(link: Link, type: str | None, *, step_seconds: float, window_seconds: float) -> list[Step]:
+async def read(link: Link, type: str | None, queue: str | None, *, step_seconds: float, window_seconds: float) -> list[Step]:
     """The steps of the window, the oldest first, empty ones too. The last one is under way."""
-    now = await _now(link)
     found: dict[datetime, Counts] = {}
-    for row in await link.fetch("read_series", type, step_seconds, window_seconds):
-        add(found.setdefault(row["at"], {}), row)
-    return _steps(found, now, step_seconds, window_seconds)
+    rows = await link.fetch("read_series", type, step_seconds, window_seconds, queue)
+    for row in rows:
+        if row["what"] != "now":
+            add(found.setdefault(row["at"], {}), row)
+    return _steps(found, _now(rows), step_seconds, window_seconds)
 
 
 async def history(link: Link, *, step_seconds: float, window_seconds: float) -> History:
     """The steps over all types, and the types, from one reading: half the work of two."""
-    now = await _now(link)
     by_step: dict[datetime, Counts] = {}
     by_type: dict[str, Counts] = {}
-    for row in await link.fetch("read_history", step_seconds, window_seconds):
-        counts = by_type.setdefault(row["job_type"], {}) if row["at"] is None else by_step.setdefault(row["at"], {})
-        add(counts, row)
+    rows = await link.fetch("read_history", step_seconds, window_seconds)
+    for row in rows:
+        if row["what"] != "now":
+            counts = by_type.setdefault(row["job_type"], {}) if row["at"] is None else by_step.setdefault(row["at"], {})
+            add(counts, row)
     types = [type_metrics(name, counts) for name, counts in sorted(by_type.items())]
-    return History(_steps(by_step, now, step_seconds, window_seconds), types)
+    return History(_steps(by_step, _now(rows), step_seconds, window_seconds), types)
 
 
-async def _now(link: Link) -> datetime:
-    (clock,) = await link.fetch("clock_read")
-    now: datetime = clock["now"]
+def _now(rows: Sequence[Record]) -> datetime:
+    now: datetime = next(row["at"] for row in rows if row["what"] == "now")
     return now
 
 

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from asyncjobs.connections import AsyncConnection, SyncConnection
+from asyncjobs.model.audit import Deed
 from asyncjobs.model.dead_letter import DeadLetterVerb
 from asyncjobs.model.job import Job
 from asyncjobs.model.request import Wanted
@@ -29,18 +30,19 @@ class Asked(msgspec.Struct, Generic[T], frozen=True):
     read: Callable[[dict[str, Any] | None], T]
 
 
-async def do(asked: Asked[T], connection: AsyncConnection, database: Database) -> T:
+async def do(asked: Asked[T], deed: Deed | None, connection: AsyncConnection, database: Database) -> T:
     """Do it in the connection's transaction. UnsupportedConnection, and the driver's own errors."""
-    return asked.read(_done(await callers.call(connection, database.sql("verb_in_transaction"), *_texts(asked))))
+    return asked.read(_done(await callers.call(connection, database.sql("verb_in_transaction"), *_texts(asked, deed))))
 
 
-def do_sync(asked: Asked[T], connection: SyncConnection, database: Database) -> T:
+def do_sync(asked: Asked[T], deed: Deed | None, connection: SyncConnection, database: Database) -> T:
     """`do` on a synchronous connection."""
-    return asked.read(_done(callers.call_sync(connection, database.sql("verb_in_transaction"), *_texts(asked))))
+    return asked.read(_done(callers.call_sync(connection, database.sql("verb_in_transaction"), *_texts(asked, deed))))
 
 
-def _texts(asked: Asked[Any]) -> tuple[str, str]:
-    return asked.verb, msgspec.json.encode(asked.said).decode()
+def _texts(asked: Asked[Any], deed: Deed | None) -> tuple[str, str]:
+    said = asked.said if deed is None else {**asked.said, "deed": deed}
+    return asked.verb, msgspec.json.encode(said).decode()
 
 
 def _done(answer: str) -> dict[str, Any] | None:

@@ -367,6 +367,8 @@ class VerbUsed(Event, frozen=True, kw_only=True):
     by: str
     target: str
     outcome: str  # what came of it, or the kind of error
+    via: str = "python"  # or "cli", "dashboard"
+    why: str | None = None
 
 
 class LoginRefused(Event, frozen=True, kw_only=True):

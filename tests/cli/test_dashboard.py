@@ -88,3 +88,20 @@ async def test_anonymous_viewers_of_this_machine_are_let_in_when_that_is_said(ds
         with stream:
             program.interrupt()
             await program.succeeds(timeout=60)
+
+
+async def test_who_uses_which_verb_is_in_its_log_and_in_the_audit(dsn: str, connection: Connection) -> None:
+    env = {"ASYNCJOBS_DSN": dsn, "ASYNCJOBS_APP": None, "ASYNCJOBS_DASHBOARD_TOKEN": TOKEN}
+    words = ("dashboard", "--port", "0", "--log-format", "json", "--log-level", "info")
+    async with Program.python("-m", "asyncjobs", *words, env=env) as program:
+        url = await served(program)
+        request = urllib.request.Request(
+            f"{url}do/pause", data=b"queue=mail", headers={"Authorization": f"Bearer {TOKEN}"}, method="POST"
+        )
+        await asyncio.to_thread(urllib.request.urlopen, request, timeout=30)
+        line = await program.line("asyncjobs.verb.used", timeout=30)
+        assert '"by": "operator"' in line
+        assert '"target": "queue mail"' in line
+    row = await connection.fetchrow("SELECT by, via, verb FROM asyncjobs.audit")
+    assert row is not None
+    assert tuple(row) == ("operator", "dashboard", "pause")

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 
 import asyncjobs.cli
 from asyncjobs import AsyncJobs, errors
+from asyncjobs.admin import Admin
 from asyncjobs.cli import failures, main
 from asyncjobs.cli.failures import BadInput, NothingFound, one_line
-from asyncjobs.cli.running import log
+from asyncjobs.cli.logs import log
 from asyncjobs.cli.target import target
 from asyncjobs.model.job import Job
 from asyncjobs.model.tree import Node
@@ -75,6 +77,7 @@ async def test_a_job_that_cannot_be_enqueued_is_bad_input(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(AsyncJobs, "__aenter__", nothing)
     monkeypatch.setattr(AsyncJobs, "__aexit__", nothing)
+    monkeypatch.setattr(Admin, "noting", lambda *_: nullcontext([]))
     said = await cli("jobs", "enqueue", "nope", dsn=NOWHERE)
     assert (said.code, 'no job "nope" in this app' in said.err) == (failures.BAD_INPUT, True)
     said = await cli("jobs", "enqueue", "nope", "{", dsn=NOWHERE)

@@ -10,6 +10,7 @@ import pytest
 
 from asyncjobs import AsyncJobs, Rate
 from asyncjobs.cli import failures
+from asyncjobs.model.audit import Actor
 from asyncjobs.model.dead_letter import DeadLettersDone, FoundDeadLetters
 from asyncjobs.model.finding import Found, JobsDone
 from asyncjobs.store.migrate import Status
@@ -35,46 +36,47 @@ CASES: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
     ("jobs explain 5", "explain", (5,), {}),
     ("jobs largest --limit 4", "largest", (), {"limit": 4}),
     ("jobs trace c-1", "tree", ("c-1",), {}),
-    ("jobs retry 5 --by ada", "retry", (5,), {"by": "ada"}),
-    (f"jobs retry {FILTER} --by ada --dry-run", "retry_all", (), {**JOBS, **DRY, "by": "ada"}),
+    ("jobs retry 5 --by ada", "retry", (5,), {}),
+    (f"jobs retry {FILTER} --by ada --dry-run", "retry_all", (), {**JOBS, **DRY}),
     (
         "jobs change 5 --to-priority 3 --delay 15m --timeout 90 --by ada", "change", (5,),
-        {"priority": 3, "delay": 900.0, "timeout": 90.0, "by": "ada"},
+        {"priority": 3, "delay": 900.0, "timeout": 90.0},
     ),
-    ("jobs delete 5 --by ada", "delete", (5,), {"by": "ada"}),
-    ("jobs cancel 5 --message why", "cancel", (5, "why"), {}),
-    (f"jobs cancel {FILTER} --message why --dry-run", "cancel_all", ("why",), {**JOBS, **DRY}),
-    ("jobs kill 5 --message why", "kill", (5, "why"), {}),
-    (f"jobs kill {FILTER} --message why --dry-run", "kill_all", ("why",), {**JOBS, **DRY}),
-    ("jobs fail 5 --message why", "fail", (5, "why"), {"will_retry": True}),
-    (f"jobs fail {FILTER} --message why --dry-run", "fail_all", ("why",), {**JOBS, **DRY, "will_retry": True}),
+    ("jobs delete 5 --by ada", "delete", (5,), {}),
+    ("jobs cancel 5 --message why", "cancel", (5,), {}),
+    (f"jobs cancel {FILTER} --message why --dry-run", "cancel_all", (), {**JOBS, **DRY}),
+    ("jobs kill 5 --message why", "kill", (5,), {}),
+    (f"jobs kill {FILTER} --message why --dry-run", "kill_all", (), {**JOBS, **DRY}),
+    ("jobs fail 5 --message why", "fail", (5,), {"will_retry": True}),
+    (f"jobs fail {FILTER} --message why --dry-run", "fail_all", (), {**JOBS, **DRY, "will_retry": True}),
     (
         "jobs enqueue t '{\"a\": 1}' --delay 2.5 --queue q --priority 3 --correlation-id c --dedup-key d --tag a --tag b",
         "enqueue",
         ("t", {"a": 1}),
-        {"delay": 2.5, "queue": "q", "priority": 3, "correlation_id": "c", "dedup_key": "d", "tags": ("a", "b")},
+        {"delay": 2.5, "queue": "q", "priority": 3, "correlation_id": "c", "dedup_key": "d", "tags": ("a", "b"),
+         "created_by": SOMETHING},
     ),
     (f"dead list {DEAD_LETTERS} --before 7 --limit 3 --unacknowledged", "dead_letters", (),
      {**WHICH, "before": 7, "limit": 3, "acknowledged": False}),
     ("dead list --acknowledged", "dead_letters", (), {"limit": 100, "acknowledged": True}),
     ("dead show 5", "dead_letter", (5,), {}),
-    ("dead ack 5 --by ada", "acknowledge", (5,), {"by": "ada"}),
-    (f"dead ack {DEAD_LETTERS} --by ada --dry-run", "acknowledge_all", (), {**WHICH, **DRY, "by": "ada", "acknowledged": False}),
-    ("dead requeue 5 --by ada --force", "requeue", (5,), {"by": "ada", "force": True}),
-    ("dead requeue 5 --by ada", "requeue", (5,), {"by": "ada", "force": False}),
-    (f"dead requeue {DEAD_LETTERS} --by ada --force --dry-run", "requeue_all", (), {**WHICH, **DRY, "by": "ada", "force": True}),
+    ("dead ack 5 --by ada", "acknowledge", (5,), {}),
+    (f"dead ack {DEAD_LETTERS} --by ada --dry-run", "acknowledge_all", (), {**WHICH, **DRY, "acknowledged": False}),
+    ("dead requeue 5 --by ada --force", "requeue", (5,), {"force": True}),
+    ("dead requeue 5 --by ada", "requeue", (5,), {"force": False}),
+    (f"dead requeue {DEAD_LETTERS} --by ada --force --dry-run", "requeue_all", (), {**WHICH, **DRY, "force": True}),
     ("keys list --after k --limit 3", "keys", (), {"after": "k", "limit": 3}),
     ("keys show k", "key", ("k",), {}),
-    ("keys pause k --reason why --by ada", "pause_key", ("k",), {"reason": "why", "by": "ada"}),
+    ("keys pause k --reason why --by ada", "pause_key", ("k",), {}),
     ("keys resume k", "resume_key", ("k",), {}),
     ("runners --former 3", "runners", (), {"former": 3}),
-    ("pause --queue q --reason why --by ada", "pause", (), {"queue": "q", "reason": "why", "by": "ada"}),
-    ("pause --type t --by ada", "pause", (), {"type": "t", "by": "ada"}),
+    ("pause --queue q --reason why --by ada", "pause", (), {"queue": "q"}),
+    ("pause --type t --by ada", "pause", (), {"type": "t"}),
     ("resume --key k", "resume", (), {"key": "k"}),
     ("drain --queue q --timeout 3 --reason why --by ada", "drain", (),
-     {"queue": "q", "timeout": 3.0, "reason": "why", "by": "ada"}),
-    ("drain --type t --by ada", "drain", (), {"type": "t", "reason": "drained", "by": "ada"}),
-    ("breakers open s --for 60 --reason why", "open_breaker", ("s",), {"for_": 60.0, "reason": "why"}),
+     {"queue": "q", "timeout": 3.0}),
+    ("drain --type t --by ada", "drain", (), {"type": "t"}),
+    ("breakers open s --for 60 --reason why", "open_breaker", ("s",), {"for_": 60.0}),
     ("breakers reset s", "reset_breaker", ("s",), {}),
     ("limits set l --total 5 --each none --weight 2", "set_limit", ("l",),
      {"total": 5, "each": math.inf, "weight": 2.0, "kind": "limit"}),
@@ -84,7 +86,7 @@ CASES: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
      {"rate": Rate(600, per=60, burst=5), "kind": "limit"}),
     ("limits reset l", "reset_limit", ("l",), {"kind": "limit"}),
     ("limits open l:a", "open_limit_key", ("l:a",), {}),
-    ("schedules disable s --reason why", "disable_schedule", ("s",), {"reason": "why"}),
+    ("schedules disable s --reason why", "disable_schedule", ("s",), {}),
     ("schedules enable s", "enable_schedule", ("s",), {}),
     ("schedules run s", "run_schedule", ("s",), {}),
     ("prune --dry-run", "prune", (), {"dry_run": True}),
@@ -99,6 +101,8 @@ async def test_options_reach_the_verb(
     said = await cli(*shlex.split(words), dsn="postgresql://nowhere/x")
     assert (said.code, said.err) == (failures.NOT_DONE, f"asyncjobs: {verb} was asked for.\n")
     assert notes.only() == (verb, args, kwargs)
+    if "ada" in words:
+        assert notes.actors == [Actor("ada", "cli", "why" if "why" in words else None)]
 
 
 BULK: list[tuple[str, str, Any, Any]] = [

@@ -65,7 +65,8 @@ async def test_options_reach_the_app(module: str, monkeypatch: pytest.MonkeyPatc
     await cli("run", f"{module}:jobs", "--until-idle", "--max-jobs", "7", "--max-time", "1.5m", "--name", "a")
     assert ends[-1] == (True, 7, 90.0, "a")
     await cli("run", f"{module}:jobs", ASYNCJOBS_NAME="from the environment")
-    assert ends[-1][-1] == "from the environment"
+    *_, last = ends
+    assert last == (False, None, None, "from the environment")
 
 
 async def test_every_line_of_a_json_log_is_json(module: str, tmp_path: Path, dsn: str) -> None:

@@ -21,10 +21,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 FINISHED = 12_000
 
 PAGES = [
-    "/", "/?window=24h", "/?window=7d", "/?window=30d", "/jobs", "/jobs?status=pending", "/jobs?status=completed&type=type3",
+    "/", "/?window=24h", "/?window=7d", "/?window=30d",
+    "/?type=type1", "/?queue=default", "/jobs", "/jobs?status=pending", "/jobs?status=completed&type=type3",
     "/jobs?status=dead", "/jobs?payload=to%3Duser7@example.com", "/jobs?correlation_id=trace9", "/jobs/largest",
+    "/jobs/running", "/dead/errors",
+    "/keys?stuck=depth",
+    "/jobs?status=dead&since=1h",
     "/keys", "/key?key=dest_1", "/dead", "/dead?type=type1", "/queues", "/schedules", "/runners", "/breakers", "/trace?id=trace9",
-    "/doctor",
+    "/doctor", "/audit", "/audit?by=ada&since=1h",
 ]  # fmt: skip
 
 

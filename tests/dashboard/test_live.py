@@ -45,6 +45,8 @@ async def test_every_page_that_moves_has_a_stream_that_sends_its_part(
         flow.add(named("webhook", {}, {"delay": 3_600.0}, jobs.handlers, jobs.settings))
     for path in (
         "/",
+        "/jobs",
+        "/jobs?type=email",
         "/queues",
         "/keys",
         "/key?key=dest_1",

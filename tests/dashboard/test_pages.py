@@ -15,9 +15,13 @@ from tests.support.shop import IMAGE, KEY, SCRIPT
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PATHS = [
-    "/", "/?window=24h", "/?window=7d&type=email", "/jobs", "/jobs?status=dead&status=failed", "/jobs/largest", "/keys",
+    "/?queue=default",
+    "/", "/?window=24h", "/?window=7d&type=email", "/jobs", "/jobs?status=dead&status=failed", "/jobs/largest", "/jobs/running",
+    "/dead/errors", "/keys?stuck=age", "/keys",
     "/keys?after=dest_0", "/key?key=dest_1", "/key?key=nobody", f"/key?key={quote(KEY)}", "/dead", "/dead?acknowledged=all",
-    "/queues", "/schedules", "/runners", "/breakers", "/doctor", "/workflows", "/trace?id=order-1", f"/trace?id={quote(IMAGE)}",
+    "/queues", "/schedules", "/runners", "/breakers", "/doctor", "/workflows", "/audit",
+    "/audit?by=ada&verb=jobs&via=cli&since=1h",
+    "/trace?id=order-1", f"/trace?id={quote(IMAGE)}",
 ]  # fmt: skip
 
 

@@ -179,7 +179,8 @@ async def test_in_memory_as_on_a_server_what_ended_otherwise_keeps_it(where: Ope
 
     @jobs.job("reset")
     async def reset(token: str, then: str = "") -> Dead | Cancel | None:
-        return {"dead": Dead("no"), "cancel": Cancel("no")}.get(then)
+        verdicts: dict[str, Dead | Cancel] = {"dead": Dead("no"), "cancel": Cancel("no")}
+        return verdicts.get(then)
 
     async with where(jobs):
         for then in ("dead", "cancel"):

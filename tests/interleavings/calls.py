@@ -97,7 +97,7 @@ def change(job: str, **changes: object) -> str:
 
 def _runtime(bury: str) -> dict[str, Call]:
     gone = bury.replace("$1::bigint[]", "ARRAY[2]::bigint[]").replace("$2::bigint[]", "ARRAY[0]::bigint[]")
-    prune = "asyncjobs.prune(NULL, NULL, NULL, 9, '-1 s', '-1 s', '-1 s', '-1 s', NULL, NULL)"
+    prune = "asyncjobs.prune(NULL, NULL, NULL, 9, '-1 s', '-1 s', '-1 s', '-1 s', '-1 s', NULL, NULL)"
     lean = f"SELECT f.kind, f.id FROM asyncjobs.finish_completed(1, NULL, NULL, NULL, NULL{_SCAN}"
     return {
         "claim": one(_finish(), passes_over=True),

@@ -141,8 +141,8 @@ async def test_children_are_found_also_while_they_wait_and_without_a_correlation
     await insert_waiting(connection, "k", parent_job_id=behind)
     link = database.link("test")
     try:
-        assert [row.id for row in await listing.children(link, parent, 10)] == [head, behind]
-        assert [row.id for row in await listing.children(link, parent, 1)] == [head]
+        assert [row.id for row in await listing.children(link, parent, {}, 10)] == [head, behind]
+        assert [row.id for row in await listing.children(link, parent, {}, 1)] == [head]
         page = await finding.find(link, {"parent_job_id": parent}, before=None, limit=10)
         assert (page.ids, page.looked) == ([behind, head], 2)
     finally:

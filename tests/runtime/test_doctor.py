@@ -322,10 +322,10 @@ async def test_a_clock_that_is_wrong_is_told(dsn: str, monkeypatch: pytest.Monke
 
 async def test_connections_that_run_out_are_told(dsn: str, connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     most = int(await connection.fetchval("SHOW max_connections"))
-    for number in range(1, most // 9 + 2):
+    for number in range(1, most // 10 + 2):
         await insert_runner(connection, id=number)
     may = (await found(dsn))["connections may run out"]
-    assert may.evidence == f"{most // 9 + 1} runners may need {9 * (most // 9 + 1)}, max_connections is {most}"
+    assert may.evidence == f"{most // 10 + 1} runners may need {10 * (most // 10 + 1)}, max_connections is {most}"
     monkeypatch.setattr(symptom, "_FULL", 0.0)
     (out,) = [one for one in await AsyncJobs(dsn).admin.doctor() if one.what == "connections run out"]
     assert out.evidence.endswith(f"of {most} connections are in use")

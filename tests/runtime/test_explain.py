@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs, JobNotFound
+from asyncjobs import AsyncJobs, JobNotFound, Queue
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from tests.support.claims import SUSPECT
@@ -211,6 +211,8 @@ async def test_a_type_behind_an_open_breaker_says_until_when(dsn: str, connectio
     @app.job("email", breaker="smtp")
     async def email() -> None: ...
 
+    async with app.runner(queues=[Queue("elsewhere")]):
+        pass  # it has said what is behind which
     async with app:
         handle = await email.enqueue()
         assert (await app.admin.explain(handle.id)).reason == "waiting for a slot"
@@ -222,6 +224,10 @@ async def test_a_type_behind_an_open_breaker_says_until_when(dsn: str, connectio
         found = await app.admin.explain(handle.id)
         assert found.until is not None
         assert f"a probe is let through at {found.until:%H:%M:%S} UTC" in found.sentence
+    async with AsyncJobs(dsn) as stranger:  # as `asyncjobs jobs explain` without an app
+        assert (await stranger.admin.explain(handle.id)).reason == "breaker open"
+        [breaker] = await stranger.admin.breakers()
+        assert (breaker.service, breaker.types, breaker.declared) == ("smtp", ["email"], True)
 
 
 async def test_an_unknown_job(app: AsyncJobs) -> None:

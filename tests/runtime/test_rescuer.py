@@ -1,4 +1,5 @@
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -6,6 +7,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from asyncjobs import AsyncJobs
+from asyncjobs.runtime.machine import machine
 from asyncjobs.runtime.rescuer import Rescuer
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import runners
@@ -280,4 +283,73 @@ async def test_real_clock_finds_a_dead_runner(database: Database, connection: Co
     assert died.unchanged_seconds >= 0.4
     assert await status(connection, job_id) == "pending"
     assert not recorder.of(ServicePassFailed)
+    await link.close()
+
+
+# A process that is gone from this machine.
+
+
+async def gone() -> int:
+    """The number of a process that was."""
+    process = await asyncio.create_subprocess_exec("true")
+    await process.wait()
+    return process.pid
+
+
+async def test_runner_whose_process_is_gone_here_is_dead_at_the_first_look(
+    make: Make, connection: Connection, recorder: Recorder
+) -> None:
+    del recorder
+    await insert_runner(connection, id=9, machine=machine(), pid=await gone())
+    await insert_runner(connection, id=8, machine=machine(), pid=os.getpid())
+    await insert_runner(connection, id=7, machine="another boot pid:[1]", pid=await gone())
+    await insert_runner(connection, id=6, pid=await gone())
+    job_id = await insert_job(connection, status="processing", runner_id=9)
+    await make().look()
+    assert await alive(connection) == [6, 7, 8]
+    assert await status(connection, job_id) == "pending"
+
+
+async def test_whoever_is_there_tells_that_a_process_is_gone_and_the_one_whose_turn_it_is_takes_its_jobs_back(
+    make: Make, connection: Connection
+) -> None:
+    await insert_runner(connection, id=9, machine=machine(), pid=await gone())
+    job_id = await insert_job(connection, status="processing", runner_id=9)
+    observer = make()
+    await observer.rescuer.aside()
+    assert await alive(connection) == []
+    assert await status(connection, job_id) == "processing"
+    await make().look()
+    assert await status(connection, job_id) == "pending"
+
+
+async def test_runner_that_only_lost_its_sessions_is_not_dead_and_people_are_told(
+    make: Make, connection: Connection, dsn: str
+) -> None:
+    long_ago = await connection.fetchval("SELECT now() - interval '6 seconds'")
+    theirs = await asyncpg.connect(dsn)
+    session = theirs.get_server_pid()
+    await insert_runner(connection, id=9, beat_at=long_ago, session=session)
+    setup = make()
+    async with AsyncJobs(dsn) as jobs:
+        assert "a runner may be gone" not in [one.what for one in await jobs.admin.worries()]
+        await theirs.close()
+
+        async def is_told() -> bool:
+            return "a runner may be gone" in [one.what for one in await jobs.admin.worries()]
+
+        await eventually(is_told, description="people are told")
+        assert [one.is_cut_off for one in await jobs.admin.runners(former=0)] == [True]
+    await setup.observe(25)
+    assert await alive(connection) == [9]
+    await setup.observe(10)
+    assert await alive(connection) == []
+
+
+async def test_beat_says_which_session_it_came_by(database: Database, connection: Connection) -> None:
+    link = database.link("test")
+    await insert_runner(connection, id=9)
+    await runners.beat(link, 9)
+    session = await connection.fetchval("SELECT session FROM asyncjobs.runners")
+    assert session == (await link.connection()).get_server_pid()
     await link.close()

@@ -84,6 +84,22 @@ CREATE TABLE asyncjobs.arrivals (
     CONSTRAINT arrivals_pkey PRIMARY KEY (gate_id, number)
 );
 
+CREATE TABLE asyncjobs.audit (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    ended_at timestamp with time zone,
+    via text NOT NULL,
+    by text NOT NULL,
+    verb text NOT NULL,
+    target text NOT NULL,
+    why text,
+    outcome text,
+    CONSTRAINT audit_via_check CHECK ((via = ANY (ARRAY['python'::text, 'cli'::text, 'dashboard'::text, 'sql'::text]))),
+    CONSTRAINT audit_pkey PRIMARY KEY (id)
+);
+CREATE INDEX audit_at ON asyncjobs.audit USING btree (at);
+CREATE TRIGGER audit_by_hand AFTER DELETE OR UPDATE OR TRUNCATE ON asyncjobs.audit FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'pg_catalog, pg_temp'::text)) EXECUTE FUNCTION asyncjobs.note_by_hand();
+
 CREATE TABLE asyncjobs.background_job_leases (
     job_name text NOT NULL,
     held_by_worker_id text DEFAULT 'none'::text NOT NULL,
@@ -113,6 +129,7 @@ CREATE TABLE asyncjobs.circuit_breakers (
     CONSTRAINT circuit_breakers_state_check CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half-open'::text]))),
     CONSTRAINT circuit_breakers_pkey PRIMARY KEY (service_name)
 );
+CREATE TRIGGER circuit_breakers_by_hand AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON asyncjobs.circuit_breakers FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'pg_catalog, pg_temp'::text)) EXECUTE FUNCTION asyncjobs.note_by_hand();
 
 CREATE TABLE asyncjobs.dead_letter_jobs (
     id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -134,6 +151,7 @@ CREATE INDEX dead_letter_jobs_job ON asyncjobs.dead_letter_jobs USING btree (job
 CREATE INDEX dead_letter_jobs_key ON asyncjobs.dead_letter_jobs USING btree (((original_job ->> 'serialization_key'::text)), id) WHERE ((original_job ->> 'serialization_key'::text) IS NOT NULL);
 CREATE INDEX dead_letter_jobs_open ON asyncjobs.dead_letter_jobs USING btree (died_at) WHERE (NOT acknowledged);
 CREATE INDEX dead_letter_jobs_type ON asyncjobs.dead_letter_jobs USING btree (((original_job ->> 'type'::text)), id);
+CREATE TRIGGER dead_letter_jobs_by_hand AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON asyncjobs.dead_letter_jobs FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'pg_catalog, pg_temp'::text)) EXECUTE FUNCTION asyncjobs.note_by_hand();
 
 CREATE TABLE asyncjobs.dedup_keys (
     type text NOT NULL,
@@ -410,6 +428,7 @@ CREATE TABLE asyncjobs.pauses (
     CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'type'::text, 'key'::text, 'all'::text]))),
     CONSTRAINT pauses_pkey PRIMARY KEY (kind, name)
 );
+CREATE TRIGGER pauses_by_hand AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON asyncjobs.pauses FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'pg_catalog, pg_temp'::text)) EXECUTE FUNCTION asyncjobs.note_by_hand();
 CREATE TRIGGER pauses_note AFTER INSERT OR DELETE OR UPDATE ON asyncjobs.pauses FOR EACH ROW EXECUTE FUNCTION asyncjobs.note_pause();
 
 CREATE TABLE asyncjobs.replacements (
@@ -450,6 +469,8 @@ CREATE TABLE asyncjobs.runners (
     prefetch jsonb DEFAULT '{}'::jsonb NOT NULL,
     declares bigint[] DEFAULT '{}'::bigint[] NOT NULL,
     name text,
+    session integer,
+    machine text,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -489,6 +510,7 @@ CREATE TABLE asyncjobs.schedules (
     CONSTRAINT schedules_enabled_check CHECK ((enabled = (disabled_because IS NULL))),
     CONSTRAINT schedules_pkey PRIMARY KEY (name)
 ) WITH (fillfactor=50);
+CREATE TRIGGER schedules_by_hand AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON asyncjobs.schedules FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'pg_catalog, pg_temp'::text)) EXECUTE FUNCTION asyncjobs.note_by_hand();
 
 CREATE TABLE asyncjobs.serialized_jobs (
     id bigint NOT NULL,
@@ -520,12 +542,14 @@ CREATE TABLE asyncjobs.types (
     type text NOT NULL,
     queue text NOT NULL,
     lane text,
+    breaker text,
     on_dead text NOT NULL,
     serialize_by jsonb,
     dedup_by jsonb,
     limit_name text,
     limit_by jsonb,
     tags text[] NOT NULL,
+    redact text[] NOT NULL,
     schema jsonb NOT NULL,
     sieve jsonpath NOT NULL,
     queues jsonb NOT NULL,
@@ -814,7 +838,7 @@ CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 05bdb17fa741eeb5
+-- body: 49df5d434808ba92
 
 CREATE FUNCTION asyncjobs.blame(_runners bigint[])
     RETURNS TABLE(runner_id bigint, job_id bigint)
@@ -1039,7 +1063,7 @@ CREATE FUNCTION asyncjobs.declare_types(_types jsonb)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6c477fe5b428ba16
+-- body: 914fe1673a4c5cb7
 
 CREATE FUNCTION asyncjobs.dedup_at_start(_id bigint, _key text)
     RETURNS text
@@ -1229,6 +1253,12 @@ CREATE FUNCTION asyncjobs.enqueue_workflow(workflow jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 971c99400fafcc56
 
+CREATE FUNCTION asyncjobs.error_kind(_message text)
+    RETURNS text
+    LANGUAGE sql
+    IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.expire_pending(_scan integer, _queue text, _lane text, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _versions jsonb)
     RETURNS asyncjobs.answer
     LANGUAGE plpgsql
@@ -1270,7 +1300,7 @@ CREATE FUNCTION asyncjobs.fill_in(_ids bigint[], _tokens bigint[], _max_attempts
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 652c3ac0b8f12f63
 
-CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
+CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text, _died_after timestamp with time zone, _died_before timestamp with time zone, _acknowledged boolean, _error_kind text, OUT ids bigint[], OUT looked integer, OUT next bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1279,9 +1309,9 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 088bdf496d7b6f24
+-- body: 74d21818e5598ccb
 
-CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, _since timestamp with time zone, _until timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1290,7 +1320,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 682e39a06463f0ad
+-- body: fd2ec019b46ad051
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1698,7 +1728,7 @@ CREATE FUNCTION asyncjobs.lease_report(_report jsonb, _now timestamp with time z
     RETURNS jsonb
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5069c68c041484c8
+-- body: 75517027ed13ba90
 
 CREATE FUNCTION asyncjobs.least_served(_queue text, _name text, _lane text, _without text[])
     RETURNS double precision
@@ -1894,7 +1924,7 @@ CREATE FUNCTION asyncjobs.look_at_owner(_type text, _key text, _id bigint, _unti
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e4b6c5a02fa9682d
 
-CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT orphans boolean)
+CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], OUT machines text[], OUT pids integer[], OUT orphans boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1902,7 +1932,7 @@ CREATE FUNCTION asyncjobs.look_at_runners(OUT ids bigint[], OUT beats bigint[], 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 241ad3f2ef8330dd
+-- body: 4920145c63ab825b
 
 CREATE FUNCTION asyncjobs.look_at_schedules(_runner bigint, OUT now timestamp with time zone, OUT names text[], OUT last_ticks timestamp with time zone[], OUT failed text[], OUT led text[], OUT ahead text[], OUT declared bigint, OUT stale boolean)
     RETURNS record
@@ -2048,6 +2078,13 @@ CREATE FUNCTION asyncjobs.next_page(_ids bigint[], _limit integer, _seen bigint[
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.note_by_hand()
+    RETURNS trigger
+    LANGUAGE plpgsql
+    SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 2e0de404903b63e0
+
 CREATE FUNCTION asyncjobs.note_joining(_keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -2083,6 +2120,12 @@ CREATE FUNCTION asyncjobs.note_touched(_keys text[], _queue text, _lane text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4535c17701f3a5d3
+
+CREATE FUNCTION asyncjobs.note_verb(_deed jsonb, _outcome text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 60001c5c5f5631c2
 
 CREATE FUNCTION asyncjobs.obey_requests(_ids bigint[], _uncounted bigint[], _max_errors integer, OUT dead bigint[], OUT ended_keyed bigint[], OUT ended_dedup bigint[])
     RETURNS record
@@ -2217,11 +2260,20 @@ CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 55337c75adf33a3d
 
-CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _dead_letters interval, _runners interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT dead_letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean, OUT failures text[])
+CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch integer, _completed interval, _cancelled interval, _dead_letters interval, _runners interval, _audit interval, _types text[], _keeps interval[], OUT held boolean, OUT jobs integer, OUT dead_letters integer, OUT runners integer, OUT dedup_keys integer, OUT audit integer, OUT more boolean, OUT failures text[])
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3a5ed62cbfb6d529
+-- body: c514cd6435f6b483
+
+CREATE FUNCTION asyncjobs.prune_audit(_batch integer, _audit interval)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET lock_timeout TO '50ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f8cbdbd79729a6e7
 
 CREATE FUNCTION asyncjobs.prune_dead_letters(_batch integer, _dead_letters interval, OUT jobs integer, OUT dead_letters integer)
     RETURNS record
@@ -2347,7 +2399,7 @@ CREATE FUNCTION asyncjobs.read_name(_option text, _value jsonb)
     LANGUAGE plpgsql
     STRICT
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5232d6395678eb8d
+-- body: a35064eb1f5bb8da
 
 CREATE FUNCTION asyncjobs.read_number(_text text)
     RETURNS double precision
@@ -2683,6 +2735,13 @@ CREATE FUNCTION asyncjobs.shown(_value jsonb)
     IMMUTABLE
 -- body: SQL
 
+CREATE FUNCTION asyncjobs.shown_payload(_type text, _payload jsonb, _ours jsonb)
+    RETURNS jsonb
+    LANGUAGE plpgsql
+    STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6fa57f080ce96b40
+
 CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
     RETURNS TABLE(queue text, lane text)
     LANGUAGE plpgsql
@@ -2895,7 +2954,7 @@ CREATE FUNCTION asyncjobs.verb_in_transaction(_verb text, _said text)
     RETURNS text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f2c796c009dc4276
+-- body: 017ac68aeed522c4
 
 CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT completed boolean, OUT queues text[])
     RETURNS record

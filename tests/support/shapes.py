@@ -7,6 +7,7 @@ import click
 
 #: Every verb that answers, with words that find something in `filled`; those that change something last.
 WORDS = (
+    "jobs running", "dead errors",
     "stats", "top --times 1", "jobs list", "jobs show 12", "jobs explain 15", "jobs largest", "jobs trace checkout-7",
     "workflows list", "workflows show 900",
     "dead list", "dead show 1", "keys list", "keys show 'customer 7'", "queues", "runners", "schedules list",
@@ -19,7 +20,7 @@ WORDS = (
     "jobs cancel --status pending --dry-run", "jobs retry 12", "jobs cancel 15", "jobs fail 11",
     "jobs change 11 --to-priority 3", "jobs delete 11",
     "jobs kill --type email --yes", "dead requeue 1 --by ada", "dead ack --all --dry-run", "dead ack 2 --by ada",
-    "workflows retry 900", "workflows cancel 900 --yes", "prune --yes",
+    "workflows retry 900", "workflows cancel 900 --yes", "prune --yes", "audit",
 )  # fmt: skip
 
 #: Verbs that answer with no document, or are about a process of their own.

@@ -148,8 +148,9 @@ DECLARATIONS = [
     Case(declared(good, name=good), InvalidName, 'the job has no name: write @router.job("good").'),
     Case(declared(good, name=5), InvalidName, "job name 5 is an int, not a str: give it a name in quotes."),
     Case(declared(good, name=""), InvalidName, 'job name "" is empty: give it a name.'),
-    Case(declared(good, name="x" * 64), InvalidName, f'job name "{"x" * 60}…" is 64 bytes, at most 63.'),
-    Case(declared(good, name="mäil" * 14), InvalidName, f'job name "{"mäil" * 14}" is 70 bytes, at most 63.'),
+    Case(declared(good, name="x" * 201), InvalidName, f'job name "{"x" * 60}…" is 201 bytes, at most 200.'),
+    Case(declared(good, name="mäil" * 41), InvalidName, f'job name "{"mäil" * 15}…" is 205 bytes, at most 200.'),
+    Case(lambda: JobRouter(queue="q" * 64), InvalidName, f'queue name "{"q" * 60}…" is 64 bytes, at most 63.'),
     Case(declared(good, name="a\x00"), InvalidName, r"job name 'a\x00' has characters that cannot be printed: leave them out."),
     Case(declared(good, name=" a"), InvalidName, 'job name " a" begins or ends with a space: leave it out.'),
     Case(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from asyncjobs.model.symptom import BlockedKeys, Death, LeaseAge, SchemaState, Severity, Signs, TableUse, Transaction, diagnose
+from asyncjobs.model.signs import BlockedKeys, Death, Held, LeaseAge, SchemaState, Signs, TableUse, Transaction
+from asyncjobs.model.symptom import Severity, diagnose
 
 CASES: list[tuple[dict[str, Any], Severity, str, str]] = [
     ({"schema": SchemaState("a", ["0001_x.sql"], ["0002_y.sql"])}, "critical", "the schema is outdated", "schema 1, wants 2"),
@@ -59,10 +60,18 @@ CASES: list[tuple[dict[str, Any], Severity, str, str]] = [
     ),
     ({"broken": [(5, "import", 2)]}, "info", "workflows broke", "2 in the last hour, the last one workflow 5 (import)"),
     ({"stopping": [(4, "web1", 22, 90.0)]}, "warning", "a runner does not end", "was told to stop 90 s ago"),
-    ({"live_runners": 12}, "warning", "connections may run out", "12 runners may need 108"),
+    ({"live_runners": 12}, "warning", "connections may run out", "12 runners may need 120"),
     ({"skew_seconds": -5.0}, "warning", "clocks differ", "-5.0 s"),
     ({"pooled": True}, "warning", "a pooler is in the way of LISTEN", "not the one"),
     ({"connections": 95}, "warning", "connections run out", "95 of 100"),
+    ({"leases": [LeaseAge("report", 3, 1.0, 1.0, 30)]}, "critical", "a duty fails", "last 30 passes"),
+    ({"breakers": [Held('breaker "smtp"', None, None, "", 3)]}, "warning", "a circuit breaker is open", "3 jobs wait"),
+    ({"breakers": [Held('breaker "smtp"', None, None, "", 0)]}, "info", "a circuit breaker is open", "until it is reset"),
+    ({"pauses": [Held('queue "mail"', None, None, "by ada", 15_000)]}, "warning", "it is paused", "15,000 jobs wait; by ada"),
+    ({"dead_letters": 70}, "warning", "dead letters wait for somebody", "70"),
+    ({"oldest_pending": ("mail", "email", 1_560.0)}, "warning", "jobs wait for long", "email in mail has been due for 0:26:00"),
+    ({"failing": [("email", 9)]}, "critical", "a type fails each time", "email: 9 attempts"),
+    ({"cut_off": [(4, "web1", 22, 6.0)]}, "warning", "a runner may be gone", "runner 4 (web1, pid 22): its sessions have ended"),
     ({"silent_runners": [(4, "web1", 22, 90.0)]}, "warning", "a runner is silent", "runner 4 (web1, pid 22)"),
 ]
 

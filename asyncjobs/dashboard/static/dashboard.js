@@ -41,7 +41,8 @@
   const isBusy = () => {
     const selection = document.getSelection();
     const isSelecting = selection && !selection.isCollapsed && region.contains(selection.anchorNode);
-    return isSelecting || (region.contains(document.activeElement) && document.activeElement.matches(":focus-visible, input, select"));
+    const isTicked = region.querySelector("input[type=checkbox]:checked") !== null;
+    return isSelecting || isTicked || (region.contains(document.activeElement) && document.activeElement.matches(":focus-visible, input, select"));
   };
   const renew = (html) => {
     if (isBusy()) return show("waiting", "waits for you");

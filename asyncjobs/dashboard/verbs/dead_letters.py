@@ -12,13 +12,11 @@ _MOST: Final = 500
 
 
 async def _acknowledge_all(deed: Deed, *, dry_run: bool) -> DeadLettersDone:
-    return await deed.admin.acknowledge_all(by=deed.by, dry_run=dry_run, **dead_letter_filter(deed.form))
+    return await deed.admin.acknowledge_all(dry_run=dry_run, **dead_letter_filter(deed.form))
 
 
 async def _requeue_all(deed: Deed, *, dry_run: bool) -> DeadLettersDone:
-    return await deed.admin.requeue_all(
-        by=deed.by, force=deed.form.flag("force"), dry_run=dry_run, **dead_letter_filter(deed.form)
-    )
+    return await deed.admin.requeue_all(force=deed.form.flag("force"), dry_run=dry_run, **dead_letter_filter(deed.form))
 
 
 async def _ask_acknowledge(deed: Deed) -> Question | None:
@@ -39,38 +37,37 @@ def _question(verb: str, would: DeadLettersDone) -> Question:
 async def _acknowledge(deed: Deed) -> Outcome:
     if deed.form.flag("all"):
         done = await _acknowledge_all(deed, dry_run=False)
-        return Outcome("dead letters that fit", f"Dead letters: {counted(done.outcomes)}.", done.changed > 0)
+        return Outcome(f"Dead letters: {counted(done.outcomes)}.", done.changed > 0)
     outcomes: list[str] = []
     for dead_letter_id in _ids(deed):
         try:
-            outcomes.append((await deed.admin.acknowledge(dead_letter_id, by=deed.by)).outcome)
+            outcomes.append((await deed.admin.acknowledge(dead_letter_id)).outcome)
         except (StateError, DeadLetterNotFound) as error:
             outcomes.append("unknown" if isinstance(error, DeadLetterNotFound) else "busy")
-    return _some(deed, outcomes, "acknowledged")
+    return _some(outcomes, "acknowledged")
 
 
 async def _requeue(deed: Deed) -> Outcome:
     if deed.form.flag("all"):
         done = await _requeue_all(deed, dry_run=False)
-        return Outcome("dead letters that fit", f"Dead letters: {counted(done.outcomes)}.", done.changed > 0)
+        return Outcome(f"Dead letters: {counted(done.outcomes)}.", done.changed > 0)
     ids = _ids(deed)
     if len(ids) == 1:
-        made = await deed.admin.requeue(ids[0], by=deed.by, force=deed.form.flag("force"))
-        return Outcome(f"dead letter {ids[0]}", f"Dead letter {ids[0]}: requeued as job {made.new_id}, {made.new_status}.")
+        made = await deed.admin.requeue(ids[0], force=deed.form.flag("force"))
+        return Outcome(f"Dead letter {ids[0]}: requeued as job {made.new_id}, {made.new_status}.")
     outcomes: list[str] = []
     for dead_letter_id in sorted(ids):
         try:
-            outcomes.append((await deed.admin.requeue(dead_letter_id, by=deed.by, force=deed.form.flag("force"))).outcome)
+            outcomes.append((await deed.admin.requeue(dead_letter_id, force=deed.form.flag("force"))).outcome)
         except StateError:
             outcomes.append("requeued before, duplicate, busy or unreadable")
         except DeadLetterNotFound:
             outcomes.append("unknown")
-    return _some(deed, outcomes, "requeued")
+    return _some(outcomes, "requeued")
 
 
-def _some(deed: Deed, outcomes: list[str], changed: str) -> Outcome:
-    ids = ", ".join(map(str, _ids(deed)))
-    return Outcome(f"dead letters {ids}", f"Dead letters: {counted(tally(outcomes))}.", changed in outcomes)
+def _some(outcomes: list[str], changed: str) -> Outcome:
+    return Outcome(f"Dead letters: {counted(tally(outcomes))}.", changed in outcomes)
 
 
 def _ids(deed: Deed) -> list[int]:

@@ -32,17 +32,17 @@ def _what(deed: Deed) -> tuple[str, _What]:
 async def _pause(deed: Deed) -> Outcome:
     name, what = _what(deed)
     why = deed.form.text("reason")
-    paused = await (deed.admin.pause(**what, reason=why, by=deed.by) if what else deed.admin.pause_all(reason=why, by=deed.by))
+    paused = await (deed.admin.pause(**what, reason=why) if what else deed.admin.pause_all(reason=why))
     if not paused.is_new:
-        return Outcome(name, f"{name} was paused before.", is_change=False)
+        return Outcome(f"{name} was paused before.", is_change=False)
     unserved = "" if paused.served else " No runner that lives serves it: is it spelled right?"
-    return Outcome(name, f"{name} is paused. What runs goes on.{unserved}")
+    return Outcome(f"{name} is paused. What runs goes on.{unserved}")
 
 
 async def _resume(deed: Deed) -> Outcome:
     name, what = _what(deed)
     resumed = await (deed.admin.resume(**what) if what else deed.admin.resume_all())
-    return Outcome(name, f"{name} {'goes on' if resumed else 'was not paused'}.", resumed)
+    return Outcome(f"{name} {'goes on' if resumed else 'was not paused'}.", resumed)
 
 
 async def _drain(deed: Deed) -> Outcome:
@@ -50,13 +50,13 @@ async def _drain(deed: Deed) -> Outcome:
     name, what = _what(deed)
     why = deed.form.text("reason") or "drained"
     if what:
-        running = await deed.admin.drain(**what, timeout=0, reason=why, by=deed.by)
+        running = await deed.admin.drain(**what, timeout=0, reason=why)
     else:
-        running = await deed.admin.drain_all(timeout=0, reason=why, by=deed.by)
+        running = await deed.admin.drain_all(timeout=0, reason=why)
     still = (
         f"{running:,} of its jobs still run; this page shows when they have ended" if running else "nothing of it runs any more"
     )
-    return Outcome(name, f"{name} is paused: {still}.")
+    return Outcome(f"{name} is paused: {still}.")
 
 
 VERBS: Final = [

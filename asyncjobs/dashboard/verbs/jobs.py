@@ -29,7 +29,6 @@ class _Way(msgspec.Struct, frozen=True):
     many: Callable[[Admin, JobFilter, Deed, bool], Awaitable[JobsDone]]
     asks: str | None  # what is said of one job before it is done; None: it just is
     fields: tuple[str, ...] = ()  # that its form has besides
-    tells: bool = True  # the page tells who used it; else `admin` does
 
 
 #: What a form may change of a job, by the name of its field without `to_`.
@@ -48,6 +47,10 @@ def _changes(deed: Deed) -> Change:
     )  # fmt: skip
 
 
+def _message(deed: Deed) -> str | None:
+    return deed.form.text("message")
+
+
 def _whole(form: Fields, name: str) -> int | None:
     text = form.text(name)
     if text is None:
@@ -60,40 +63,39 @@ def _whole(form: Fields, name: str) -> int | None:
 _WAYS: Final = (
     _Way(
         "retry", "retried",
-        lambda admin, job_id, deed: admin.retry(job_id, by=deed.by),
-        lambda admin, which, deed, dry: admin.retry_all(by=deed.by, dry_run=dry, **which),
+        lambda admin, job_id, _: admin.retry(job_id),
+        lambda admin, which, _, dry: admin.retry_all(dry_run=dry, **which),
         None,
     ),
     _Way(
         "cancel", "cancelled",
-        lambda admin, job_id, deed: admin.cancel(job_id, deed.message("cancelled")),
-        lambda admin, which, deed, dry: admin.cancel_all(deed.message("cancelled"), dry_run=dry, **which),
+        lambda admin, job_id, deed: admin.cancel(job_id, _message(deed)),
+        lambda admin, which, deed, dry: admin.cancel_all(_message(deed), dry_run=dry, **which),
         "It will not run (again). If it runs, its handler is asked to end.",
     ),
     _Way(
         "kill", "killed",
-        lambda admin, job_id, deed: admin.kill(job_id, deed.message("killed")),
-        lambda admin, which, deed, dry: admin.kill_all(deed.message("killed"), dry_run=dry, **which),
+        lambda admin, job_id, deed: admin.kill(job_id, _message(deed)),
+        lambda admin, which, deed, dry: admin.kill_all(_message(deed), dry_run=dry, **which),
         "It becomes dead, with a dead letter. If it runs, its handler is asked to end.",
     ),
     _Way(
         "fail", "failed",
-        lambda admin, job_id, deed: admin.fail(job_id, deed.message("failed"), will_retry=True),
-        lambda admin, which, deed, dry: admin.fail_all(deed.message("failed"), will_retry=True, dry_run=dry, **which),
+        lambda admin, job_id, deed: admin.fail(job_id, _message(deed), will_retry=True),
+        lambda admin, which, deed, dry: admin.fail_all(_message(deed), will_retry=True, dry_run=dry, **which),
         "The attempt that runs is asked to end, and counts as failed; the job is retried while it has attempts left.",
     ),
     _Way(
         "change", "changed",
-        lambda admin, job_id, deed: admin.change(job_id, by=deed.by, **_changes(deed)),
-        lambda admin, which, deed, dry: admin.change_all(_changes(deed), by=deed.by, dry_run=dry, **which),
-        None, tuple(f"to_{name}" for name in _CHANGED), tells=False,
+        lambda admin, job_id, deed: admin.change(job_id, **_changes(deed)),
+        lambda admin, which, deed, dry: admin.change_all(_changes(deed), dry_run=dry, **which),
+        None, tuple(f"to_{name}" for name in _CHANGED),
     ),
     _Way(
         "delete", "deleted",
-        lambda admin, job_id, deed: admin.delete(job_id, by=deed.by),
-        lambda admin, which, deed, dry: admin.delete_all(by=deed.by, dry_run=dry, **which),
+        lambda admin, job_id, _: admin.delete(job_id),
+        lambda admin, which, _, dry: admin.delete_all(dry_run=dry, **which),
         "It is gone for good, with its dead letters. One that has not ended is left as it is: cancel it first.",
-        tells=False,
     ),
 )  # fmt: skip
 
@@ -105,7 +107,7 @@ def _verb(way: _Way) -> Verb:
     async def do(deed: Deed) -> Outcome:
         return await (_do_all(way, deed) if deed.form.flag("all") else _do_some(way, deed))
 
-    return Verb(f"jobs/{way.name}", do, ("id", "all", "message", *way.fields, *JOB_FIELDS), ask, way.tells)
+    return Verb(f"jobs/{way.name}", do, ("id", "all", "message", *way.fields, *JOB_FIELDS), ask)
 
 
 async def _question(way: _Way, deed: Deed) -> Question | None:
@@ -128,7 +130,7 @@ async def _question(way: _Way, deed: Deed) -> Question | None:
 async def _do_all(way: _Way, deed: Deed) -> Outcome:
     done = await way.many(deed.admin, _filter(deed), deed, False)
     said = f"{way.name.capitalize()} all that fit: {counted(done.outcomes)}."
-    return Outcome("jobs that fit " + ", ".join(f"{n}={t}" for n, t in deed.form if n in JOB_FIELDS), said, done.changed > 0)
+    return Outcome(said, done.changed > 0)
 
 
 async def _do_some(way: _Way, deed: Deed) -> Outcome:
@@ -136,10 +138,10 @@ async def _do_some(way: _Way, deed: Deed) -> Outcome:
     if len(ids) == 1:
         done = await way.one(deed.admin, ids[0], deed)
         is_gone = done.outcome == "deleted" and deed.form.text(BACK) == f"/jobs/{ids[0]}"  # its own page
-        return Outcome(f"job {ids[0]}", f"{done.told(ids[0]).capitalize()}.", done.is_change, to="/jobs" if is_gone else None)
+        return Outcome(f"{done.told(ids[0]).capitalize()}.", done.is_change, to="/jobs" if is_gone else None)
     outcomes = tally([await _outcome(way.one(deed.admin, job_id, deed)) for job_id in ids])
     is_change = any(name in CHANGES for name in outcomes)
-    return Outcome("jobs " + ", ".join(map(str, ids)), f"{len(ids):,} jobs: {counted(outcomes)}.", is_change)
+    return Outcome(f"{len(ids):,} jobs: {counted(outcomes)}.", is_change)
 
 
 async def _outcome(done: Awaitable[Done]) -> str:

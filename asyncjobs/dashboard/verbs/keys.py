@@ -17,7 +17,7 @@ async def _ask_release(deed: Deed) -> Question:
 async def _release(deed: Deed) -> Outcome:
     key = deed.form.needed("key")
     job_id = await deed.admin.release_key(key)
-    return Outcome(f"key {key}", f'Key "{key}" goes on; job {job_id} stays dead.')
+    return Outcome(f'Key "{key}" goes on; job {job_id} stays dead.')
 
 
 async def _ask_skip(deed: Deed) -> Question:
@@ -37,10 +37,10 @@ async def _skip(deed: Deed) -> Outcome:
     state = await deed.admin.key(key)
     if state.halted_at is not None:
         return await _release(deed)
-    done = await deed.admin.cancel(state.head_id, deed.message("skipped"))
+    done = await deed.admin.cancel(state.head_id, deed.form.text("message"))
     is_change = done.outcome in {"cancelled", "requested"}
     ending = "runs, and was asked to end" if done.outcome == "requested" else f"is {done.outcome}"
-    return Outcome(f"key {key}", f'Key "{key}": job {state.head_id} {ending}.', is_change)
+    return Outcome(f'Key "{key}": job {state.head_id} {ending}.', is_change)
 
 
 async def _ask_purge(deed: Deed) -> Question:
@@ -50,8 +50,8 @@ async def _ask_purge(deed: Deed) -> Question:
 
 async def _purge(deed: Deed) -> Outcome:
     key = deed.form.needed("key")
-    cancelled = await deed.admin.purge_key(key, deed.message("purged"))
-    return Outcome(f"key {key}", f'Key "{key}": {len(cancelled):,} jobs cancelled.', bool(cancelled))
+    cancelled = await deed.admin.purge_key(key, deed.form.text("message"))
+    return Outcome(f'Key "{key}": {len(cancelled):,} jobs cancelled.', bool(cancelled))
 
 
 VERBS: Final = [

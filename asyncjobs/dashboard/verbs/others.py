@@ -9,58 +9,47 @@ async def _run(deed: Deed) -> Outcome:
     name = deed.form.needed("name")
     made = await deed.admin.run_schedule(name)
     if made.created:
-        return Outcome(f"schedule {name}", f'Schedule "{name}": made job {made.id}.')
+        return Outcome(f'Schedule "{name}": made job {made.id}.')
     why = f"job {made.id} lives and has its dedup key" if made.id else "its job was refused"
-    return Outcome(f"schedule {name}", f'Schedule "{name}": nothing was made, {why}.', is_change=False)
+    return Outcome(f'Schedule "{name}": nothing was made, {why}.', is_change=False)
 
 
 async def _disable(deed: Deed) -> Outcome:
     name = deed.form.needed("name")
-    reason = deed.form.text("reason")
-    disabled = await deed.admin.disable_schedule(name, reason=f"{reason} (by {deed.by})" if reason else f"by {deed.by}")
-    return Outcome(f"schedule {name}", f'Schedule "{name}" {"ticks no more" if disabled else "was disabled before"}.', disabled)
+    disabled = await deed.admin.disable_schedule(name, reason=deed.form.text("reason"))
+    return Outcome(f'Schedule "{name}" {"ticks no more" if disabled else "was disabled before"}.', disabled)
 
 
 async def _enable(deed: Deed) -> Outcome:
     name = deed.form.needed("name")
     enabled = await deed.admin.enable_schedule(name)
-    return Outcome(f"schedule {name}", f'Schedule "{name}" {"ticks again" if enabled else "was enabled"}.', enabled)
+    return Outcome(f'Schedule "{name}" {"ticks again" if enabled else "was enabled"}.', enabled)
 
 
 async def _open(deed: Deed) -> Outcome:
     service = deed.form.needed("service")
     seconds = deed.form.seconds("for")
-    is_new = await deed.admin.open_breaker(service, for_=seconds, reason=deed.message("opened"))
+    is_new = await deed.admin.open_breaker(service, for_=seconds, reason=deed.form.text("message"))
     until = "until it is reset" if seconds is None else f"for {seconds:g} s"
-    return Outcome(f"breaker {service}", f'Breaker "{service}" is open {until}{"" if is_new else " (it was open)"}.')
+    return Outcome(f'Breaker "{service}" is open {until}{"" if is_new else " (it was open)"}.')
 
 
 async def _reset(deed: Deed) -> Outcome:
     service = deed.form.needed("service")
     is_change = await deed.admin.reset_breaker(service)
-    return Outcome(f"breaker {service}", f'Breaker "{service}" {"is closed" if is_change else "was closed"}.', is_change)
+    return Outcome(f'Breaker "{service}" {"is closed" if is_change else "was closed"}.', is_change)
 
 
 async def _ask_prune(deed: Deed) -> Question:
     would = await deed.admin.prune(dry_run=True)
-    total = would.jobs + would.dead_letters + would.runners + would.dedup_keys
-    details = [
-        f"{would.jobs:,} ended jobs", f"{would.dead_letters:,} acknowledged dead letters",
-        f"{would.runners:,} former runners", f"{would.dedup_keys:,} dedup keys",
-    ]  # fmt: skip
-    if not total:
+    if not would.rows:
         return Question("There is nothing to prune: everything is still to be kept.", "", nothing=True)
-    return Question("Delete what has been kept for long enough?", f"Delete {total:,} rows", details)
+    return Question("Delete what has been kept for long enough?", f"Delete {would.rows:,} rows", would.in_words().split(", "))
 
 
 async def _prune(deed: Deed) -> Outcome:
     done = await deed.admin.prune()
-    total = done.jobs + done.dead_letters + done.runners + done.dedup_keys
-    what = (
-        f"{done.jobs:,} jobs, {done.dead_letters:,} dead letters, {done.runners:,} former runners, {done.dedup_keys:,} dedup keys"
-    )
-    said = f"Deleted {what}."
-    return Outcome("what is old", said, total > 0)
+    return Outcome(f"Deleted {done.in_words()}.", done.rows > 0)
 
 
 VERBS: Final = [

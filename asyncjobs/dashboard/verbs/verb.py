@@ -1,4 +1,4 @@
-"""A verb: what it asks before it is done, what it does, and how that is told to the one who did it and to the app's events."""
+"""A verb: what it asks before it is done, what it does, and how that is told. (`jobs.admin` writes down who did it.)"""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,8 +12,6 @@ from asyncjobs.dashboard.forms import Fields
 from asyncjobs.dashboard.problems import Refused
 from asyncjobs.dashboard.visit import Visit
 from asyncjobs.dashboard.web import Response
-from asyncjobs.errors import AsyncJobsError
-from asyncjobs.telemetry.events import VerbUsed
 
 BACK: Final = "back"
 SURE: Final = "sure"
@@ -28,24 +26,18 @@ class Deed:
 
     @property
     def admin(self) -> Admin:
-        """The verbs."""
-        return self.visit.admin
+        """The verbs, used by who sent the form, for the reason that it gives. `jobs.admin` writes that down and tells it."""
+        return self.visit.admin.acting(self.by, why=self.form.text("message") or self.form.text("reason"), via="dashboard")
 
     @property
     def by(self) -> str:
         """Who does it."""
         return self.visit.viewer.name if self.visit.viewer is not None else "nobody"
 
-    def message(self, done: str) -> str:
-        """What the record is to say: the form's `message`, and who did it."""
-        given = self.form.text("message")
-        return f"{given} ({done} by {self.by})" if given else f"{done} by {self.by}"
-
 
 class Outcome(msgspec.Struct, frozen=True):
     """What came of it."""
 
-    target: str  # what it was done to
     said: str  # in a sentence
     is_change: bool = True
     to: str | None = None  # the page to go on with, if it is not the one that the form names
@@ -71,10 +63,9 @@ class Verb(msgspec.Struct, frozen=True):
     do: Do
     fields: tuple[str, ...]
     ask: Ask | None = None
-    tells: bool = True  # False: what `do` calls tells the events itself
 
     async def perform(self, visit: Visit, form: Fields) -> Response:
-        """Ask, or do it, tell the events, and go back with what came of it. A form that was answered says `sure`."""
+        """Ask, or do it, and go back with what came of it. A form that was answered says `sure`."""
         form.known([*self.fields, csrf.FIELD, BACK, SURE])
         deed = Deed(visit, form)
         if self.ask is not None and not form.flag(SURE):
@@ -83,20 +74,10 @@ class Verb(msgspec.Struct, frozen=True):
                 return self._asked(visit, form, question)
         try:
             outcome = await self.do(deed)
-        except AsyncJobsError as error:
-            self._tell(deed, "", outcome=type(error).__name__)
-            raise
         finally:
             visit.site.news.forget()
-        if self.tells:
-            self._tell(deed, outcome.target, outcome=outcome.said)
         to = form.text(BACK) if outcome.to is None else outcome.to
         return visit.back(to, say=outcome.said, kind="good" if outcome.is_change else "same")
-
-    def _tell(self, deed: Deed, target: str, *, outcome: str) -> None:
-        deed.visit.site.jobs.events.emit(
-            VerbUsed(verb=self.name.replace("/", "."), by=deed.by, target=target or _given(deed.form), outcome=outcome)
-        )
 
     def _asked(self, visit: Visit, form: Fields, question: Question) -> Response:
         if csrf.is_program(visit.request):
@@ -105,10 +86,6 @@ class Verb(msgspec.Struct, frozen=True):
         return visit.page(
             "question.html", question=question, fields=fields, action=f"/do/{self.name}", back=form.text(BACK) or "/"
         )
-
-
-def _given(form: Fields) -> str:
-    return ", ".join(f"{name}={text}" for name, text in form if name not in {csrf.FIELD, SURE, BACK})[:500]
 
 
 def counted(outcomes: Mapping[Any, int]) -> str:

@@ -16,9 +16,9 @@ async def _ask_cancel(deed: Deed) -> Question:
 
 async def _cancel(deed: Deed) -> Outcome:
     flow_id = an_id(deed.form.needed("id"))
-    outcome = await deed.admin.cancel_workflow(flow_id, deed.message("cancelled"), by=deed.by)
+    outcome = await deed.admin.cancel_workflow(flow_id)
     said = {"requested": "is being cancelled", "cancelling": "was being cancelled before", "ended": "had ended"}
-    return Outcome(f"workflow {flow_id}", f"Workflow {flow_id} {said.get(outcome, outcome)}.", outcome == "requested")
+    return Outcome(f"Workflow {flow_id} {said.get(outcome, outcome)}.", outcome == "requested")
 
 
 async def _ask_retry(deed: Deed) -> Question:
@@ -32,12 +32,12 @@ async def _ask_retry(deed: Deed) -> Question:
 
 async def _retry(deed: Deed) -> Outcome:
     flow_id = an_id(deed.form.needed("id"))
-    done = await deed.admin.retry_workflow(flow_id, by=deed.by)
+    done = await deed.admin.retry_workflow(flow_id)
     left = f", {len(done.left):,} were left" if done.left else ""
-    return Outcome(f"workflow {flow_id}", f"Workflow {flow_id}: {len(done.retried):,} jobs retried{left}.", bool(done.retried))
+    return Outcome(f"Workflow {flow_id}: {len(done.retried):,} jobs retried{left}.", bool(done.retried))
 
 
 VERBS: Final = [
-    Verb("workflows/cancel", _cancel, ("id", "message"), _ask_cancel, tells=False),
-    Verb("workflows/retry", _retry, ("id", "message"), _ask_retry, tells=False),
+    Verb("workflows/cancel", _cancel, ("id", "message"), _ask_cancel),
+    Verb("workflows/retry", _retry, ("id", "message"), _ask_retry),
 ]

@@ -1,7 +1,7 @@
 """The pages: what each reads, and the template that shows it."""
 
 from asyncjobs.dashboard.live import Topic
-from asyncjobs.dashboard.views import dead_letters, held, job, jobs, keys, machines, overview, queues, workflows
+from asyncjobs.dashboard.views import audit, dead_letters, held, job, jobs, keys, machines, overview, queues, workflows
 from asyncjobs.dashboard.visit import Page, Visit
 from asyncjobs.dashboard.web import Response
 
@@ -9,7 +9,7 @@ __all__ = ["PAGES"]
 
 #: Paths of pages that move, and what they show.
 _TOPICS: list[tuple[str, Topic]] = [
-    *overview.TOPICS, *job.TOPICS, *keys.TOPICS, *queues.TOPICS, *machines.TOPICS, *held.TOPICS,
+    *overview.TOPICS, *jobs.TOPICS, *job.TOPICS, *keys.TOPICS, *queues.TOPICS, *machines.TOPICS, *held.TOPICS,
     *workflows.TOPICS,
 ]  # fmt: skip
 
@@ -32,5 +32,5 @@ def _stream(topic: Topic) -> Page:
 PAGES: list[tuple[str, Page]] = [
     *((path, _page(topic)) for path, topic in _TOPICS),
     *((f"/live/{topic.name}", _stream(topic)) for _, topic in _TOPICS),
-    *jobs.PAGES, *job.PAGES, *dead_letters.PAGES, *machines.PAGES,
+    *jobs.PAGES, *job.PAGES, *dead_letters.PAGES, *machines.PAGES, *audit.PAGES,
 ]  # fmt: skip

@@ -20,6 +20,15 @@ async def dead_letters(visit: Visit) -> Response:
     )  # fmt: skip
 
 
+async def errors(visit: Visit) -> Response:
+    """What dead letters that nobody has acknowledged died of."""
+    query = visit.query.known(["type", "since", "until"])
+    kinds = await visit.admin.dead_letter_errors(
+        type=query.text("type"), died_after=query.instant("since"), died_before=query.instant("until"), limit=_LIMIT
+    )
+    return visit.page("dead_errors.html", kinds=kinds, query=query)
+
+
 async def dead_letter(visit: Visit) -> Response:
     """One dead letter, with the job as it was when it died."""
     query = visit.query.known(["id"])
@@ -27,4 +36,4 @@ async def dead_letter(visit: Visit) -> Response:
     return visit.page("dead_letter.html", dead_letter=detail.dead_letter, job=detail.job, moments=moments(detail.job))
 
 
-PAGES: Final[list[tuple[str, Page]]] = [("/dead", dead_letters), ("/dead/{id:int}", dead_letter)]
+PAGES: Final[list[tuple[str, Page]]] = [("/dead", dead_letters), ("/dead/errors", errors), ("/dead/{id:int}", dead_letter)]

@@ -10,7 +10,7 @@ from asyncjobs.admin import Admin
 from asyncjobs.dashboard.forms import Fields, an_id
 from asyncjobs.dashboard.live import Topic
 from asyncjobs.dashboard.news import News
-from asyncjobs.dashboard.problems import BadInput
+from asyncjobs.dashboard.problems import BadInput, Refused
 from asyncjobs.dashboard.visit import Page, Visit
 from asyncjobs.dashboard.web import Response
 from asyncjobs.model.job import Job
@@ -70,6 +70,8 @@ def failure(error: Mapping[str, Any], job: Job) -> Moment:
 async def payload(visit: Visit) -> Response:
     """The payload or the result, whole, as a file."""
     query = visit.query.known(["id", "what"])
+    if not visit.sees_payloads:
+        raise Refused(403, "Payloads and results are not shown to you.")
     job_id, what = an_id(query.needed("id")), query.choice("what", ["payload", "result"]) or "payload"
     job = await visit.admin.get(job_id)
     if job is None:

@@ -15,10 +15,13 @@ _LINE: Final = 100
 
 async def _read_many(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
     del news
-    after = query.text("after") or ""
+    after, stuck = query.text("after") or "", query.choice("stuck", ["age", "depth"])
+    if stuck is not None:
+        keys = await admin.stuck_keys(order="depth" if stuck == "depth" else "age", limit=_LIMIT)
+        return {"keys": keys, "after": "", "next": None, "paused": [], "stuck": stuck}
     keys = await admin.keys(after=after, limit=_LIMIT)
     paused = [one for one in await admin.pauses() if one.kind == "key"]
-    return {"keys": keys, "after": after, "next": keys[-1].key if len(keys) == _LIMIT else None, "paused": paused}
+    return {"keys": keys, "after": after, "next": keys[-1].key if len(keys) == _LIMIT else None, "paused": paused, "stuck": None}
 
 
 async def _read_one(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
@@ -34,4 +37,4 @@ async def _read_one(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
     return {"key": key, "state": state, "line": line, "pause": pause, "why": why, "most": _LINE}
 
 
-TOPICS: Final = [("/keys", Topic("keys", ("after",), _read_many)), ("/key", Topic("key", ("key",), _read_one))]
+TOPICS: Final = [("/keys", Topic("keys", ("after", "stuck"), _read_many)), ("/key", Topic("key", ("key",), _read_one))]

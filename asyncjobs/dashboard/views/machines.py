@@ -10,6 +10,7 @@ from asyncjobs.dashboard.visit import Page, Visit
 from asyncjobs.dashboard.web import Response
 
 _FORMER: Final = 20
+_DOCTOR_SECONDS: Final = 5.0
 
 
 async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
@@ -23,9 +24,13 @@ async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
 
 
 async def doctor(visit: Visit) -> Response:
-    """What is wrong, or soon will be."""
+    """What is wrong, or soon will be: one visit of the doctor's for all who look within some seconds."""
     visit.query.known([])
-    return visit.page("doctor.html", symptoms=await visit.admin.doctor())
+
+    async def read() -> dict[str, Any]:
+        return {"symptoms": await visit.admin.doctor()}
+
+    return visit.page("doctor.html", **await visit.site.news.look(("doctor",), read, fresh_seconds=_DOCTOR_SECONDS))
 
 
 TOPICS: Final = [("/runners", Topic("runners", (), _read))]

@@ -34,14 +34,16 @@ WINDOWS: Final[Mapping[str, Window]] = {
 
 async def _read(admin: Admin, news: News, query: Fields) -> dict[str, Any]:
     window, type = query.choice("window", list(WINDOWS)) or "1h", query.text("type")
+    queue = query.text("queue")
     span = WINDOWS[window]
     stats, history = await asyncio.gather(
         admin.glance(), news.look(("history", window), partial(_history, admin, span), fresh_seconds=span.fresh, lasts=True)
     )
-    found = {"stats": stats, "window": window, "windows": WINDOWS, "type": type, **history}
-    if type is not None:
-        of_type = partial(_of_type, admin, span, type)
-        found |= await news.look(("charts", window, type), of_type, fresh_seconds=span.fresh, lasts=True)
+    worries = await admin.worries(stats)
+    found = {"stats": stats, "worries": worries, "window": window, "windows": WINDOWS, "type": type, "queue": queue, **history}
+    if type is not None or queue is not None:
+        of_some = partial(_of_some, admin, span, type, queue)
+        found |= await news.look(("charts", window, type, queue), of_some, fresh_seconds=span.fresh, lasts=True)
     return found
 
 
@@ -50,8 +52,8 @@ async def _history(admin: Admin, span: Window) -> dict[str, Any]:
     return {"charts": _charts(history.steps), "types": sorted(history.types, key=lambda one: -one.attempts)}
 
 
-async def _of_type(admin: Admin, span: Window, type: str) -> dict[str, Any]:
-    return {"charts": _charts(await admin.series(type=type, window=span.seconds, step=span.step))}
+async def _of_some(admin: Admin, span: Window, type: str | None, queue: str | None) -> dict[str, Any]:
+    return {"charts": _charts(await admin.series(type=type, queue=queue, window=span.seconds, step=span.step))}
 
 
 def _charts(steps: Sequence[Step]) -> list[charts.Chart]:
@@ -63,4 +65,4 @@ def _charts(steps: Sequence[Step]) -> list[charts.Chart]:
     ]
 
 
-TOPICS: Final = [("/", Topic("overview", ("window", "type"), _read))]
+TOPICS: Final = [("/", Topic("overview", ("window", "type", "queue"), _read))]

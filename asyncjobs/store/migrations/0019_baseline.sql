@@ -443,7 +443,10 @@ CREATE TABLE asyncjobs.runners (
     prefetch jsonb NOT NULL DEFAULT '{}',
     -- What it has in `types`, by digest.
     declares bigint[] NOT NULL DEFAULT '{}',
-    name text  -- what people call it
+    name text,  -- what people call it
+    -- The server's process of the session that beats, as of the last beat: its end is a hint. And where the runner's process is.
+    session integer,
+    machine text
 );
 
 -- What runners declare of their job types when they open, for enqueues from SQL: what of a job is as its type says, and what fits. One
@@ -464,12 +467,14 @@ CREATE TABLE asyncjobs.types (
     type              text NOT NULL,           -- of its jobs
     queue             text NOT NULL,
     lane              text,
+    breaker           text,                    -- the circuit breaker that its jobs are behind
     on_dead           text NOT NULL,
     serialize_by      jsonb,                   -- a list of texts and fields; "function": Python's; null: not at all
     dedup_by          jsonb,                   -- the same
     limit_name        text,                    -- of its limit
     limit_by          jsonb,                   -- how its jobs get their limit keys, as the two above; null: the limit has one key
     tags              text[] NOT NULL,
+    redact            text[] NOT NULL,         -- fields of its payloads and results that nobody is shown
     schema            jsonb NOT NULL,          -- what a payload has to be: `payload_problem`
     sieve             jsonpath NOT NULL,       -- finds something in a payload that is not that
     queues            jsonb NOT NULL           -- of its program: queue -> lane -> timeout in seconds, or null
@@ -628,3 +633,20 @@ CREATE TABLE asyncjobs.ended_sessions (
     session  text PRIMARY KEY,
     until_at timestamptz NOT NULL
 );
+
+-- What operators did
+-- ==================
+
+-- One row a verb: asyncjobs/model/audit.py has the rules. `by`: who; of SQL the role, and the program's name.
+CREATE TABLE asyncjobs.audit (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at       timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    ended_at timestamptz,
+    via      text NOT NULL CHECK (via IN ('python', 'cli', 'dashboard', 'sql')),
+    by       text NOT NULL,
+    verb     text NOT NULL,
+    target   text NOT NULL,
+    why      text,
+    outcome  text  -- null: it has not come back
+);
+CREATE INDEX audit_at ON asyncjobs.audit (at);

@@ -1,6 +1,6 @@
 -- One beat of a runner, how many runners there are, and the first migration after number $2 that breaks older programs. $3: what
 -- is to be said of its parts. $4: whether it stops. No row: it was declared dead, or it left.
-UPDATE asyncjobs.runners AS r SET beat = r.beat + 1, beat_at = asyncjobs.clock(), troubles = $3::text[],
+UPDATE asyncjobs.runners AS r SET beat = r.beat + 1, beat_at = asyncjobs.clock(), troubles = $3::text[], session = pg_catalog.pg_backend_pid(),
     stopped_at = CASE WHEN $4::boolean THEN coalesce(r.stopped_at, asyncjobs.clock()) END
 WHERE r.id = $1::bigint
 RETURNING r.beat, (SELECT pg_catalog.count(*) FROM asyncjobs.runners) AS runners,

@@ -3,6 +3,7 @@ SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, asyncjobs.instant
     asyncjobs.instant(j.started_at) AS started_at, asyncjobs.instant(j.completed_at) AS completed_at,
     j.error_message, j.version, j.losses, j.suspicion, asyncjobs.clock() AS now, s.*,
     (SELECT asyncjobs.instant(pg_catalog.max(t.declared_at)) FROM asyncjobs.types AS t WHERE t.name = j.type) AS declared_at,
+    (SELECT t.breaker FROM asyncjobs.types AS t WHERE t.name = j.type ORDER BY t.version DESC, t.declared_at DESC LIMIT 1) AS breaker,
     EXISTS (SELECT FROM asyncjobs.runners AS r WHERE r.id = j.runner_id) AS runner_is_alive,
     (SELECT asyncjobs.instant(o.stopped_at) FROM (
         SELECT r.id, r.stopped_at FROM asyncjobs.runners AS r UNION ALL SELECT f.id, f.stopped_at FROM asyncjobs.former_runners AS f) AS o

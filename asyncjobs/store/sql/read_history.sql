@@ -1,4 +1,4 @@
--- What attempts did in the last $2 seconds, twice in one reading: by steps of $1 seconds, and by type. Both have the same rows.
+-- What attempts did in the last $2 seconds, twice in one reading: by steps of $1 seconds, and by type. Both have the same rows. And the database's time.
 WITH found AS NOT MATERIALIZED (
     SELECT pg_catalog.date_bin(pg_catalog.make_interval(secs => $1::float8), m.minute, timestamptz 'epoch') AS at,
         m.job_type, m.status, m.count, m.queue_time, m.run_time
@@ -21,4 +21,6 @@ SELECT r.at, r.job_type, 'run', r.bucket::text, pg_catalog.sum(r.count)::bigint
 FROM (
     SELECT u.at, u.job_type, u.packed >> 40 AS bucket, u.packed & 1099511627775 AS count
     FROM (SELECT f.at, f.job_type, pg_catalog.unnest(f.run_time) AS packed FROM found AS f) AS u) AS r
-GROUP BY GROUPING SETS ((r.at, r.bucket), (r.job_type, r.bucket));
+GROUP BY GROUPING SETS ((r.at, r.bucket), (r.job_type, r.bucket))
+UNION ALL
+SELECT asyncjobs.clock(), NULL, 'now', '', 0;

@@ -3,7 +3,8 @@
 -- index.
 CREATE FUNCTION asyncjobs.find_dead_letters(
     _before bigint, _limit integer, _look integer, _type text, _queue text, _key text, _correlation_id text, _error text,
-    _died_after timestamptz, _died_before timestamptz, _acknowledged boolean, OUT ids bigint[], OUT looked integer, OUT next bigint)
+    _died_after timestamptz, _died_before timestamptz, _acknowledged boolean, _error_kind text,
+    OUT ids bigint[], OUT looked integer, OUT next bigint)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
@@ -44,6 +45,7 @@ BEGIN
           AND (_correlation_id IS NULL
               OR coalesce(d.original_job ->> 'correlation_id', asyncjobs.own_trace(d.job_id)) = _correlation_id)
           AND (_error IS NULL OR strpos(lower(d.error_message), lower(_error)) > 0)
+          AND (_error_kind IS NULL OR asyncjobs.error_kind(d.error_message) = _error_kind)
           AND (_died_after IS NULL OR d.died_at >= _died_after) AND (_died_before IS NULL OR d.died_at < _died_before)
           AND (_acknowledged IS NULL OR d.acknowledged = _acknowledged)
         ORDER BY d.id DESC LIMIT _limit);

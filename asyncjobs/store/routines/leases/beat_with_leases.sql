@@ -24,7 +24,7 @@ DECLARE
     _now timestamptz := asyncjobs.clock();
     _holder text := _runner::text;
 BEGIN
-    UPDATE asyncjobs.runners AS r SET beat = r.beat + 1, beat_at = _now, troubles = _troubles,
+    UPDATE asyncjobs.runners AS r SET beat = r.beat + 1, beat_at = _now, troubles = _troubles, session = pg_backend_pid(),
         stopped_at = CASE WHEN _stops THEN coalesce(r.stopped_at, _now) END
     WHERE r.id = _runner RETURNING r.beat INTO beat;
     IF NOT FOUND THEN

@@ -8,5 +8,5 @@ BEGIN
     RETURN jsonb_strip_nulls(jsonb_build_object(
         'last_run', _now - make_interval(secs => (_report ->> 'run_age')::float8),
         'last_pass_at', _now - make_interval(secs => (_report ->> 'pass_age')::float8),
-        'items', _report -> 'items', 'errors', _report -> 'errors', 'duration', _report -> 'duration'));
+        'items', _report -> 'items', 'errors', _report -> 'errors', 'failures', _report -> 'failures', 'duration', _report -> 'duration'));
 END $$;

@@ -3,7 +3,8 @@
 CREATE FUNCTION asyncjobs.find_jobs(
     _before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text,
     _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[],
-    _created_after timestamptz, _created_before timestamptz, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+    _created_after timestamptz, _created_before timestamptz, _since timestamptz, _until timestamptz,
+    OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
@@ -53,6 +54,7 @@ BEGIN
             AND (_tags IS NULL OR j.tags @> _tags) AND (_dedup_key IS NULL OR j.dedup_key = _dedup_key)
             AND (_priority IS NULL OR j.priority = _priority) AND (_ids IS NULL OR j.id = ANY (_ids))
             AND (_created_after IS NULL OR j.created_at >= _created_after) AND (_created_before IS NULL OR j.created_at < _created_before)
+            AND (_since IS NULL OR j.updated_at >= _since) AND (_until IS NULL OR j.updated_at < _until)
             AND (_error IS NULL OR strpos(lower(j.error_message), lower(_error)) > 0)
           ORDER BY j.id DESC LIMIT _limit) AS f;
     looked := cardinality(_seen);

@@ -3,9 +3,9 @@
 -- nothing is done when that term is over (`held` is false).
 CREATE FUNCTION asyncjobs.prune(
     _duty text, _holder text, _token bigint, _batch integer,
-    _completed interval, _cancelled interval, _dead_letters interval, _runners interval, _types text[], _keeps interval[],
-    OUT held boolean, OUT jobs integer, OUT dead_letters integer, OUT runners integer, OUT dedup_keys integer, OUT more boolean,
-    OUT failures text[])
+    _completed interval, _cancelled interval, _dead_letters interval, _runners interval, _audit interval, _types text[], _keeps interval[],
+    OUT held boolean, OUT jobs integer, OUT dead_letters integer, OUT runners integer, OUT dedup_keys integer, OUT audit integer,
+    OUT more boolean, OUT failures text[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _with_dead_letters integer;
@@ -13,7 +13,7 @@ DECLARE
     _more boolean;
 BEGIN
     held := _token IS NULL OR asyncjobs.hold_lease(_duty, _holder, _token, '4 seconds');
-    jobs := 0; dead_letters := 0; runners := 0; dedup_keys := 0; more := false; failures := '{}';
+    jobs := 0; dead_letters := 0; runners := 0; dedup_keys := 0; audit := 0; more := false; failures := '{}';
     IF NOT held THEN
         RETURN;
     END IF;
@@ -46,6 +46,11 @@ BEGIN
         failures := failures || ('dedup keys: ' || SQLERRM);
     END;
     BEGIN
+        audit := asyncjobs.prune_audit(_batch, _audit);
+    EXCEPTION WHEN OTHERS THEN
+        failures := failures || ('the trail of verbs: ' || SQLERRM);
+    END;
+    BEGIN
         PERFORM asyncjobs.forget_types();
     EXCEPTION WHEN OTHERS THEN
         failures := failures || ('definitions of types: ' || SQLERRM);
@@ -55,5 +60,5 @@ BEGIN
     EXCEPTION WHEN OTHERS THEN
         failures := failures || ('limit keys: ' || SQLERRM);
     END;
-    more := more OR dead_letters >= _batch OR runners >= _batch OR dedup_keys >= _batch;
+    more := more OR dead_letters >= _batch OR runners >= _batch OR dedup_keys >= _batch OR audit >= _batch;
 END $$;

@@ -3,6 +3,7 @@ CREATE FUNCTION asyncjobs.read_name(_option text, _value jsonb) RETURNS text LAN
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _name CONSTANT text := _value #>> '{}';
+    _most CONSTANT integer := CASE WHEN _option = 'job' THEN 200 ELSE 63 END;
     _problem text;
 BEGIN
     IF jsonb_typeof(_value) <> 'string' THEN
@@ -13,8 +14,8 @@ BEGIN
         _problem := 'has characters that cannot be printed: leave them out';
     ELSIF _name <> btrim(_name) THEN
         _problem := 'begins or ends with a space: leave it out';
-    ELSIF octet_length(convert_to(_name, 'UTF8')) > 63 THEN
-        _problem := format('is %s bytes, at most 63', octet_length(convert_to(_name, 'UTF8')));
+    ELSIF octet_length(convert_to(_name, 'UTF8')) > _most THEN
+        _problem := format('is %s bytes, at most %s', octet_length(convert_to(_name, 'UTF8')), _most);
     ELSIF starts_with(_name, 'asyncjobs' || '.') THEN  -- in two, or the schema's name would be put in
         _problem := format('is reserved: names that begin with "%s." are asyncjobs'' own', 'asyncjobs');
     ELSE

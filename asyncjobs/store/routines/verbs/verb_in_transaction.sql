@@ -37,6 +37,9 @@ BEGIN
         END CASE;
         EXIT WHEN _done ->> 'outcome' IS DISTINCT FROM 'again';
     END LOOP;
+    IF _args ? 'deed' THEN
+        PERFORM asyncjobs.note_verb(_args -> 'deed', coalesce(_done ->> 'outcome', CASE WHEN _done ? 'is_new' THEN 'acknowledged' ELSE 'unknown' END));
+    END IF;
     PERFORM asyncjobs.tell(t.what) FROM (
         SELECT CASE WHEN _verb = 'change' THEN 'f:' ELSE 'q:' END || q.queue AS what
         FROM jsonb_array_elements_text(CASE WHEN jsonb_typeof(_done -> 'queues') = 'array' THEN _done -> 'queues' END) AS q(queue)
