@@ -2,8 +2,8 @@
 
 `bind_contextvars` finds its variables anew each time; for each attempt that is as much work as to set them.
 
-Runners import this file when they are made, and hand `name_job` to their attempts: structlog imports rich where that is installed, which
-took a quarter of the time that `import asyncjobs` takes, and who enqueues needs neither.
+Runners import this file when they are made, and hand `name_job` to their attempts: structlog imports rich where that is
+installed, which took a quarter of the time that `import asyncjobs` takes, and who enqueues needs neither.
 """
 
 import contextvars
