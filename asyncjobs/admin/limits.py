@@ -78,8 +78,9 @@ class Limits(Desk):
         return await self._changed(kind, name, None, by)
 
     @recorded("limits.open", "limit key {key}")
-    async def open_limit_key(self, key: str, /) -> None:
+    async def open_limit_key(self, key: str, /, *, by: str | None = None) -> None:
         """Open a key that a service, or its rate, has closed, as `limit_keys` shows it. LimitNotFound."""
+        del by  # for the record
         if not await self._do("open_limit_key", lambda link: limits.open_key(link, key)):
             raise LimitNotFound(key)
 

@@ -67,7 +67,7 @@ async def test_every_page_that_moves_has_a_stream_that_sends_its_part(
         assert event == "fragment"
         assert "<table>" in html
         assert "csrf" not in html, "a part that all see has nothing of one viewer's"
-    assert sum(path.startswith("/live/") for path, _ in PAGES) == 10
+    assert sum(path.startswith("/live/") for path, _ in PAGES) == 12
 
 
 async def test_viewers_share_readings_and_not_buttons(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from asyncjobs import AsyncJobs, JobNotFound, Queue, UsageError
 from asyncjobs.admin import Admin
 from asyncjobs.admin.audit import MARK
 from asyncjobs.cli.program import program
+from asyncjobs.declare.new_job import named
 from asyncjobs.model.audit import Entry
 from asyncjobs.store.database import Connection
 from asyncjobs.telemetry.events import VerbUsed
@@ -25,13 +26,16 @@ LOOKS = {
     "acting", "audit", "breaker", "breakers", "children", "dead_letter", "dead_letters", "doctor", "explain", "find", "get",
     "glance", "history", "key", "keys", "largest", "leases", "line", "metrics", "noting", "pauses", "rows", "runners", "sample",
     "schedule", "schedules", "series", "stats", "trace", "trace_rows", "tree",
+    "gates", "limit", "limit_keys", "limits", "member_counts", "members", "workflow", "workflow_graph", "workflows",
+    "workflows_ended",
 }  # fmt: skip
 #: Of the command line: what looks, runs, or has a record of its own (`migrate`: the table of migrations).
 CLI_LOOKS = {
     "jobs running", "dead errors",
     "run", "migrate", "dashboard", "demo", "stats", "top", "queues", "runners", "leases", "doctor", "audit", "pauses",
     "completion", "jobs list", "jobs show", "jobs explain", "jobs largest", "jobs trace", "dead list", "dead show", "keys list",
-    "keys show", "schedules list", "schedules show", "breakers list", "breakers show",
+    "keys show", "schedules list", "schedules show", "breakers list", "breakers show", "limits list", "limits show",
+    "workflows list", "workflows show",
 }  # fmt: skip
 
 
@@ -81,7 +85,7 @@ def test_every_command_that_changes_something_asks_by_whom_and_why() -> None:
     assert {name for name, _ in commands(program)} - changing == CLI_LOOKS
 
 
-async def each_verb(admin: Admin, rows: Connection) -> list[tuple[str, str]]:  # noqa: PLR0915 - one line a verb
+async def each_verb(jobs: AsyncJobs, admin: Admin, rows: Connection) -> list[tuple[str, str]]:  # noqa: PLR0915 - one line a verb
     """Use every verb; what the trail has to say of each: the verb, and its target."""
     dead = await insert_job(rows, status="dead", completed_at=datetime.now(UTC), type="email")
     letters = [await letter(rows, dead) for _ in range(4)]
@@ -124,6 +128,17 @@ async def each_verb(admin: Admin, rows: Connection) -> list[tuple[str, str]]:  #
     await admin.open_breaker("mail")
     await admin.reset_breaker("mail")
     used += [("breakers.open", "breaker mail"), ("breakers.reset", "breaker mail")]
+    async with jobs.workflow("import") as flow:
+        flow.add(named("email", {}, {}, jobs.handlers, jobs.settings))
+    await admin.retry_workflow(flow.id)
+    await admin.cancel_workflow(flow.id)
+    await insert(rows, "limits", kind="limit", name="api", declared='{"each": 2}')
+    await insert(rows, "limit_keys", key="api:a")
+    await admin.set_limit("api", total=3)
+    await admin.reset_limit("api")
+    await admin.open_limit_key("api:a")
+    used += [("workflows.retry", f"workflow {flow.id}"), ("workflows.cancel", f"workflow {flow.id}"), ("limits.set", "limit api"),
+             ("limits.reset", "limit api"), ("limits.open", "limit key api:a")]  # fmt: skip
     halted = await insert_job(rows, status="dead", completed_at=datetime.now(UTC), serialization_key="halted")
     await insert(rows, "serialized_jobs", id=halted, serialization_key="halted", dispatched_at=datetime.now(UTC),
                  halted_at=datetime.now(UTC), halt_reason="it died")  # fmt: skip
@@ -147,7 +162,7 @@ async def test_each_verb_leaves_who_what_why_when_and_what_came_of_it(jobs: Asyn
     forget = jobs.events.subscribe(told.append, VerbUsed)
     began = datetime.now(UTC)
     admin = jobs.admin.acting("ada", why="the provider is back", via="dashboard")
-    used = await each_verb(admin, connection)
+    used = await each_verb(jobs, admin, connection)
     forget()
     found = [one for one in (await jobs.admin.audit(limit=200)).entries[::-1] if one.via != "sql"]
     assert [(one.verb, one.target) for one in found] == used
@@ -166,6 +181,10 @@ async def test_each_command_leaves_its_row_too(jobs: AsyncJobs, connection: Conn
     await insert(connection, "serialized_jobs", id=dead, serialization_key="k", dispatched_at=datetime.now(UTC),
                  halted_at=datetime.now(UTC), halt_reason="it died")  # fmt: skip
     await insert_job(connection, status="completed", completed_at=datetime.now(UTC) - timedelta(days=99))
+    async with jobs.workflow("import") as flow:
+        flow.add(named("email", {}, {}, jobs.handlers, jobs.settings))
+    await insert(connection, "limits", kind="limit", name="api", declared='{"each": 2}')
+    await insert(connection, "limit_keys", key="api:a")
     words = {
         "jobs cancel": [str(ids[0])], "jobs kill": [str(ids[1])], "jobs retry": [str(ids[2])], "jobs delete": [str(ids[0])],
         "jobs fail": [str(ids[3])], "jobs change": [str(ids[3]), "--to-priority", "3"], "jobs enqueue": ["email"],
@@ -173,6 +192,8 @@ async def test_each_command_leaves_its_row_too(jobs: AsyncJobs, connection: Conn
         "keys pause": ["k"], "keys resume": ["k"], "pause": ["--queue", "mail"], "resume": ["--queue", "mail"],
         "drain": ["--type", "email", "--timeout", "0"], "schedules run": ["nightly"], "schedules disable": ["nightly"],
         "schedules enable": ["nightly"], "breakers open": ["mail"], "breakers reset": ["mail"], "prune": [],
+        "limits set": ["api", "--total", "3"], "limits reset": ["api"], "limits open": ["api:a"],
+        "workflows retry": [str(flow.id)], "workflows cancel": [str(flow.id)],
     }  # fmt: skip
     assert set(words) == {name for name, _ in commands(program)} - CLI_LOOKS
     verb_of = {"dead ack": "dead.acknowledge", "keys pause": "pause", "keys resume": "resume"}

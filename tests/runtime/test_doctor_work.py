@@ -102,7 +102,7 @@ async def test_dead_letters_that_nobody_saw_are_told(dsn: str, connection: Conne
 
 async def test_job_that_has_been_due_for_long_is_told_unless_another_rule_says_why(dsn: str, connection: Connection) -> None:
     await insert_runner(connection, queues=["default", "mail"])
-    await insert_job(connection, run_at=NOW - timedelta(minutes=26))
+    await insert_job(connection, run_at=datetime.now(UTC) - timedelta(minutes=26))
     one = (await told(dsn))["jobs wait for long"]
     assert one.evidence.startswith("one of email in default has been due for 0:26:0")
     await insert(connection, "pauses", kind="queue", name="default")
