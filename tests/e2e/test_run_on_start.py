@@ -101,6 +101,27 @@ async def test_one_that_was_locked_when_the_runner_started_is_made_later_and_sta
     await connection.close()
 
 
+REFUSE = """
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no reports today'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON asyncjobs.jobs FOR EACH ROW WHEN (NEW.type = 'report') EXECUTE FUNCTION public.refuse()
+"""
+
+
+async def test_one_whose_job_the_database_refuses_is_disabled_with_the_reason(dsn: str) -> None:
+    jobs = make(dsn)
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(REFUSE)
+    await connection.close()
+
+    async def is_disabled() -> bool:
+        reasons = {one.name: str(one.disabled_reason) for one in await jobs.admin.schedules() if not one.enabled}
+        return reasons.keys() == {"report"} and "no reports today" in reasons["report"]
+
+    async with jobs.runner():
+        await eventually(is_disabled, description="it is disabled")
+        await eventually(lambda: _are(jobs, ["schedule warm up"]), description="the other ran")
+
+
 async def test_many_runners_that_start_together_make_one(dsn: str) -> None:
     fleet = [make(dsn) for _ in range(4)]
 
