@@ -32,8 +32,9 @@ async def test_a_problem_names_it(dsn: str) -> None:
     jobs = AsyncJobs(dsn)
     async with jobs.runner(name="mail-1") as runner:
         await runner.stop()
-        [problem] = jobs.health().problems
-        assert problem.startswith("runner mail-1: ")
+        problems = jobs.health().problems
+        assert problems
+        assert all(one.startswith("runner mail-1: ") for one in problems)
 
 
 async def test_the_dashboard_shows_it_of_one_that_lives_and_of_one_that_has_ended(dsn: str) -> None:

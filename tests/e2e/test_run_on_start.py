@@ -82,12 +82,44 @@ async def test_a_runner_that_stays_makes_no_other_after_the_minute(dsn: str) -> 
         assert await _count(jobs, 2)
 
 
-async def test_it_starts_at_once_where_nothing_is_heard_and_polls_are_rare(dsn: str) -> None:
-    jobs, recorder = make(dsn, notify="poll", poll_interval=60), Recorder()
-    recorder.watch(jobs.events)
+async def test_one_that_was_locked_when_the_runner_started_is_made_later_and_starts_at_once(dsn: str) -> None:
+    jobs = make(dsn, notify="poll", poll_interval=60, schedule_interval=0.2)
     async with jobs.runner():
-        fired = await recorder.wait_for(ScheduleFired, lambda one: one.schedule == "report")
-        assert await jobs.handle(fired.job_ids[0]).result(timeout=10) == "sales"
+        await eventually(lambda: _are(jobs, ["schedule report", "schedule warm up"]), description="both ran")
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("UPDATE asyncjobs.jobs SET created_at = created_at - interval '2 minutes'")
+    lock = connection.transaction()
+    await lock.start()
+    await connection.execute("SELECT FROM asyncjobs.schedules WHERE name = 'report' FOR SHARE")
+    async with jobs.runner():
+        await eventually(lambda: _count(jobs, 3), description="the other is made")
+        await asyncio.sleep(1)
+        assert await _count(jobs, 3)
+        await lock.commit()
+        both = ["schedule report"] * 2 + ["schedule warm up"] * 2
+        await eventually(lambda: _are(jobs, both), description="it ran")
+    await connection.close()
+
+
+REFUSE = """
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no reports today'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON asyncjobs.jobs FOR EACH ROW WHEN (NEW.type = 'report') EXECUTE FUNCTION public.refuse()
+"""
+
+
+async def test_one_whose_job_the_database_refuses_is_disabled_with_the_reason(dsn: str) -> None:
+    jobs = make(dsn)
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(REFUSE)
+    await connection.close()
+
+    async def is_disabled() -> bool:
+        reasons = {one.name: str(one.disabled_reason) for one in await jobs.admin.schedules() if not one.enabled}
+        return reasons.keys() == {"report"} and "no reports today" in reasons["report"]
+
+    async with jobs.runner():
+        await eventually(is_disabled, description="it is disabled")
+        await eventually(lambda: _are(jobs, ["schedule warm up"]), description="the other ran")
 
 
 async def test_many_runners_that_start_together_make_one(dsn: str) -> None:

@@ -302,6 +302,18 @@ async def test_a_strangers_lock_is_not_waited_for_long(connection: Connection, d
     assert (await ticked(link, last_tick, 0)).outcome == "fired"
 
 
+async def test_a_start_makes_no_job_of_what_is_disabled_or_was_declared_otherwise_since(
+    connection: Connection, link: Link
+) -> None:
+    await declare(connection, link, 1, a_schedule())
+    await declare(connection, link, 2, a_schedule(priority=5))
+    assert await store.start(link, 1, "nightly") == [], "its definition is not the one that holds"
+    await store.disable(link, "nightly", because="operator", reason=None)
+    assert await store.start(link, 2, "nightly") == []
+    assert await store.enable(link, "nightly")
+    assert len(await store.start(link, 2, "nightly")) == 1
+
+
 async def test_run_now_runs_also_what_is_disabled_and_leaves_the_ticks_alone(connection: Connection, link: Link) -> None:
     await declare(connection, link, 1, a_schedule())
     last_tick = await past(connection)
