@@ -889,7 +889,7 @@ CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _came asyncjobs.arrival
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 82918ea9b9b78f73
+-- body: 497a1789c39205b3
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -1215,7 +1215,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7d5f293c7e2ddbc8
+-- body: 1556a94e5a7762d5
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1334,6 +1334,17 @@ CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token b
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4761ec1c589de224
+
+CREATE FUNCTION asyncjobs.has_left_over(_workflow bigint)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d8681b3d42b7a882
 
 CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[], _versions jsonb)
     RETURNS boolean
