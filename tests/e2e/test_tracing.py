@@ -272,4 +272,7 @@ async def test_a_workflow_is_one_trace_with_a_span_for_each_member_and_attempt(d
     assert (len(enqueues), len(attempts)) == (3, 3)
     assert all(is_child(span, request) for span in enqueues)
     assert {context(span).trace_id for span in attempts} == {context(request).trace_id}
-    assert {span.attributes["messaging.message.id"] for span in enqueues if span.attributes} == set(map(str, flow.ids))
+    assert [str((span.attributes or {})["messaging.message.id"]) for span in enqueues] == list(map(str, flow.ids))
+    linked = {context(span).span_id: {link.context.span_id for link in span.links} for span in enqueues}
+    first, second, last = (context(span).span_id for span in enqueues)
+    assert linked == {first: set(), second: set(), last: {first, second}}
