@@ -14,13 +14,15 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar, cast, final
 
+import msgspec
+
 from asyncjobs.connections import Connection, SyncConnection, check_given
 from asyncjobs.context import JobContext, current
 from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.flow import FlowPlanner
 from asyncjobs.declare.hooks import enqueue_through
 from asyncjobs.declare.new_job import admit_all, check_job_id, check_jobs
-from asyncjobs.declare.upstream import Members, Upstream
+from asyncjobs.declare.upstream import Members, Place, Upstream
 from asyncjobs.errors import InvalidOption, UsageError, WorkflowError
 from asyncjobs.handles import JobHandle
 from asyncjobs.model.workflow import MOST_MEMBERS, When
@@ -246,12 +248,17 @@ class Workflow:
         if self._connection is not None:
             check_given(self._connection, blocks=blocks)
         write = partial(self._write_jobs, blocks=blocks)
-        await (enqueue_through(app.hooks.enqueue, news, write, events=app.events) if app.hooks.enqueue else write(news))
+        if not app.hooks.enqueue:
+            await write(news)
+            return
+        placed = [_placed(new, self.planner.place(number)) for number, new in enumerate(news)]
+        await enqueue_through(app.hooks.enqueue, placed, write, events=app.events)
 
     async def _write_jobs(self, news: list[NewJob[Any]], *, blocks: bool) -> list[JobHandle[Any]]:
         app, context = self._app, self._context
         for new in news:
             self.planner.refuse_others(new)  # a hook may have said so
+        news = [_alone(new) for new in news]
         keeper = keeper_of(app)
         happened = f"workflow {self.name!r} was written"
         opened = None if keeper is not None or blocks else app.opened_for(happened)
@@ -270,6 +277,10 @@ class Workflow:
         self._id, self._ids = written.id, written.ids
         pairs = zip(written.ids, news, strict=True)
         return [JobHandle(job_id, self.app, new.handler.decode_result, "made") for job_id, new in pairs]
+
+
+def _placed(job: NewJob[Any], place: Place) -> NewJob[Any]:
+    return NewJob(job.handler, msgspec.structs.replace(job.row, takes=(place,)), None)
 
 
 def _alone(job: NewJob[Any]) -> NewJob[Any]:

@@ -21,7 +21,7 @@ KINDS: Final[Mapping[str, str]] = {
     "completed": "good", "processing": "calm", "pending": "calm", "failed": "warn", "dead": "bad", "cancelled": "bad",
     "gone": "bad",
 }  # fmt: skip
-_ORDER: Final = ("good", "bad", "warn", "calm", "dim")
+_ORDER: Final[tuple[str, ...]] = ("good", "bad", "warn", "calm", "dim")
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Box(msgspec.Struct, kw_only=True):
     @property
     def parts(self) -> list[Part]:
         """Its bar, by what its members came to."""
-        by_kind = dict.fromkeys(_ORDER, 0)
+        by_kind: dict[str, int] = {kind: 0 for kind in _ORDER}  # noqa: C420
         for status, count in self.by_status.items():
             by_kind[KINDS.get(status, "dim")] += count
         parts: list[Part] = []

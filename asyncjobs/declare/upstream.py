@@ -28,6 +28,14 @@ class Members(msgspec.Struct, eq=False):
     ranges: list[Range] = []
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Where a member stands, for hooks of its enqueue: the last of what its row takes."""
+
+    flow: object  # whose member it is
+    number: int
+    waits: tuple[Range, ...]  # for members of these numbers
+
+
 @final
 class Upstream:
     """What stands for a result, or for those of a group. It has no value: code that asks for one is told so."""

@@ -2,7 +2,8 @@
 
 1. `enqueue TYPE` (producer) begins before the job is written and ends when it is, a child of whatever span is current there. Its
    context is written into the job's row by the propagators that the app has set (W3C trace context by default), so it is there
-   with the job: for every process, through retries, restarts and requeues from the dead letters.
+   with the job: for every process, through retries, restarts and requeues from the dead letters. That of a workflow's member is
+   linked to those of the members that it waits for.
 2. `attempt TYPE` (consumer) is a child of that enqueue, however many attempts there are. It is current while the handler runs, so
    what the handler does, and what it enqueues, hangs below it. A job that nobody traced (a tick of a schedule) begins a trace.
 3. An attempt that failed has the exception and the status ERROR; `asyncjobs.outcome` tells a retry (and its delay) from the end.
@@ -15,6 +16,7 @@ An attempt that dies with its process leaves no span. Ids in the logs of a trace
 import time
 from collections.abc import Mapping
 from importlib.metadata import version
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -28,6 +30,7 @@ from opentelemetry.util.types import AttributeValue
 from asyncjobs.app import AsyncJobs
 from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.hooks import Hook
+from asyncjobs.declare.upstream import Place
 from asyncjobs.errors import UsageError
 from asyncjobs.telemetry.events import AcksWritten, AttemptEnded, AttemptStarted
 
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 _FAILED: Final = frozenset({"retry", "dead"})
 #: Attempts that ended and whose ack is awaited. More than a runner can have: what is acked otherwise must not gather here.
 _MOST_UNACKED: Final = 10_000
+_MOST_LINKS: Final = 100
 
 
 def setup(jobs: AsyncJobs, /, *, tracer_provider: TracerProvider | None = None) -> None:
@@ -62,25 +66,42 @@ class _Enqueues(Hook):
     def __init__(self, tracer: trace.Tracer) -> None:
         self._tracer = tracer
         self._spans: dict[int, Span] = {}  # by the identity of that job, which lives until it is written
+        self._members: dict[tuple[int, int], Span] = {}  # by the identity of their workflow, and by their numbers
 
     async def before_enqueue(self, job: NewJob[Any], /) -> NewJob[Any]:
         """Begin a span, and give its context to the row."""
         row = job.row
+        place = _place_of(job)
         span = self._tracer.start_span(
-            f"enqueue {row.type}", kind=SpanKind.PRODUCER, attributes=_attributes("send", row.type, row.queue, row.correlation_id)
-        )
+            f"enqueue {row.type}", kind=SpanKind.PRODUCER, links=[] if place is None else self._links(place),
+            attributes=_attributes("send", row.type, row.queue, row.correlation_id),
+        )  # fmt: skip
+        if place is not None:
+            self._members[id(place.flow), place.number] = span
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
         traced: NewJob[Any] = NewJob(job.handler, msgspec.structs.replace(row, trace_context=_packed(carrier)), job.connection)
         self._spans[id(traced)] = span
         return traced
 
+    def _links(self, place: Place) -> list[Link]:
+        """To the members that it waits for, the first hundred: spans drop what is more."""
+        numbers = islice((number for first, last in place.waits for number in range(first, last + 1)), _MOST_LINKS)
+        spans = [self._members.get((id(place.flow), number)) for number in numbers]
+        return [Link(span.get_span_context()) for span in spans if span is not None and span.get_span_context().is_valid]
+
     async def after_enqueue(self, job: NewJob[Any], /, handle: "JobHandle[Any] | None", error: BaseException | None) -> None:
         """End it."""
         span = self._spans.pop(id(job))
+        if (place := _place_of(job)) is not None:
+            del self._members[id(place.flow), place.number]
         if handle is not None:
             span.set_attributes({"messaging.message.id": str(handle.id), "asyncjobs.created": handle.created})
         _end(span, error, None if handle is not None else "nothing was written")
+
+
+def _place_of(job: NewJob[Any]) -> Place | None:
+    return next((one for one in job.row.takes if isinstance(one, Place)), None)
 
 
 @final

@@ -149,7 +149,7 @@ async def test_hooks_go_round_the_enqueue_of_each_member(where: Opening) -> None
         async def before_enqueue(self, job: NewJob[Any], /) -> NewJob[Any]:
             return job.using(correlation_id="tenant-1")
 
-        async def after_enqueue(self, job: NewJob[Any], handle: Any, error: BaseException | None, /) -> None:
+        async def after_enqueue(self, job: NewJob[Any], /, handle: Any, error: BaseException | None) -> None:
             seen.append(f"{job.type} {handle is not None}")
 
     jobs = make(hooks=[Tenants()])

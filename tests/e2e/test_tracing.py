@@ -257,3 +257,22 @@ async def test_attempts_that_run_at_once_have_spans_of_their_own(dsn: str) -> No
         await run_until_idle(app.jobs)
     found = {int((span.attributes or {})["messaging.message.id"]): context(span).span_id for span in app.named("attempt beside")}  # type: ignore[arg-type]
     assert currents == found
+
+
+async def test_a_workflow_is_one_trace_with_a_span_for_each_member_and_attempt(dsn: str) -> None:
+    web = Traced(dsn)
+    async with web.jobs:
+        with web.tracer.start_as_current_span("POST /imports"):
+            async with web.jobs.workflow("import") as flow:
+                some = flow.add_many(web.charge.new() for _ in range(2))
+                flow.add(web.charge.new(), after=some)
+        await run_until_idle(web.jobs)
+    [request] = web.named("POST /imports")
+    enqueues, attempts = web.named("enqueue charge"), web.named("attempt charge")
+    assert (len(enqueues), len(attempts)) == (3, 3)
+    assert all(is_child(span, request) for span in enqueues)
+    assert {context(span).trace_id for span in attempts} == {context(request).trace_id}
+    assert [str((span.attributes or {})["messaging.message.id"]) for span in enqueues] == list(map(str, flow.ids))
+    linked = {context(span).span_id: {link.context.span_id for link in span.links} for span in enqueues}
+    first, second, last = (context(span).span_id for span in enqueues)
+    assert linked == {first: set(), second: set(), last: {first, second}}

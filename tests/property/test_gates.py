@@ -51,6 +51,7 @@ class GatesMachine(RuleBasedStateMachine):
         self.pair = pair
         self.processes = [pair.a, pair.b]
         self.running: dict[int, tuple[int, Claimed]] = {}
+        self.rushes = False
         self.open: dict[int, bool] = {0: False, 1: False}  # who has a transaction open
         self.late: dict[int, list[tuple[int, str]]] = {0: [], 1: []}  # what it has written there: who, and as what it ends
 
@@ -90,15 +91,21 @@ class GatesMachine(RuleBasedStateMachine):
             self.running[job.id] = (by, job)
 
     @precondition(lambda self: self.running)
-    @rule(data=st.data(), kind=st.sampled_from(["completed", "completed", "completed", "dead", "cancel"]), opens=st.booleans())
-    def ack(self, data: st.DataObject, kind: Any, opens: bool) -> None:  # noqa: FBT001
+    @rule(
+        data=st.data(),
+        kind=st.sampled_from(["completed", "completed", "completed", "dead", "cancel"]),
+        opens=st.booleans(),
+        rushes=st.booleans(),
+    )
+    def ack(self, data: st.DataObject, kind: Any, opens: bool, rushes: bool) -> None:  # noqa: FBT001
+        self.rushes = rushes
         by, job = self.running[data.draw(st.sampled_from(sorted(self.running)))]
         if opens and not self.open[by]:
             self.do(self.processes[by].begin())
             self.open[by] = True
         del self.running[job.id]
         assert self.do(asyncio.wait_for(self.processes[by].ack(job, kind, message="said so"), 10)).lost == []
-        ended = (self.flow.number(job.id), {"cancel": "cancelled"}.get(kind, kind))
+        ended: tuple[int, str] = (self.flow.number(job.id), "cancelled" if kind == "cancel" else kind)
         if self.open[by]:
             self.late[by].append(ended)
         else:
@@ -156,10 +163,11 @@ class GatesMachine(RuleBasedStateMachine):
             self.do(self.processes[by].ack(job, "interrupted"))
             self._ended([(number, "cancelled" if wanted == "cancel" else "dead")])
 
-    @rule(data=st.data(), settles=st.booleans())
-    def retry(self, data: st.DataObject, settles: bool) -> None:  # noqa: FBT001
+    @rule(data=st.data(), settles=st.booleans(), rushes=st.booleans())
+    def retry(self, data: st.DataObject, settles: bool, rushes: bool) -> None:  # noqa: FBT001
         if any(self.open.values()):
             return
+        self.rushes = rushes
         if settles:
             self.do(flows.settle(self.pair))
         number = data.draw(st.integers(0, len(self.model.members) - 1))
@@ -230,6 +238,9 @@ class GatesMachine(RuleBasedStateMachine):
     @invariant()
     def is_as_the_model_says(self) -> None:
         if not hasattr(self, "model") or any(self.open.values()):
+            return
+        if self.rushes:  # the next goes on before the folders have looked
+            self.rushes = False
             return
         self.do(flows.settle(self.pair))
         assert self.do(self.flow.statuses()) == [member.status for member in self.model.members]

@@ -1021,7 +1021,7 @@ CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _came asyncjobs.arrival
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 82918ea9b9b78f73
+-- body: 497a1789c39205b3
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -1359,7 +1359,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 137cca23c35ad537
+-- body: dc6c6964a3dc76c0
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1487,6 +1487,17 @@ CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token b
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4761ec1c589de224
+
+CREATE FUNCTION asyncjobs.has_left_over(_workflow bigint)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d8681b3d42b7a882
 
 CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[], _versions jsonb)
     RETURNS boolean

@@ -147,6 +147,22 @@ async def test_retry_in_the_middle_of_the_cascade_takes_it_back(pair: Peers) -> 
     assert await flows.run(pair, flow) == [0, 1, 2, 3]
 
 
+async def test_who_comes_back_and_completes_before_its_return_was_folded_brings_the_next_back(pair: Peers) -> None:
+    flow = await flows.write(pair, 4, [([0], [1]), ([1], [2]), ([2], [3])])
+    await pair.a.ack(await pair.a.claim_one(), "dead", message="no")
+    await flows.settle(pair)
+    assert await flow.statuses() == ["dead", "cancelled", "cancelled", "cancelled"]
+    assert (await serialized.retry(pair.a.link, flow.ids[0], "ada")).outcome == "retried"
+    for number in (0, 1):  # and no folder has looked since
+        job = await pair.a.claim_one()
+        assert flow.number(job.id) == number
+        await pair.a.ack(job)
+    assert await flow.state() == "running"
+    await flows.settle(pair)
+    assert await flows.run(pair, flow) == [2, 3]
+    assert await flow.state() == "completed"
+
+
 async def test_dependent_of_two_broken_gates_comes_back_with_the_second(pair: Peers) -> None:
     flow = await flows.write(pair, 3, [([0], [2]), ([1], [2])])
     await flows.run(pair, flow, deaths=[0, 1])

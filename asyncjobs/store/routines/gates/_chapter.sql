@@ -28,7 +28,8 @@
 --    retried itself (its arguments are missing): the one that is to blame is.
 -- 6. *Cancel.* `workflows.cancel_requested_at` is committed first; from then on no gate of it releases. Then members that do not run are ended,
 --    and those that run are asked to, a batch a transaction, until the workflow has ended. The sweep goes on where a canceller died.
--- 7. *End.* A workflow has ended when its own gate has none missing; `ended_at` is taken back by rule 5. It is pruned as a whole, never a member
+-- 7. *End.* A workflow has ended when its own gate has none missing; `ended_at` is taken back by rule 5. While something is left over at
+--    one of its gates it does not count as ended (`has_left_over`): members may come back yet. It is pruned as a whole, never a member
 --    by itself: what another member may still want to read is there.
 --
 -- 8. *Spawn.* A member that runs may add members, at its own gates (`spawn_members`). It has not arrived, so these cannot have opened, and an arrival

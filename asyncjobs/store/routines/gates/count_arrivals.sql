@@ -27,9 +27,10 @@ BEGIN
             opened_at = CASE WHEN g.missing = c.n THEN coalesce(g.opened_at, _now) END,
             dead_id = CASE WHEN g.dead + c.dead > 0 AND NOT c.is_undone THEN coalesce(g.dead_id, c.dead_id) END
         FROM counted AS c WHERE g.id = ANY (ARRAY[c.gate_id])
-        RETURNING g.id, g.id = g.workflow_id AS is_workflow, g.missing, g.dead, g.releasing, g.dead > 0 AND g.dead_id IS NULL AS is_lost, c.n)
+        RETURNING g.id, g.id = g.workflow_id AS is_workflow, g.missing, g.dead, g.releasing, g.dead > 0 AND g.dead_id IS NULL AS is_lost, c.n, c.is_undone)
     SELECT array_agg(w.id) FILTER (WHERE w.is_workflow AND (w.missing = 0 OR w.n < 0)),
-        array_agg(w.id) FILTER (WHERE w.missing = 0 AND NOT w.is_workflow), array_agg(w.id) FILTER (WHERE (w.n < 0 AND w.missing > 0) OR (w.releasing AND w.missing = 0 AND w.dead = 0)),
+        array_agg(w.id) FILTER (WHERE w.missing = 0 AND NOT w.is_workflow), array_agg(w.id) FILTER (WHERE (w.missing > 0 AND (w.n < 0 OR w.is_undone))
+            OR (w.missing = 0 AND w.dead = 0 AND (w.releasing OR w.is_undone))),  -- (who is retried may end before its return is counted)
         array_agg(w.id) FILTER (WHERE w.is_lost), bool_or(w.releasing)
     INTO _moved, _open, _closed, _lost, _was_releasing FROM written AS w;
     IF _lost IS NOT NULL THEN  -- who was dead has been retried, and others are
