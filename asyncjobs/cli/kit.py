@@ -87,7 +87,7 @@ def _exact(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _exact(one) for name, one in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_exact(one) for one in cast("list[Any]", value)]
+        return [_exact(one) for one in value]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _DOUBLE:
         return str(value)
     return value

@@ -59,7 +59,8 @@ async def history(link: Link, *, step_seconds: float, window_seconds: float) -> 
 
 
 def _now(rows: Sequence[Record]) -> datetime:
-    return next(row["at"] for row in rows if row["what"] == "now")
+    now: datetime = next(row["at"] for row in rows if row["what"] == "now")
+    return now
 
 
 def _steps(found: Mapping[datetime, Counts], now: datetime, step_seconds: float, window_seconds: float) -> list[Step]:

@@ -14,7 +14,7 @@ from asyncjobs import AsyncJobs, errors
 from asyncjobs.admin import Admin
 from asyncjobs.cli import failures, main
 from asyncjobs.cli.failures import BadInput, NothingFound, one_line
-from asyncjobs.cli.running import log
+from asyncjobs.cli.logs import log
 from asyncjobs.cli.target import target
 from asyncjobs.model.job import Job
 from asyncjobs.model.tree import Node

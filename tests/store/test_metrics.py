@@ -164,7 +164,7 @@ async def test_a_history_is_the_steps_and_the_types_of_the_same_rows(link: Link,
     await clock.advance(timedelta(minutes=2))
     await metrics.record(link, {("email", "failed"): tally(2.0)})
     found = await series.history(link, step_seconds=60.0, window_seconds=300.0)
-    assert found.steps == await series.read(link, None, step_seconds=60.0, window_seconds=300.0)
+    assert found.steps == await series.read(link, None, None, step_seconds=60.0, window_seconds=300.0)
     assert [step.by_status for step in found.steps] == [{}, {}, {"completed": 2, "dead": 1}, {}, {"failed": 1}]
     assert found.types == await metrics.read(link, None, 300.0)
     assert [(one.type, one.attempts, one.failed) for one in found.types] == [("email", 3, 1), ("sms", 1, 1)]
