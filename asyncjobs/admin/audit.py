@@ -72,7 +72,7 @@ def recorded(verb: str, target: Target) -> Callable[[Callable[P, Coroutine[Any, 
             before = _under_way.set(deed)
             try:
                 done = await do(*args, **kwargs)
-                outcome = said(done)
+                outcome = said(done) + _changed(given)
             except Exception as error:
                 outcome = type(error).__name__
                 raise
@@ -98,12 +98,12 @@ def recorded_sync(verb: str, target: Target) -> Callable[[Callable[P, T]], Calla
 
         @wraps(do)
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-            desk = cast("_Desk", args[0])
-            deed = _deed(desk.actor, verb, target, _bound(signature, args, kwargs))
+            desk, given = cast("_Desk", args[0]), _bound(signature, args, kwargs)
+            deed = _deed(desk.actor, verb, target, given)
             before, outcome = _under_way.set(deed), "interrupted"
             try:
                 done = do(*args, **kwargs)
-                outcome = said(done)
+                outcome = said(done) + _changed(given)
             except Exception as error:
                 outcome = type(error).__name__
                 raise
@@ -130,11 +130,18 @@ def _deed(actor: Actor, verb: str, target: Target, given: Mapping[str, Any]) -> 
     return Deed(verb=verb, target=what, by=str(given.get("by") or actor.by), via=actor.via, why=why and str(why)).storable()
 
 
+def _changed(given: Mapping[str, Any]) -> str:
+    """What of a job was to be other, for verbs that change it."""
+    changes = {name: value for name, value in (given.get("changes") or {}).items() if value is not None}
+    return f": {', '.join(f'{name}={value}' for name, value in changes.items())}" if changes else ""
+
+
 def filtered(what: str) -> Callable[[Mapping[str, Any]], str]:
-    """All `what` that fit a filter."""
+    """All `what` that fit a filter. What a payload was searched for is not told: it may be what nobody is shown."""
 
     def target(given: Mapping[str, Any]) -> str:
         which = {name: value for name, value in given["which"].items() if value is not None}
+        which |= {"payload": "…"} if "payload" in which else {}
         return f"all {what} with {', '.join(f'{name}={value}' for name, value in which.items())}" if which else f"all {what}"
 
     return target

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from asyncjobs import AsyncJobs
 from asyncjobs.model.job import Job
 from asyncjobs.store.database import Connection
 from asyncjobs.testing import Proxy
@@ -182,3 +183,41 @@ async def test_runner_that_was_cut_off_stops_its_attempts_and_gives_back_what_is
         assert await runner.wait() == 0
     job = await worker_app.get(handle.id)
     assert (job.status, job.attempts, job.rescues) == ("pending", 0, 0)
+
+
+PATIENT = """
+import asyncio, os
+from asyncjobs import AsyncJobs
+jobs = AsyncJobs(runner_timeout=30, rescue_interval=0.5)
+@jobs.job("nap")
+async def nap() -> None:
+    print("napping", flush=True)
+    await asyncio.sleep(float(os.environ["NAP"]))
+asyncio.run(jobs.run())
+"""
+
+
+async def test_killed_process_is_noticed_in_seconds_by_one_on_its_machine_whatever_the_timeout(dsn: str) -> None:
+    """With the default timeout of 30 s."""
+    jobs = AsyncJobs(dsn)
+    jobs.job("nap")(_nap)
+    async with Program.python("-c", PATIENT, env={"ASYNCJOBS_DSN": dsn, "NAP": "60"}) as first, jobs:
+        handle = await jobs.enqueue("nap", {})
+        await first.line("napping", timeout=20)
+        async with Program.python("-c", PATIENT, env={"ASYNCJOBS_DSN": dsn, "NAP": "0"}) as second:
+            await eventually(lambda: _two(jobs), description="both are registered")
+            first.kill()
+            await first.wait()  # or it is a zombie, which has its number
+            watch = Stopwatch()
+            await second.line("napping", timeout=20)
+            assert watch.stop() < 8.0
+            assert (await handle.wait(timeout=10)).status == "completed"
+            second.terminate()
+            await second.wait()
+
+
+async def _nap() -> None: ...
+
+
+async def _two(jobs: AsyncJobs) -> bool:
+    return len(await jobs.admin.runners(former=0)) == 2

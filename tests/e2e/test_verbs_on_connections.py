@@ -199,7 +199,7 @@ async def test_verbs_need_no_open_app_and_tell_who_used_them(dsn: str, jobs: Asy
     connection = await asyncpg.connect(dsn)
     await closed.admin.change(job_id, priority=1, by="ada", connection=connection)
     await connection.close()
-    assert [(one.verb, one.by, one.outcome) for one in used] == [("jobs.change", "ada", "changed")]
+    assert [(one.verb, one.by, one.outcome) for one in used] == [("jobs.change", "ada", "changed: priority=1")]
     assert (job := await jobs.get(job_id))
     assert job.priority == 1
 

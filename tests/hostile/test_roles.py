@@ -19,7 +19,7 @@ from tests.support.rights import Rights, Thing, things
 
 SECURITY = (Path(__file__).parents[2] / ".github" / "SECURITY.md").read_text(encoding="utf-8")
 ROLES = ("migrator", "runner", "enqueuer", "viewer")
-SETUP, GRANTS = re.findall(r"```sql\n(.*?)```", SECURITY, re.DOTALL)[:2]
+SETUP, GRANTS, OBSERVER = re.findall(r"```sql\n(.*?)```", SECURITY, re.DOTALL)[:3]
 
 
 class Roles:
@@ -328,3 +328,25 @@ async def may(connection: Any, attempt: str) -> bool:
     finally:
         await transaction.rollback()
     return True
+
+
+async def test_observer_sees_all_but_payloads(empty_dsn: str) -> None:
+    role = f"jobs_observer_{urlsplit(empty_dsn).path[1:]}"
+    await AsyncJobs(empty_dsn).migrate()
+    owner = await asyncpg.connect(empty_dsn)
+    await owner.execute(OBSERVER.replace("jobs_observer", quote_identifier(role)))
+    try:
+        await owner.execute(f"SET ROLE {quote_identifier(role)}")
+        for allowed in ("id, type, status, error_message FROM asyncjobs.jobs", "job_id FROM asyncjobs.dead_letter_jobs",
+                        "* FROM asyncjobs.audit", "* FROM asyncjobs.runners"):  # fmt: skip
+            await owner.fetch(f"SELECT {allowed}")
+        for refused in ("payload FROM asyncjobs.jobs", "result FROM asyncjobs.jobs", "* FROM asyncjobs.jobs",
+                        "original_job FROM asyncjobs.dead_letter_jobs", "payload FROM asyncjobs.schedules"):  # fmt: skip
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await owner.fetch(f"SELECT {refused}")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await owner.execute("DELETE FROM asyncjobs.jobs")
+    finally:
+        await owner.execute("RESET ROLE")
+        await owner.execute(f"DROP OWNED BY {quote_identifier(role)}; DROP ROLE {quote_identifier(role)}")
+        await owner.close()

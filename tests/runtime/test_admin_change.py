@@ -43,7 +43,7 @@ async def test_each_thing_is_changed_and_what_is_not_given_stays(dsn: str) -> No
         forget()
         assert (done.outcome, done.was, done.is_change) == ("changed", "pending", True)
         assert [(one.verb, one.by, one.target, one.outcome) for one in used] == [
-            ("jobs.change", "ada", f"job {handle.id}", "changed")
+            ("jobs.change", "ada", f"job {handle.id}", "changed: priority=3, max_attempts=9, timeout=60")
         ]
         after = await row(jobs, handle)
         assert (after.priority, after.max_attempts, after.timeout, after.lane) == (3, 9, timedelta(minutes=1), "fast")

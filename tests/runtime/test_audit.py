@@ -319,3 +319,10 @@ async def test_pages_of_the_trail_go_on_where_they_ended_and_filters_fit(jobs: A
 async def test_texts_that_no_table_holds_do_not_keep_a_verb_from_being_done(jobs: AsyncJobs) -> None:
     await jobs.admin.acting("a\x00da").retry_all(type="email")
     assert (await last(jobs)).outcome == "nothing"
+
+
+async def test_what_was_changed_is_told_and_what_a_payload_was_searched_for_is_not(jobs: AsyncJobs) -> None:
+    await jobs.enqueue("email", {"to": "ada"}, delay=3600)
+    await jobs.admin.change_all({"priority": 7}, payload={"to": "ada"})
+    entry = await last(jobs)
+    assert (entry.target, entry.outcome) == ("all jobs with payload=…", "1 changed: priority=7")

@@ -16,7 +16,7 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import Events, JobsRescued, RunnerDied, ServicePassFailed
 from asyncjobs.testing import MovableClock, Proxy, Recorder
 from tests.support.eventually import eventually, patience
-from tests.support.factories import insert_job, insert_runner
+from tests.support.factories import insert, insert_job, insert_runner
 from tests.support.services import Woken, running
 
 
@@ -316,8 +316,12 @@ async def test_whoever_is_there_tells_that_a_process_is_gone_and_the_one_whose_t
     await insert_runner(connection, id=9, machine=machine(), pid=await gone())
     job_id = await insert_job(connection, status="processing", runner_id=9)
     observer = make()
+    await insert(connection, "background_job_leases", job_name="rescue", held_by_worker_id="9")
+    await insert(connection, "background_job_leases", job_name="prune", held_by_worker_id="8")
     await observer.rescuer.aside()
     assert await alive(connection) == []
+    holders = await connection.fetch("SELECT held_by_worker_id FROM asyncjobs.background_job_leases ORDER BY job_name")
+    assert [row["held_by_worker_id"] for row in holders] == ["8", "none"], "nobody waits for the leases of the dead one to expire"
     assert await status(connection, job_id) == "processing"
     await make().look()
     assert await status(connection, job_id) == "pending"
