@@ -83,7 +83,8 @@ from asyncjobs.router import AsyncJobType, JobRouter, JobType, SyncJobType
 from asyncjobs.runner import Runner
 from asyncjobs.settings import Lane, Queue, Settings
 from asyncjobs.waiting import Ended, as_completed, gather
-from asyncjobs.workflow import Group, Nested, Node, Workflow, WorkflowHandle, chain
+from asyncjobs.workflow import Group, Nested, Node, Workflow, chain
+from asyncjobs.workflow_handle import WorkflowHandle
 
 # Handlers write it without a parameter: to type checkers it is that of an AsyncJobs, while the program runs it is the class.
 if TYPE_CHECKING:
