@@ -1151,7 +1151,7 @@ CREATE FUNCTION asyncjobs.end_holds()
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b3654b5d60bcb6cd
+-- body: 85cda7770871bc10
 
 CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _max_errors integer, OUT ended jsonb, OUT queues text[])
     RETURNS record
@@ -2649,7 +2649,7 @@ CREATE FUNCTION asyncjobs.resume(_kind text, _name text)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6c397ee8a1080b7f
+-- body: c2ae061b141881f2
 
 CREATE FUNCTION asyncjobs.resume_key(_key text, OUT resumed boolean, OUT queues text[])
     RETURNS record

@@ -128,6 +128,24 @@ async def by_hand(connection: Connection, text: str) -> None:
 PAUSE_ALL = "UPDATE jobs SET status = 'paused' WHERE status = 'pending'"
 
 
+async def test_an_enqueue_that_saw_the_pause_beside_a_look_that_began_before_it_is_let_go(
+    link: Link, connection: Connection, database: Database
+) -> None:
+    await pauses.pause(link, "type", "email", None, None)
+    looking, enqueuing = database.link("looking"), database.link("enqueuing")
+    async with (await looking.connection()).transaction():
+        await looking.fetch("list_pauses")
+        async with (enqueues := await enqueuing.connection()).transaction():
+            job_id = await insert_job(enqueues, status="paused")
+            await enqueues.execute("UPDATE asyncjobs.jobs SET updated_at = clock_timestamp() WHERE id = $1", job_id)
+            await pauses.resume(link, "type", "email")
+            assert (await converge(looking))[1] == 0
+    await looking.close()
+    await enqueuing.close()
+    assert (await converge(link))[1] == 1
+    assert await statuses(connection) == [("email", "pending")]
+
+
 @pytest.mark.parametrize("before", ["never", "type", "key"])
 async def test_what_a_hand_has_paused_stays_until_a_hand_lets_it_go(link: Link, connection: Connection, before: str) -> None:
     """Also when its type or key was paused before, and went on."""

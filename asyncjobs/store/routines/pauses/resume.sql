@@ -7,8 +7,8 @@ BEGIN
     DELETE FROM asyncjobs.pauses AS p WHERE p.kind = _kind AND p.name = _name;
     _was_paused := FOUND;
     IF _kind IN ('type', 'key') THEN
-        INSERT INTO asyncjobs.holds AS h (kind, name) VALUES (_kind, _name)
-        ON CONFLICT (kind, name, version) DO UPDATE SET ended_at = NULL;
+        INSERT INTO asyncjobs.holds AS h (kind, name, since) VALUES (_kind, _name, asyncjobs.moment())
+        ON CONFLICT (kind, name, version) DO UPDATE SET ended_at = NULL, since = excluded.since;
     END IF;
     RETURN _was_paused;
 END $$;
