@@ -348,8 +348,9 @@ def _check_declared(name: str, declared: Declared) -> None:
         config_flag(declared.keep_payload, name=f'job "{name}": keep_payload')
     if declared.breaker is not None:
         check_name("circuit breaker", declared.breaker)
-    if declared.limit is not None and not isinstance(declared.limit, Limit):
-        raise ConfigurationError(f'job "{name}": limit={declared.limit!r} is {kind_of(declared.limit)}: write limit=Limit(…).')
+    limit: Any = declared.limit  # whatever a type checker would say
+    if limit is not None and not isinstance(limit, Limit):
+        raise ConfigurationError(f'job "{name}": limit={limit!r} is {kind_of(limit)}: write limit=Limit(…).')
     _check_upgrades(name, declared)
     if declared.serialize_by is not None:
         check_template(name, declared.serialize_by)
