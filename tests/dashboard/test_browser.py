@@ -331,7 +331,7 @@ async def test_what_is_old_is_pruned(ada: Person, rows: Connection) -> None:
     await ada.goes("/doctor")
     await ada.clicks("Prune…")
     await ada.confirms()
-    assert "Deleted 1 jobs" in await ada.told()
+    assert "Deleted 1 ended jobs" in await ada.told()
 
 
 async def test_pages_and_verbs_work_without_javascript(chrome: Any, base: str, rows: Connection) -> None:
