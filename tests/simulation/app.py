@@ -96,9 +96,11 @@ async def _act(process: Process, ctx: JobContext, what: str, seconds: float, num
     await (_stubbornly(seconds) if what == "stubborn" else asyncio.sleep(seconds))
     if what in {"complete", "forget"}:
         await _complete_here(process, ctx, commits=what == "complete")
-    if what == "spawn" and ctx.job.workflow_id is not None:
+    if what.startswith("spawn") and ctx.job.workflow_id is not None:
         payloads = ({"plan": ["ok"], "seconds": 0.0, "number": (number * 10 + at) * 1000} for at in range(2))
         await ctx.spawn(*(named("act", payload, {}, ctx.jobs.handlers, ctx.jobs.settings) for payload in payloads))
+    if what == "spawn and fail":
+        raise HandlerError(LEAKED)
     if what in _RAISES:
         raise _RAISES[what](LEAKED)
     if what == "die":

@@ -120,7 +120,7 @@ def _flowing(random: Random, course: Course) -> Course:
     if not course.is_unruly and random.random() < (0.8 if course.is_calm or course.quarrels else 0.3):
         return msgspec.structs.replace(course, scene=scene, **SCENES[scene])
     verbs = () if course.is_calm else ("steered", "steered")
-    plans = course.plans if course.is_calm else (*course.plans, ("die",), ("spawn",), ("fail", "spawn"))
+    plans = course.plans if course.is_calm else (*course.plans, ("die",), ("spawn",), ("spawn and fail", "spawn"))
     return msgspec.structs.replace(course, ways=(*course.ways, "flow", "flow", *verbs), plans=plans, jobs=course.jobs + 16)
 
 
