@@ -164,7 +164,9 @@ async def enter_attempt(hooks: Sequence[Hook], ctx: Any, entered: list[Hook], *,
         try:
             async with asyncio.timeout(seconds):
                 await hook.before_attempt(ctx)
-        except Exception as error:
+        except BaseException as error:
+            if is_meant(error):
+                raise
             raise HookFailed(type(hook).__name__, "before_attempt", "the handler was not called", error) from error
         entered.append(hook)
 

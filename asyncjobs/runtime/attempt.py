@@ -44,6 +44,7 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, verdict_in
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.retrying import Retrying
+from asyncjobs.model.storable import safe_str
 from asyncjobs.model.trace import own_trace
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
@@ -285,7 +286,7 @@ class Attempt:
             try:
                 outcome = self._decide(ending)
             except BaseException as error:  # noqa: BLE001 - a result or an error may raise anything when it is looked at
-                outcome = self._decide(error)
+                outcome = self._decide(_cannot_be_judged(ending, error), judges=False)
             self._decided = ending, outcome
         return self._decided[1]
 
@@ -413,12 +414,13 @@ class Attempt:
         task = self._task
         return task is not None and task.cancelling() > 0 and (is_cancelled or self._surroundings.loop_ends())
 
-    def _decide(self, ending: object) -> Outcome:
+    def _decide(self, ending: object, *, judges: bool = True) -> Outcome:
+        """The outcome. Without what the application says of errors (`judges`) nothing of the user's is called."""
         return decide(
             ending,
             attempt=self.claimed.attempt,
             max_attempts=self.claimed.max_attempts,
-            retrying=self.handler.retrying.over(self._surroundings.retrying),
+            retrying=self.handler.retrying.over(self._surroundings.retrying) if judges else Retrying(),
             encode_result=self.handler.encode_result,
             max_result_bytes=self._surroundings.max_result_bytes,
             max_error_bytes=self._surroundings.max_error_bytes,
@@ -489,6 +491,13 @@ def _ending_of(request: Request, ending: Any) -> object:
         return Interrupted(request.message or "ended by an operator", asked_for=request.wanted)
     failure = FailedByHand(request.message or "failed by an operator")
     failure.__cause__ = ending if issubclass(type(ending), Exception) else None  # stays in the traceback
+    return failure
+
+
+def _cannot_be_judged(ending: object, error: BaseException) -> RuntimeError:
+    kind = type(ending).__name__
+    failure = RuntimeError(f"what it ended in, a {kind}, cannot be judged: {type(error).__name__}: {safe_str(error)}")
+    failure.__cause__ = error
     return failure
 
 

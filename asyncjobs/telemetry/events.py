@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from asyncjobs.model.storable import safe_str
+
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """The root of all events."""
@@ -458,6 +460,7 @@ class Events:
 
     def _report(self, sink: Sink, event: Event, error: BaseException) -> None:
         if isinstance(event, SinkFailed):
-            sys.stderr.write(f"asyncjobs: sink {sink!r} failed on its own failure: {error!r}\n")
+            kind = type(error).__name__
+            sys.stderr.write(f"asyncjobs: a sink failed on its own failure: {kind}: {safe_str(error)} ({safe_str(sink)})\n")
             return
         self.emit(SinkFailed(event=type(event).__name__, error=error))
