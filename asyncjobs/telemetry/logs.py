@@ -189,6 +189,8 @@ def _level_and_name(event: e.Event) -> tuple[Level, str]:
     level, name = _LINES.get(type(event), ("debug", f"asyncjobs.{type(event).__name__}"))
     if isinstance(event, e.EnqueuesUndone) and event.how == "rolled back":  # which is mostly meant
         return "info", name
+    if isinstance(event, e.RunnerStopped) and event.abandoned_job_ids:
+        return "warning", name
     return (_level_of_failure(event) if isinstance(event, e.ServicePassFailed) else level), name
 
 
