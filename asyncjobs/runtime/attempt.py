@@ -26,8 +26,8 @@ When an operator asked for the end (`obey`), that is how the attempt ends, whate
 import asyncio
 import contextvars
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
@@ -118,6 +118,7 @@ class Attempt:
 
     # Of the class, until an attempt needs its own: most never do, and there are many.
     deadline_at: float | None = None
+    in_hook: str | None = None  # and its method, while it runs
     cancel_reason: CancelReason | None = None
     cancelled_at: float | None = None  # since when it should have ended
     completed_in_transaction = False  # perhaps: the transaction's end decides
@@ -294,7 +295,7 @@ class Attempt:
         """What the attempt ended in after this hook was left. A cancellation that was asked for is told from the hook's own."""
         context: Any = self._context
         try:
-            async with asyncio.timeout(self._hook_seconds), AsyncExitStack() as context.resources:
+            async with self._limit(hook, "after_attempt"), AsyncExitStack() as context.resources:
                 await hook.after_attempt(context, self._outcome_of(ending))
         except BaseException as error:  # noqa: BLE001 - a hook is the application's code
             meaning = self._meaning_of(error)
@@ -308,10 +309,20 @@ class Attempt:
             return after_failed(hook, error) if meaning is error else meaning
         return ending
 
-    @property
-    def _hook_seconds(self) -> float:
-        given, most = self.claimed.timeout_seconds, self._surroundings.hook_seconds
-        return most if given is None else min(given, most)
+    @asynccontextmanager
+    async def _limit(self, hook: Hook, method: str) -> AsyncGenerator[None]:
+        """The time of one call of a hook, within that of the attempt, which an after_attempt gets anew."""
+        given, most, outer = self.claimed.timeout_seconds, self._surroundings.hook_seconds, self.deadline_at
+        self.in_hook = f"{type(hook).__name__}.{method}"
+        limit = asyncio.timeout(most if given is None else min(given, most))
+        try:
+            async with limit:
+                at = limit.when()
+                is_before = method == "before_attempt"
+                self.deadline_at = min(at, outer) if is_before and at is not None and outer is not None else at
+                yield
+        finally:
+            self.in_hook, self.deadline_at = None, outer
 
     async def _call_in_time(self, timeout: float) -> object:
         """The handler's answer; AttemptTimeout when its time was over first."""
@@ -339,7 +350,7 @@ class Attempt:
         try:
             if hooks:
                 self._entered = entered = list[Hook]()
-                await enter_attempt(hooks, context, entered, seconds=self._surroundings.hook_seconds)
+                await enter_attempt(hooks, context, entered, limit=self._limit)
                 self._see_whether_it_may_begin()  # else nothing was waited for since it was looked at
             function = definition.function if definition.is_async else self._call_in_thread
             answer = await (function(context, **arguments) if definition.takes_context else function(**arguments))

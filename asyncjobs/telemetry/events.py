@@ -99,6 +99,7 @@ class HandlerStuck(Event, frozen=True, kw_only=True):
     type: str
     since_seconds: float
     reason: str
+    hook: str | None = None  # and its method, if it is a hook's that goes on
 
 
 class JobsClaimed(Event, frozen=True, kw_only=True):
