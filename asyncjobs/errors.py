@@ -32,6 +32,8 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from asyncjobs.model.storable import safe_str
+
 if TYPE_CHECKING:
     from asyncjobs.model.job import Job
 
@@ -407,7 +409,7 @@ class HookFailed(AsyncJobsError):
 
     def __init__(self, hook: str, method: str, effect: str, error: BaseException) -> None:
         self.hook, self.method = hook, method
-        super().__init__(f"{effect}: hook {hook}.{method} raised {type(error).__name__}: {error}")
+        super().__init__(f"{effect}: hook {hook}.{method} raised {type(error).__name__}: {safe_str(error)}")
 
 
 def is_meant(error: BaseException) -> bool:

@@ -18,6 +18,7 @@ from asyncjobs.model.names import check_name, kind_of
 from asyncjobs.model.new_row import NewRow, OnDead
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.retrying import BackoffFunction, Errors, checked_retrying
+from asyncjobs.model.storable import safe_str
 from asyncjobs.settings import config_flag, config_seconds, config_timeout
 
 N_co = TypeVar("N_co", covariant=True)
@@ -253,8 +254,10 @@ class JobDefinition:
             return _fields(self.name, step, self.upgrades[step](fields))
         except UndecodablePayload:
             raise
-        except Exception as error:
-            problem = f"its upgrade from version {step} raised {type(error).__name__}: {error}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            problem = f"its upgrade from version {step} raised {type(error).__name__}: {safe_str(error)}"
             raise UndecodablePayload(self.name, problem) from error
 
     def encode_result(self, value: Any) -> str | None:

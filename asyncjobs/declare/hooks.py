@@ -13,16 +13,17 @@
 3. Hooks cannot change the claim: they see context and outcome, which are values. before_enqueue may answer another job of the
    same type (`job.using(created_by=…)`), which is checked as if it had been given.
 4. before_attempt spends the attempt's timeout, after_attempt gets it anew. Each of them has `hook_timeout` at most, also where
-   the attempt has no timeout: a hook that hangs fails the attempt, and does not hold its slot for ever. A hook may `ctx.use`;
+   the attempt has no timeout: a hook that hangs fails the attempt, and does not hold its slot for ever; one that swallows its
+   cancellation, too, is reported by its name (`HandlerStuck.hook`), and counts in health. A hook may `ctx.use`;
    what it opened afterwards is closed after all hooks.
 5. Only methods that a hook overrides are called: hooks that are not there cost nothing.
 
 Jobs that the database makes by itself (ticks of schedules, requeued jobs) pass no enqueue hooks.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -34,6 +35,9 @@ from asyncjobs.telemetry.events import Events, HookRaised
 
 if TYPE_CHECKING:
     from asyncjobs.handles import JobHandle
+
+#: Round each call of a hook, by its method's name: TimeoutError when its time is over.
+Limit: TypeAlias = Callable[["Hook", str], AbstractAsyncContextManager[None]]
 
 
 class Hook:
@@ -158,13 +162,15 @@ async def _entered(hook: Hook, new: NewJob[Any]) -> NewJob[Any]:
     return answer or new
 
 
-async def enter_attempt(hooks: Sequence[Hook], ctx: Any, entered: list[Hook], *, seconds: float) -> None:
+async def enter_attempt(hooks: Sequence[Hook], ctx: Any, entered: list[Hook], *, limit: Limit) -> None:
     """Enter the hooks, noting which were. HookFailed: the handler is not called."""
     for hook in hooks:
         try:
-            async with asyncio.timeout(seconds):
+            async with limit(hook, "before_attempt"):
                 await hook.before_attempt(ctx)
-        except Exception as error:
+        except BaseException as error:
+            if is_meant(error):
+                raise
             raise HookFailed(type(hook).__name__, "before_attempt", "the handler was not called", error) from error
         entered.append(hook)
 

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from asyncjobs.declare.signature import Parameter
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidPayload
 from asyncjobs.model.names import key_problem, kind_of, shown
+from asyncjobs.model.storable import safe_str
 
 KeyFunction = Callable[..., str | None]
 
@@ -91,8 +92,10 @@ class KeyRule:
             if self._function is not None:
                 return self._function(**arguments)
             return _Filled().vformat(self.template or "", (), arguments)
-        except Exception as error:  # the user's function, or a format of the user's class
-            raise InvalidPayload(self.name, f"{self._option} failed: {type(error).__name__}: {error}") from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the user's function, or a format of the user's class
+            raise InvalidPayload(self.name, f"{self._option} failed: {type(error).__name__}: {safe_str(error)}") from error
 
 
 def _plain_function(name: str, function: Any, option: str) -> KeyFunction:

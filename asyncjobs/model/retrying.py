@@ -10,8 +10,9 @@
 4. `backoff` says when. A function is asked with the number of the attempt and the error (of a Retry without a delay: the Retry),
    also after the last attempt. It answers seconds or a timedelta, for the next attempt if there is one; or a verdict, which is
    obeyed: Snooze spends no attempt, Cancel and Dead end the job, Retry without a delay waits as `Backoff()` does.
-5. A function that raises, or answers anything else, changes nothing of what the attempt has come to: the job is tried again as
-   after `Backoff()`, or is dead after the last attempt, and its error says what was wrong with the function.
+5. A function that raises anything (SystemExit and a CancelledError, too), or answers anything else, changes nothing of what the
+   attempt has come to: the job is tried again as after `Backoff()`, or is dead after the last attempt, and its error says what
+   was wrong with the function.
 """
 
 import inspect
@@ -25,6 +26,7 @@ from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.duration import duration_seconds
 from asyncjobs.model.names import kind_of, shown
 from asyncjobs.model.outcome import VERDICTS, Duration, Retry, Snooze, Verdict, verdict_in
+from asyncjobs.model.storable import safe_str
 
 #: When a failed attempt is tried again: of its number (the first is 1) and its error.
 BackoffFunction: TypeAlias = Callable[[int, BaseException], Duration | Verdict]
@@ -64,12 +66,14 @@ class Retrying(msgspec.Struct, frozen=True, kw_only=True):
             return (self.backoff or _ORDINARY).delay_seconds(attempt, random), ""
         try:
             return _answered(self.backoff(attempt, error), lambda: _ORDINARY.delay_seconds(attempt, random)), ""
-        except Exception as wrong:  # noqa: BLE001 - the application's function
+        except KeyboardInterrupt:
+            raise
+        except BaseException as wrong:  # noqa: BLE001 - the application's function: SystemExit ends no runner
             verdict = verdict_in(wrong)
             if verdict is not None:  # raised, as a handler may
                 return self._obeyed(verdict, attempt, random)
             what = (
-                f"answered nonsense: {wrong}" if type(wrong) is _Nonsense else f"raised {type(wrong).__name__}: {_text_of(wrong)}"
+                f"answered nonsense: {wrong}" if type(wrong) is _Nonsense else f"raised {type(wrong).__name__}: {safe_str(wrong)}"
             )
             return _ORDINARY.delay_seconds(attempt, random), f"its back-off function {what}"
 
@@ -105,13 +109,6 @@ def _seconds(delay: Any) -> float:
         return duration_seconds(delay, name="delay")
     except ValueError as error:
         raise _Nonsense(str(error)) from None
-
-
-def _text_of(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception as failure:  # noqa: BLE001 - the application's `__str__`
-        return f"<str() failed: {type(failure).__name__}>"
 
 
 def _judged(error: BaseException) -> list[BaseException]:

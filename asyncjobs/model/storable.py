@@ -3,12 +3,21 @@ r"""Texts that others wrote - an exception's, a handler's note - as the database
 1. What PostgreSQL cannot hold, a NUL or a lone surrogate, is shown by its escape (`\x00`, `\ud800`); nothing is left out.
 2. What is longer than its column's limit is cut between characters, and a sign "…" says where.
 3. What the database's encoding does not have (LATIN1) is shown by its escape, too, once the database has refused it: `in_ascii`.
+4. An exception whose `str()` raises anything, SystemExit too, is told as what that was: `safe_str`.
 """
 
 from typing import Final
 
 _SIGN: Final = "…"
 _SIGN_BYTES: Final = len(_SIGN.encode())
+
+
+def safe_str(value: object) -> str:
+    """Its text; of one whose `__str__` raises anything at all, what that was."""
+    try:
+        return str(value)
+    except BaseException as failure:  # noqa: BLE001 - a user's __str__ may raise anything, SystemExit included
+        return f"<str() of {type(value).__name__} failed: {type(failure).__name__}>"
 
 
 def storable(text: str) -> str:

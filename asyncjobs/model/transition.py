@@ -28,7 +28,7 @@ from asyncjobs.model.outcome import (
     verdict_in,
 )
 from asyncjobs.model.retrying import Retrying
-from asyncjobs.model.storable import cut, cut_front
+from asyncjobs.model.storable import cut, cut_front, safe_str
 
 _FRAMES: Final = 20
 #: For how long, on average, a job of a newer program is given back: a tenth of the time it has waited, within these bounds.
@@ -87,7 +87,7 @@ def decide(
         waited_seconds=waited_seconds, random=random,
     )  # fmt: skip
     if isinstance(ending, (Interrupted, ClaimLost)):
-        given = ending if isinstance(ending, Interrupted) else Interrupted(_safe_str(ending))
+        given = ending if isinstance(ending, Interrupted) else Interrupted(safe_str(ending))
         message = cut(_said_of(given), max_error_bytes)
         return Outcome(kind="interrupted", delay_seconds=given.delay_seconds, message=message, asked_for=given.asked_for)
     if isinstance(ending, UndecodablePayload):
@@ -99,7 +99,9 @@ def decide(
         return _raised(ending, policy)
     try:
         return _completed(encode_result(ending), max_result_bytes)
-    except Exception as error:  # noqa: BLE001 - UnstorableResult, or what the user's own serializer raised
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - UnstorableResult, or what the user's own serializer raised
         return _ended("dead", error, policy)
 
 
@@ -107,7 +109,7 @@ def _given_back(error: BaseException, policy: Policy) -> Outcome:
     # Spread out: all jobs of the newer program are met within moments of each other.
     least, most = _NEWER_SECONDS
     seconds = min(max(policy.waited_seconds * _NEWER_SHARE, least), most) * (0.5 + policy.random())
-    message = cut(f"{_kind_of(error)}: {_safe_str(error)}", policy.max_error_bytes)
+    message = cut(f"{_kind_of(error)}: {safe_str(error)}", policy.max_error_bytes)
     return Outcome(kind="interrupted", delay_seconds=seconds, message=message)
 
 
@@ -130,13 +132,13 @@ def _obeyed(verdict: Verdict, policy: Policy) -> Outcome:
                 seconds = None if delay is None else _seconds(delay, "Retry")
                 cause = cause_of(verdict)
                 text = "the handler asked for another attempt"
-                told = text if cause is None else f"{text}: {_kind_of(cause)}: {_safe_str(cause)}"
+                told = text if cause is None else f"{text}: {_kind_of(cause)}: {safe_str(cause)}"
                 trace = "" if cause is None else _traceback_of(cause)
                 return _failed_because(verdict, "Retry", told, trace, policy, delay_seconds=seconds)
             case Cancel(reason):
-                return Outcome(kind="cancel", message=cut(_safe_str(reason), limit))
+                return Outcome(kind="cancel", message=cut(safe_str(reason), limit))
             case Dead(reason):
-                text = cut(_safe_str(reason), limit)
+                text = cut(safe_str(reason), limit)
                 return Outcome(kind="dead", message=text, error=_entry("Dead", text, "", policy))
     except ValueError as error:  # a delay that is none
         return _failed(error, policy)
@@ -170,7 +172,7 @@ def _refused(refusal: CircuitOpen, policy: Policy) -> Outcome:
         after, _ = policy.retrying.after(policy.attempt, refusal, policy.random)
         return Outcome(kind="snooze", delay_seconds=after) if isinstance(after, (int, float)) else _obeyed(after, policy)
     delay_seconds = come_back_seconds(refusal.retry_after, policy.random())
-    return Outcome(kind="snooze", delay_seconds=delay_seconds, message=cut(_safe_str(refusal), policy.max_error_bytes))
+    return Outcome(kind="snooze", delay_seconds=delay_seconds, message=cut(safe_str(refusal), policy.max_error_bytes))
 
 
 def _seconds(delay: Duration, verdict: str) -> float:
@@ -178,7 +180,7 @@ def _seconds(delay: Duration, verdict: str) -> float:
 
 
 def _failed(error: BaseException, policy: Policy) -> Outcome:
-    return _failed_because(error, _kind_of(error), _safe_str(error), _traceback_of(error), policy)
+    return _failed_because(error, _kind_of(error), safe_str(error), _traceback_of(error), policy)
 
 
 def _failed_because(
@@ -205,7 +207,7 @@ def _remarked(text: str, remark: str) -> str:
 
 
 def _ended(kind: OutcomeKind, error: BaseException, policy: Policy, *, remark: str = "") -> Outcome:
-    name, text = _kind_of(error), _remarked(_safe_str(error), remark and f"not tried again: {remark}")
+    name, text = _kind_of(error), _remarked(safe_str(error), remark and f"not tried again: {remark}")
     entry = _entry(name, text, _traceback_of(error), policy)
     return Outcome(kind=kind, message=cut(f"{name}: {text}", policy.max_error_bytes), error=entry)
 
@@ -224,14 +226,7 @@ def _kind_of(error: BaseException) -> str:
 
 
 def _said_of(ending: Interrupted) -> str:
-    return ending.reason if ending.cause is None else f"{ending.reason}: {_kind_of(ending.cause)}: {_safe_str(ending.cause)}"
-
-
-def _safe_str(value: object) -> str:
-    try:
-        return str(value)
-    except BaseException as failure:  # noqa: BLE001 - a user's __str__ may raise anything, SystemExit included
-        return f"<str() of {type(value).__name__} failed: {type(failure).__name__}>"
+    return ending.reason if ending.cause is None else f"{ending.reason}: {_kind_of(ending.cause)}: {safe_str(ending.cause)}"
 
 
 def _traceback_of(error: BaseException) -> str:

@@ -26,8 +26,8 @@ When an operator asked for the end (`obey`), that is how the attempt ends, whate
 import asyncio
 import contextvars
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
@@ -44,6 +44,7 @@ from asyncjobs.model.outcome import COMPLETED, VERDICTS, Outcome, Throttled, ver
 from asyncjobs.model.redaction import scrubbed_outcome, secrets_in, stand_in
 from asyncjobs.model.request import Request, Wanted
 from asyncjobs.model.retrying import Retrying
+from asyncjobs.model.storable import safe_str
 from asyncjobs.model.trace import own_trace
 from asyncjobs.model.transition import Interrupted, decide
 from asyncjobs.runtime.abandoned import abandon
@@ -129,6 +130,7 @@ class Attempt:
 
     # Of the class, until an attempt needs its own: most never do, and there are many.
     deadline_at: float | None = None
+    in_hook: str | None = None  # and its method, while it runs
     cancel_reason: CancelReason | None = None
     cancelled_at: float | None = None  # since when it should have ended
     completed_in_transaction = False  # perhaps: the transaction's end decides
@@ -311,7 +313,7 @@ class Attempt:
             try:
                 outcome = self._decide(ending)
             except BaseException as error:  # noqa: BLE001 - a result or an error may raise anything when it is looked at
-                outcome = self._decide(error)
+                outcome = self._decide(_cannot_be_judged(ending, error), judges=False)
             if self.definition.redact and outcome.kind != "completed":
                 outcome = scrubbed_outcome(outcome, self._secrets)
             self._decided = ending, outcome
@@ -329,7 +331,7 @@ class Attempt:
         """What the attempt ended in after this hook was left. A cancellation that was asked for is told from the hook's own."""
         context: Any = self._context
         try:
-            async with asyncio.timeout(self._hook_seconds), AsyncExitStack() as context.resources:
+            async with self._limit(hook, "after_attempt"), AsyncExitStack() as context.resources:
                 await hook.after_attempt(context, self._outcome_of(ending))
         except BaseException as error:  # noqa: BLE001 - a hook is the application's code
             meaning = self._meaning_of(error)
@@ -343,10 +345,20 @@ class Attempt:
             return after_failed(hook, error) if meaning is error else meaning
         return ending
 
-    @property
-    def _hook_seconds(self) -> float:
-        given, most = self.claimed.timeout_seconds, self._surroundings.hook_seconds
-        return most if given is None else min(given, most)
+    @asynccontextmanager
+    async def _limit(self, hook: Hook, method: str) -> AsyncGenerator[None]:
+        """The time of one call of a hook, within that of the attempt, which an after_attempt gets anew."""
+        given, most, outer = self.claimed.timeout_seconds, self._surroundings.hook_seconds, self.deadline_at
+        self.in_hook = f"{type(hook).__name__}.{method}"
+        limit = asyncio.timeout(most if given is None else min(given, most))
+        try:
+            async with limit:
+                at = limit.when()
+                is_before = method == "before_attempt"
+                self.deadline_at = min(at, outer) if is_before and at is not None and outer is not None else at
+                yield
+        finally:
+            self.in_hook, self.deadline_at = None, outer
 
     async def _call_in_time(self, timeout: float) -> object:
         """The handler's answer; AttemptTimeout when its time was over first."""
@@ -376,7 +388,7 @@ class Attempt:
         try:
             if hooks:
                 self._entered = entered = list[Hook]()
-                await enter_attempt(hooks, context, entered, seconds=self._surroundings.hook_seconds)
+                await enter_attempt(hooks, context, entered, limit=self._limit)
                 self._see_whether_it_may_begin()  # else nothing was waited for since it was looked at
             function = definition.function if definition.is_async else self._call_in_thread
             answer = await (function(context, **arguments) if definition.takes_context else function(**arguments))
@@ -453,12 +465,13 @@ class Attempt:
         task = self._task
         return task is not None and task.cancelling() > 0 and (is_cancelled or self._surroundings.loop_ends())
 
-    def _decide(self, ending: object) -> Outcome:
+    def _decide(self, ending: object, *, judges: bool = True) -> Outcome:
+        """The outcome. Without what the application says of errors (`judges`) nothing of the user's is called."""
         return decide(
             ending,
             attempt=self.claimed.attempt,
             max_attempts=self.claimed.max_attempts,
-            retrying=self.definition.retrying.over(self._surroundings.retrying),
+            retrying=self.definition.retrying.over(self._surroundings.retrying) if judges else Retrying(),
             encode_result=self.definition.encode_result,
             max_result_bytes=self._surroundings.max_result_bytes,
             max_error_bytes=self._surroundings.max_error_bytes,
@@ -529,6 +542,13 @@ def _ending_of(request: Request, ending: Any) -> object:
         return Interrupted(request.message or "ended by an operator", asked_for=request.wanted)
     failure = FailedByHand(request.message or "failed by an operator")
     failure.__cause__ = ending if issubclass(type(ending), Exception) else None  # stays in the traceback
+    return failure
+
+
+def _cannot_be_judged(ending: object, error: BaseException) -> RuntimeError:
+    kind = type(ending).__name__
+    failure = RuntimeError(f"what it ended in, a {kind}, cannot be judged: {type(error).__name__}: {safe_str(error)}")
+    failure.__cause__ = error
     return failure
 
 

@@ -86,5 +86,11 @@ class Attempts:
                 self._reported.add(key)
                 reason = attempt.cancel_reason or "timeout"
                 self._events.emit(
-                    HandlerStuck(job_id=key[0], type=attempt.claimed.type, since_seconds=attempt.overdue_seconds, reason=reason)
+                    HandlerStuck(
+                        job_id=key[0],
+                        type=attempt.claimed.type,
+                        since_seconds=attempt.overdue_seconds,
+                        reason=reason,
+                        hook=attempt.in_hook,
+                    )
                 )

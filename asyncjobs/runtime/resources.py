@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 from asyncjobs.context import Resource
 from asyncjobs.errors import ResourceFailed
+from asyncjobs.model.storable import safe_str
 from asyncjobs.runtime.abandoned import abandon
 from asyncjobs.telemetry.events import Events, ResourceNotClosed
 
@@ -84,7 +85,7 @@ class Resources:
             self._events.emit(ResourceNotClosed(resource=held.resource.name, error=error))
             return
         self._forget(held)  # before those that wait are told: they may ask again at once
-        failure = ResourceFailed(held.resource.name, f"did not open: {type(error).__name__}: {error}")
+        failure = ResourceFailed(held.resource.name, f"did not open: {type(error).__name__}: {safe_str(error)}")
         failure.__cause__ = error
         held.value.set_exception(failure)
 

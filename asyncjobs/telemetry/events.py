@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from asyncjobs.model.storable import safe_str
+
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """The root of all events."""
@@ -105,6 +107,7 @@ class HandlerStuck(Event, frozen=True, kw_only=True):
     type: str
     since_seconds: float
     reason: str
+    hook: str | None = None  # and its method, if it is a hook's that goes on
 
 
 class JobsClaimed(Event, frozen=True, kw_only=True):
@@ -468,6 +471,7 @@ class Events:
 
     def _report(self, sink: Sink, event: Event, error: BaseException) -> None:
         if isinstance(event, SinkFailed):
-            sys.stderr.write(f"asyncjobs: sink {sink!r} failed on its own failure: {error!r}\n")
+            kind = type(error).__name__
+            sys.stderr.write(f"asyncjobs: a sink failed on its own failure: {kind}: {safe_str(error)} ({safe_str(sink)})\n")
             return
         self.emit(SinkFailed(event=type(event).__name__, error=error))

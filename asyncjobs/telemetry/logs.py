@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TextIO
 import msgspec
 
 from asyncjobs.errors import AttemptTimeout, LeaseLost, UndecodablePayload, one_line
+from asyncjobs.model.storable import safe_str
 from asyncjobs.telemetry import events as e
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -190,6 +191,8 @@ def _level_and_name(event: e.Event) -> tuple[Level, str]:
     level, name = _LINES.get(type(event), ("debug", f"asyncjobs.{type(event).__name__}"))
     if isinstance(event, e.EnqueuesUndone) and event.how == "rolled back":  # which is mostly meant
         return "info", name
+    if isinstance(event, e.RunnerStopped) and event.abandoned_job_ids:
+        return "warning", name
     return (_level_of_failure(event) if isinstance(event, e.ServicePassFailed) else level), name
 
 
@@ -203,18 +206,11 @@ def _level_of_failure(event: e.ServicePassFailed) -> Level:
 def _describe(event: e.Event, error: BaseException, fields: dict[str, Any]) -> None:
     fields["error_type"] = type(error).__name__
     if not isinstance(event, e.AttemptEnded):  # its message says the same
-        fields["error_message"] = _text(error)
+        fields["error_message"] = safe_str(error)
     repeated = isinstance(event, e.ServicePassFailed) and event.failures > 1
     speaks_for_itself = _is_of_the_attempt(error) if isinstance(event, e.AttemptEnded) else _is_expected(error)
     if not repeated and not speaks_for_itself:
         fields["exc_info"] = error
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - a line of the log must not fail because an exception cannot say what it is
-        return "<its str() failed>"
 
 
 def _is_of_the_attempt(error: BaseException) -> bool:

@@ -2,20 +2,23 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
 import pytest
 
+from asyncjobs import Hook, JobContext, resource
+from asyncjobs.declare.definition import Declared, JobDefinition
 from asyncjobs.model.request import Request
+from asyncjobs.model.retrying import Retrying
 from tests.support.attempts import Runs
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.matrix("loop")
 
-JobDefinition = Callable[[], Awaitable[None]]
+Handler = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ SCOPES = [a_scope, a_shielded_scope_with_an_end, a_task_group, scopes_in_scopes,
 
 
 @pytest.mark.parametrize("handler", SCOPES, ids=lambda handler: handler.__name__)
-async def test_handlers_with_scopes_of_anyio_end_when_they_are_told(runs: Runs, handler: JobDefinition) -> None:
+async def test_handlers_with_scopes_of_anyio_end_when_they_are_told(runs: Runs, handler: Handler) -> None:
     async def job() -> None:
         await handler()
 
@@ -194,6 +197,95 @@ async def test_error_or_answer_that_may_not_be_looked_at_ends_its_attempt(
     attempt = runs.make(handler)
     await asyncio.wait({runs.start(attempt)})
     assert [ack.outcome.kind for ack in runs.acks] == ["retry"]
+
+
+class _Judging(type):
+    """Says nothing of what is its instance, and leaves."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        raise SystemExit(3)
+
+
+class Judging(Exception, metaclass=_Judging): ...
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize("leaked", [SystemExit(3), asyncio.CancelledError(), Unspeakable(), KeyboardInterrupt()])
+async def test_back_off_function_that_leaks_ends_its_attempt_and_nothing_else(leaked: BaseException) -> None:
+    asked = 0
+
+    def backoff(_attempt: int, _error: BaseException) -> float:
+        nonlocal asked
+        asked += 1
+        raise leaked
+
+    async def handler() -> None:
+        raise ConnectionError("down")
+
+    runs = Runs(retrying=Retrying(backoff=backoff))
+    outcome = await runs.run(handler)
+    assert (outcome.kind, len(runs.acks), asked) == ("retry", 1, 1)
+
+
+async def test_types_of_errors_that_leak_when_they_are_asked_end_the_attempt_and_nothing_else() -> None:
+    async def handler() -> None:
+        raise ConnectionError("down")
+
+    runs = Runs(retrying=Retrying(give_up_on=(Judging,)))
+    outcome = await runs.run(handler)
+    assert (outcome.kind, len(runs.acks)) == ("retry", 1)
+    assert outcome.message == "RuntimeError: what it ended in, a ConnectionError, cannot be judged: SystemExit: 3"
+
+
+@pytest.mark.parametrize("method", ["before_attempt", "after_attempt"])
+async def test_hook_whose_error_has_no_text_fails_its_attempt(method: str) -> None:
+    async def raises(*_: object) -> None:
+        raise Unspeakable
+
+    async def handler() -> None: ...
+
+    outcome = await Runs(hooks=[type("Mute", (Hook,), {method: raises})()]).run(handler)
+    assert outcome.kind == "retry"
+    assert f"hook Mute.{method} raised Unspeakable: <str() of Unspeakable failed: SystemExit>" in (outcome.message or "")
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), Unspeakable(), asyncio.CancelledError("leaked")], ids=["exit", "mute", "cancelled"]
+)
+async def test_resource_that_leaks_fails_its_attempts_and_nothing_else(runs: Runs, error: BaseException) -> None:
+    @resource
+    @asynccontextmanager
+    async def pool() -> AsyncGenerator[None]:
+        if True:
+            raise error
+        yield
+
+    async def handler(ctx: JobContext) -> None:
+        await ctx.use(pool)
+
+    for _ in range(2):
+        outcome = await runs.run(handler)
+        assert outcome.kind == "retry"
+        assert f'" did not open: {type(error).__name__}' in (outcome.message or "")
+
+
+@pytest.mark.parametrize("leaked", [SystemExit(3), asyncio.CancelledError(), Unspeakable()], ids=["exit", "cancelled", "mute"])
+async def test_upgrade_that_leaks_is_a_payload_that_does_not_fit(runs: Runs, leaked: BaseException) -> None:
+    def upgrade(_: dict[str, Any]) -> dict[str, Any]:
+        raise leaked
+
+    async def handler() -> None: ...
+
+    attempt = runs.make(handler, version=1)
+    attempt.handler = JobDefinition("email", handler, Declared(version=2, upgrades={1: upgrade}), declared_at="test")
+    await asyncio.wait({runs.start(attempt)})
+    [ack] = runs.acks
+    assert ack.outcome.kind == "dead"
+    assert f"its upgrade from version 1 raised {type(leaked).__name__}" in (ack.outcome.message or "")
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
 from asyncjobs import Hook, HookFailed, JobContext, Outcome, Snooze
-from asyncjobs.telemetry.events import AttemptEnded, HookRaised
+from asyncjobs.runtime import attempts as attempts_module
+from asyncjobs.runtime.attempts import Attempts
+from asyncjobs.telemetry.events import AttemptEnded, HandlerStuck, HookRaised
 from tests.support.attempts import Runs
+from tests.support.eventually import eventually
 
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 
@@ -208,3 +211,35 @@ async def test_hook_that_hangs_fails_an_attempt_without_a_timeout_and_frees_its_
     assert outcome.kind == "retry"
     assert "HookFailed" in (outcome.message or "")
     assert method in (outcome.message or "")
+
+
+@pytest.mark.parametrize("timeout", [None, 0.5], ids=["without a timeout", "with a timeout"])
+@pytest.mark.parametrize("method", ["before_attempt", "after_attempt"])
+async def test_hook_that_hangs_and_swallows_its_cancellation_is_reported_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, method: str, timeout: float | None
+) -> None:
+    """Its slot is not free before it ends: health counts it, and the event says which hook it is."""
+    monkeypatch.setattr(attempts_module, "STUCK_SECONDS", 0.05)
+    go = asyncio.Event()
+
+    async def hangs(*_: object) -> None:
+        while not go.is_set():
+            with suppress(asyncio.CancelledError):
+                await go.wait()
+
+    async def handler() -> None: ...
+
+    runs = Runs(hooks=[type("Deaf", (Hook,), {method: hangs})()], hook_seconds=0.05)
+    seen: list[HandlerStuck] = []
+    runs.events.subscribe(seen.append, HandlerStuck)
+    attempts = Attempts(events=runs.events)
+    attempt = runs.make(handler, timeout=timeout)
+    attempts.add(attempt)
+    task = runs.start(attempt)
+    try:
+        await eventually(lambda: attempts.stuck == 1, description="health counts it", timeout=2)
+        attempts.report_stuck()
+    finally:
+        go.set()
+        await asyncio.wait({task})
+    assert [(event.hook, event.reason) for event in seen] == [(f"Deaf.{method}", "timeout")]

@@ -10,7 +10,7 @@ import pytest
 
 from asyncjobs.model.claim import Claimed, Finished
 from asyncjobs.model.request import Wanted
-from asyncjobs.store import callers, finding, jobs, pauses, pruning, serialized
+from asyncjobs.store import callers, due, finding, jobs, pauses, pruning, serialized
 from asyncjobs.store.database import Database, Link
 from tests.support.backends import waits_for_lock
 from tests.support.factories import insert
@@ -186,16 +186,32 @@ async def _end(pair: Peers, job_id: int) -> None:
 VERBS: dict[str, Verb] = {"replace": _replace, "replace at the commit": _replace_at_commit, "cancel of many": _end}
 
 
+async def _retry(pair: Peers, job_id: int) -> None:
+    assert (await serialized.retry(pair.a.link, job_id, "ada")).outcome == "retried"
+
+
+async def _promotion(pair: Peers, _job_id: int) -> None:
+    promoted, _ = await due.promote(pair.a.link, 1000)
+    assert list(promoted.keys) == ["k"]
+    await due.promote_keyed(pair.a.link, promoted.keys, 1000)
+
+
+WAYS: dict[str, Verb] = {"retry": _retry, "promotion": _promotion}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("verb", VERBS)
 async def test_no_lock_is_kept_of_a_job_that_came_into_its_line_while_it_was_waited_for(
-    pair: Peers, operator: Link, verb: str
+    pair: Peers, operator: Link, verb: str, way: str
 ) -> None:
     """Who dispatches it needs its row, and may be in front of somebody who has the key: a circle of three."""
     await pair.a.enqueue()
     delayed = await pair.a.enqueue(delay_seconds=3600.0, dedup_key="d")
     await pair.admin.execute("ALTER FUNCTION asyncjobs.end_jobs SET lock_timeout = '30s'")
+    if way == "promotion":
+        await pair.admin.execute("UPDATE asyncjobs.jobs SET run_at = now() WHERE id = $1", delayed)
     await pair.a.begin()
-    assert (await serialized.retry(pair.a.link, delayed, "ada")).outcome == "retried"
+    await WAYS[way](pair, delayed)
     doing = spawn(VERBS[verb](pair, delayed))
     await pair.waits_for_lock(pair.b)
     holder = await operator.connection()

@@ -78,6 +78,8 @@ async def keyed_by_function(to: str) -> None: ...
 def _key(to: str) -> str | None:
     if to == "raise":
         raise LookupError("no such inbox")
+    if to == "leave":
+        raise SystemExit(3)
     return to
 
 
@@ -146,6 +148,7 @@ PAYLOADS = [
     ),
     Case(lambda: keyed.new("x" * 250), f'keyed: the serialization key "inbox_{"x" * 54}…" has 256 characters, at most 255'),
     Case(lambda: keyed_by_function.new("raise"), "keyed by function: serialize_by failed: LookupError: no such inbox"),
+    Case(lambda: keyed_by_function.new("leave"), "keyed by function: serialize_by failed: SystemExit: 3"),
     Case(lambda: keyed_by_function.new(""), 'keyed by function: the serialization key "" is empty'),
 ]
 

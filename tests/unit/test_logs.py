@@ -39,6 +39,12 @@ def test_line_of_an_attempt_goes_by_its_outcome(outcome: str, level: str, name: 
     assert line(ended(outcome))[:2] == (level, name)
 
 
+@pytest.mark.parametrize(("abandoned", "level"), [([], "info"), ([7], "warning")])
+def test_stop_that_left_jobs_running_is_a_warning(abandoned: list[int], level: str) -> None:
+    event = e.RunnerStopped(runner_id=1, abandoned_job_ids=abandoned, seconds=1)
+    assert line(event)[:2] == (level, "asyncjobs.runner.stopped")
+
+
 def test_keys_without_a_value_are_left_out() -> None:
     _, _, fields = line(ended("completed"))
     assert "message" not in fields
@@ -81,7 +87,23 @@ def test_error_that_cannot_say_what_it_is_does_not_break_the_log() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert line(e.DatabaseFailed(during="claim", error=Mute()))[2]["error_message"] == "<its str() failed>"
+    assert line(e.DatabaseFailed(during="claim", error=Mute()))[2]["error_message"] == "<str() of Mute failed: RuntimeError>"
+
+
+def test_sink_that_leaves_on_its_own_failure_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    class Leaving(Exception):
+        def __str__(self) -> str:
+            raise SystemExit
+
+        __repr__ = __str__
+
+    def sink(_: e.Event) -> None:
+        raise Leaving
+
+    events = e.Events()
+    events.subscribe(sink, e.RunnerDied, e.SinkFailed)
+    events.emit(e.RunnerDied(runner_id=1, unchanged_seconds=1))
+    assert "a sink failed on its own failure: Leaving: <str() of Leaving failed: SystemExit>" in capsys.readouterr().err
 
 
 def test_events_below_the_level_are_not_asked_for() -> None:

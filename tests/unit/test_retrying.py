@@ -1,5 +1,6 @@
 """Which failed attempts are tried again, and when: `retry_on`, `give_up_on`, and back-off by a function."""
 
+import asyncio
 import math
 from typing import Any
 
@@ -109,13 +110,18 @@ def test_a_function_may_answer_or_raise_a_verdict() -> None:
         assert decided(error, attempt=2, backoff=lambda *_, answer=answer: answer(Retry())).delay_seconds == 2
 
 
-def _raise(verdict: Exception) -> None:
+def _raise(verdict: BaseException) -> None:
     raise verdict
 
 
 class Unspeakable(Exception):
     def __str__(self) -> str:
         raise RuntimeError
+
+
+class Leaving(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
 
 
 async def _coroutine() -> float:
@@ -126,7 +132,10 @@ async def _coroutine() -> float:
     ("backoff", "said"),
     [
         (lambda *_: 1 / 0, "raised ZeroDivisionError: division by zero"),
-        (lambda *_: _raise(Unspeakable()), "raised Unspeakable: <str() failed: RuntimeError>"),
+        (lambda *_: _raise(Unspeakable()), "raised Unspeakable: <str() of Unspeakable failed: RuntimeError>"),
+        (lambda *_: _raise(Leaving()), "raised Leaving: <str() of Leaving failed: SystemExit>"),
+        (lambda *_: _raise(SystemExit(3)), "raised SystemExit: 3"),
+        (lambda *_: _raise(asyncio.CancelledError("leaked")), "raised CancelledError: leaked"),
         (lambda *_: None, "answered nonsense: delay=None is None: give seconds or a timedelta."),
         (lambda *_: "soon", 'answered nonsense: delay="soon" is a str: give seconds or a timedelta.'),
         (lambda *_: -1, "answered nonsense: delay=-1 must be at least 0 seconds."),
@@ -144,6 +153,14 @@ def test_a_function_that_raises_or_answers_nonsense_changes_nothing_and_is_named
     assert outcome.message.startswith(f"ConnectionError: (its back-off function {said}")
     assert outcome.message.endswith(") down")
     assert decided(ConnectionError("down"), attempt=3, backoff=backoff).kind == "dead"
+
+
+def test_a_serializer_that_leaves_is_an_error_of_the_result() -> None:
+    def leaves(_: object) -> str:
+        raise SystemExit(3)
+
+    outcome = decide("done", attempt=1, max_attempts=3, retrying=Retrying(), encode_result=leaves)
+    assert (outcome.kind, outcome.message) == ("dead", "SystemExit: 3")
 
 
 def test_what_is_nearer_is_heard_first() -> None:
