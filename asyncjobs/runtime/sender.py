@@ -5,7 +5,9 @@
 2. If the answer never comes, the *same* ids and tokens are sent again, for at most `retry_seconds`: a row that is there with its
    token was written by the first try. Sending with new ids would write rows twice; looking whether they are there says "no" while
    the first try is still committing. A row that is there with another token is another job's: the sequence is looked at, moved
-   on if it is behind its rows (`store/sequences.py`), and ours is sent with a new id.
+   on if it is behind its rows (`store/sequences.py`), and ours is sent with a new id. The lock that such a try waits for in vain
+   may be the first try's own, whose commit takes long: so it is sent again like after a lost answer, and never comes back as a
+   time-out (4), after which rows get new ids. (A try that the server rolled back was answered.)
 3. If the server refuses a batch, it is cut in halves until the bad row is alone: only that one is answered with the error.
 4. A batch that waits for a lock longer than `lock_timeout` gives up and its rows are tried one by one; those that have to wait
    are answered with the time-out. A row whose key another row of the batch has just waited for in vain is not tried.
@@ -124,7 +126,7 @@ class Sender:
         self._ids = Ids(link, events=events)
         self._retry_seconds = retry_seconds
         self._lock_timeout = lock_timeout
-        self._was_sent = False
+        self._was_sent = False  # a try that is under way, or has never been answered: it may have written the rows
         self._given_up = False
 
     def give_up(self) -> None:
@@ -145,6 +147,7 @@ class Sender:
             timeout = self._seconds_for(1, len(row.payload))
             reserved, is_due = await plain.enqueue_one(self.link, row, job_id, token, timeout=timeout)
         except Exception as error:  # noqa: BLE001 - raised again unless it passes
+            self._was_sent = is_ambiguous(error)
             later = await self._write_as([row], [job_id], [token], failed=error)
             if not later.taken:
                 return later.enqueued[0]
@@ -243,8 +246,10 @@ class Sender:
         timeout = self._seconds_for(len(rows), sum([len(row.payload) for row in rows]))
         reserve = self._ids.missing(len(rows))
 
+        again = failed is not None
+
         async def once() -> jobs.EnqueueAnswer:
-            nonlocal failed
+            nonlocal failed, again
             if failed is not None:
                 error, failed = failed, None
                 raise error
@@ -252,14 +257,18 @@ class Sender:
                 await self.link.connection()
             if self._given_up:
                 raise BatcherEnded(was_sent=self._was_sent)
-            again, self._was_sent = self._was_sent, True
-            if points.active:
-                await points.reach("enqueue.send")
-            answer = await jobs.enqueue(
-                self.link, rows, ids, tokens, again=again, reserve=reserve, lock_timeout=self._lock_timeout, timeout=timeout
-            )
-            if points.active:
-                await points.reach("enqueue.sent")
+            is_doubtful, self._was_sent = self._was_sent, True
+            try:
+                if points.active:
+                    await points.reach("enqueue.send")
+                answer = await jobs.enqueue(
+                    self.link, rows, ids, tokens, again=again, reserve=reserve, lock_timeout=self._lock_timeout, timeout=timeout
+                )
+                if points.active:
+                    await points.reach("enqueue.sent")
+            except Exception as error:
+                self._was_sent, again = is_doubtful or is_ambiguous(error), True
+                raise
             return answer
 
         try:
@@ -283,7 +292,7 @@ class Sender:
             except Exception as error:
                 if self._given_up:
                     raise BatcherEnded(was_sent=self._was_sent) from error
-                if not is_passing(error) or is_lock_timeout(error):
+                if not is_passing(error) or (is_lock_timeout(error) and not self._was_sent):
                     raise
                 failures += 1
                 pause = backoff_seconds(failures, 1.0, secrets.randbelow(1000) / 1000)
@@ -293,7 +302,7 @@ class Sender:
 
     def _unavailable(self, error: Exception) -> DatabaseUnavailable:
         reason = str(error) or type(error).__name__
-        what = "the job may have been written" if self._was_sent and is_ambiguous(error) else "nothing was written"
+        what = "the job may have been written" if self._was_sent else "nothing was written"
         seconds = self._retry_seconds
         return DatabaseUnavailable(f"the database did not answer within {seconds:g} s (connect_timeout): {reason}; {what}.")
 

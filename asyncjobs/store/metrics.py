@@ -1,6 +1,7 @@
 """The roll-up of attempts: written by every runner, folded by one, read by operators."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Final, TypeAlias
 
 import msgspec
@@ -28,13 +29,17 @@ class Tally(msgspec.Struct):
     run_time: _Histogram = msgspec.field(default_factory=dict[int, int])
 
     def add(self, queued_seconds: float, run_seconds: float) -> None:
-        """Count one attempt. A clock that was put back does not make the time that it had waited negative."""
-        queued_seconds = max(0.0, queued_seconds)
+        """Count one attempt. A clock that was put back does not make the time that it had waited negative. A wait that has no
+        number (a stranger's row may have been due at no time at all) is no time: it would be one for all that are added to it.
+        """
         self.count += 1
-        self.queue_seconds += queued_seconds
         self.run_seconds += run_seconds
-        queued, ran = bucket(queued_seconds), bucket(run_seconds)
-        self.queue_time[queued] = self.queue_time.get(queued, 0) + 1
+        ran = bucket(run_seconds)
+        if isfinite(queued_seconds):
+            queued_seconds = max(0.0, queued_seconds)
+            self.queue_seconds += queued_seconds
+            queued = bucket(queued_seconds)
+            self.queue_time[queued] = self.queue_time.get(queued, 0) + 1
         self.run_time[ran] = self.run_time.get(ran, 0) + 1
 
 

@@ -144,6 +144,69 @@ async def test_after_a_time_out_the_statement_that_may_still_run_is_not_doubled(
         assert len(by_id(answers)) == 10
 
 
+#: What a commit waits for whose answer is lost, once: whoever wants the same ids or keys waits for that transaction meanwhile.
+SLOW_COMMIT = """
+CREATE SEQUENCE public.slow_seq;
+CREATE FUNCTION public.slow_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF current_setting('application_name') LIKE 'asyncjobs %' AND nextval('public.slow_seq') = 1 THEN
+        PERFORM pg_sleep(1.0); END IF; RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON asyncjobs.jobs DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION public.slow_commit();
+"""
+ASKED = {**KINDS, "raise": {"dedup_key": "d", "on_duplicate": "raise"}, "return": {"dedup_key": "d", "on_duplicate": "return"}}
+
+
+async def cut_during_commit(proxy: Proxy, connection: Connection) -> None:
+    sleeps = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+    while not await connection.fetchval(sleeps):
+        await asyncio.sleep(0.01)
+    proxy.reset()
+
+
+@pytest.mark.parametrize("kind", ASKED)
+@pytest.mark.parametrize("way", ["alone", "batch", "many"])
+async def test_lost_answer_of_a_commit_that_takes_long_makes_each_job_once(
+    way: str, kind: str, proxy: Proxy, database: Database, connection: Connection
+) -> None:
+    """The second try waits in vain for a lock that the first one's transaction holds: that is no other's."""
+    fields = ASKED[kind]
+    count = 1 if way == "alone" else 4
+    rows = [a_row(payload={"n": n}, **(fields | ({"dedup_key": f"d{n}"} if "dedup_key" in fields else {}))) for n in range(count)]
+    async with enqueuing(through(proxy, database)) as line:
+        if way == "many":
+            await line.enqueuer.enqueue_many([a_row()])
+            await connection.execute("DELETE FROM asyncjobs.jobs")
+        else:
+            await warm(line, connection, rows)
+        await connection.execute(SLOW_COMMIT)
+        call = line.enqueuer.enqueue_many if way == "many" else line.gather
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            group.create_task(cut_during_commit(proxy, connection))
+            answers = list(await call(rows))
+        assert all(isinstance(answer, Enqueued) and answer.created for answer in answers), answers
+        assert by_id(answers) == await written(connection)
+        assert len(by_id(answers)) == count
+
+
+async def test_lock_that_stays_held_after_a_lost_answer_is_reported_as_such(
+    proxy: Proxy, database: Database, connection: Connection
+) -> None:
+    """Whether it is the first try's or a stranger's is not to be told: the row is never sent with another id."""
+    row = a_row(payload={"n": 1}, serialization_key="k")
+    lost = False
+
+    async def lose(name: str) -> None:
+        nonlocal lost
+        if name == "enqueue.send" and not lost:
+            lost = True
+            raise ConnectionResetError("cut")
+
+    async with enqueuing(through(proxy, database), retry_seconds=0.5) as line, connection.transaction():
+        await connection.execute("SELECT asyncjobs.lock_keys(ARRAY['k'])")
+        with points.installed(lose), pytest.raises(DatabaseUnavailable, match="may have been written"):
+            await line.enqueue(row)
+
+
 async def test_ids_that_went_to_others_in_a_fail_over_are_not_ours(database: Database, connection: Connection) -> None:
     """The answer is lost, and so is the commit: the server that goes on has forgotten the rows and hands out their ids again."""
     lost = False

@@ -1,5 +1,6 @@
 """The roll-up's rows: added to, folded, read."""
 
+import math
 import random
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
@@ -42,6 +43,15 @@ def tally(*run_seconds: float, queued: float = 0.5) -> Tally:
         made.queue_time[bucket(queued)] = made.queue_time.get(bucket(queued), 0) + 1
         made.run_time[bucket(seconds)] = made.run_time.get(bucket(seconds), 0) + 1
     return made
+
+
+@pytest.mark.parametrize("queued", [math.inf, -math.inf, math.nan])
+def test_wait_that_is_no_number_is_left_out_of_the_sum(queued: float) -> None:
+    made = Tally()
+    made.add(queued, 1.0)
+    made.add(0.5, 1.0)
+    assert (made.count, made.queue_seconds, made.run_seconds) == (2, 0.5, 2.0)
+    assert made.queue_time == {bucket(0.5): 1}
 
 
 async def fold(link: Link, **kept: float) -> int:

@@ -11,4 +11,4 @@ CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs) RETURNS jsonb LANGUAGE sql VOL
         CASE WHEN (_j).dedup_until IS NULL OR (_j).status <> 'processing' THEN (_j).dedup_key
              ELSE asyncjobs.dedup_at_start((_j).id, (_j).dedup_key) END,
         (_j).requeued_from, (_j).trace_context, (_j).progress::text, (_j).last_error, COALESCE(pg_catalog.to_jsonb((_j).tags), '[]'),
-        (_j).limit_key, EXTRACT(epoch FROM (_j).start_before)) END;
+        (_j).limit_key, EXTRACT(epoch FROM asyncjobs.instant((_j).start_before))) END;
