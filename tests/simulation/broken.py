@@ -325,17 +325,6 @@ def folds_once() -> list[Any]:
     return [patch.object(Folder, "fold", mutant)]
 
 
-def cancels_not_on() -> list[Any]:
-    """The sweep does not go on where a canceller died."""
-
-    look = workflows.look
-
-    async def mutant(link: Any, after: Any, limit: int) -> Any:
-        return msgspec.structs.replace(await look(link, after, limit), cancelling=[])
-
-    return [patch.object(workflows, "look", mutant)]
-
-
 def trusted_in_silence() -> list[Any]:
     hear = Leader.hear
 

@@ -317,11 +317,6 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("what a cascade ends does not arrive", (
         Change("break_dependents", "asyncjobs.leave_arrivals(asyncjobs.mark_arrived(_ids))", "asyncjobs.mark_arrived(_ids)"),
     ), needs=_flows),
-    # What is cancelled last is not locked in its turn: the levels of a cascade, and retries of them, meet from both ends.
-    Simulated("a cascade goes all its levels in one transaction", (
-        Change("break_dependents", "asyncjobs.leave_arrivals(asyncjobs.mark_arrived(_ids))",
-            "asyncjobs.fold_gates(asyncjobs.mark_arrived(_ids))"),
-    ), needs=_flows),
     Simulated("a retry does not un-arrive", (
         Change("take_back", "PERFORM asyncjobs.fold_gates(asyncjobs.unmark_arrived(ARRAY[_id]));", ""),
     ), needs=_flows),
@@ -331,7 +326,6 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("a gate releases although its workflow is cancelled", (
         Change("start_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING", "AND false)\n        RETURNING"),
     ), needs=_flows),
-    Simulated("a canceller that dies leaves the rest", patches=broken.cancels_not_on, needs=_flows),
     Simulated("a second attempt spawns anew", (
         Change("spawn_members", "WHERE m.spawned_by = _job", "WHERE m.spawned_by = -_job"),
     ), needs=_flows),
