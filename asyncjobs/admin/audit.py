@@ -31,6 +31,7 @@ MARK: Final = "is_recorded_as"
 class Scribe(NamedTuple):
     """Writes it down, and tells it."""
 
+    opened: Callable[[str], object]
     begin: Callable[[Deed], Awaitable[int]]
     end: Callable[[int, str], Awaitable[None]]
     events: Callable[[], Events]
@@ -67,6 +68,7 @@ def recorded(verb: str, target: Target) -> Callable[[Callable[P, Coroutine[Any, 
             deed = _deed(desk.actor, verb, target, given)
             row: int | None = None
             if given.get("connection") is None:
+                desk.scribe.opened(f"admin.{do.__name__} was called")
                 row = await desk.scribe.begin(deed)
             outcome = "interrupted"
             before = _under_way.set(deed)

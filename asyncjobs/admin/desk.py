@@ -54,7 +54,7 @@ class Desk:
         self._ground = ground  # for what must work on an app that cannot be opened
         self.actor = Actor()  # who uses the verbs (`Trail.acting`)
         self.shows_payloads = True  # to who uses the verbs (`Trail.acting`)
-        self.scribe = Scribe(self._begin_entry, self._end_entry, lambda: unopened().events)
+        self.scribe = Scribe(opened, self._begin_entry, self._end_entry, lambda: unopened().events)
 
     async def _begin_entry(self, deed: Deed) -> int:
         return await self._do("audit", lambda link: audit.begin(link, deed))

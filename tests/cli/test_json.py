@@ -9,8 +9,8 @@ from asyncjobs import AsyncJobs
 from asyncjobs.cli.program import program
 from asyncjobs.store.database import Connection
 from tests.support.cli import cli
-from tests.support.factories import insert, insert_job
-from tests.support.full_database import fill
+from tests.support.factories import insert
+from tests.support.full_database import fill, fill_workflows_and_limits
 from tests.support.shapes import OTHERS, WORDS, shape, verbs
 
 GOLDEN = Path(__file__).parent / "json.txt"
@@ -35,14 +35,7 @@ async def filled(dsn: str, connection: Connection) -> None:
         definition = await connection.fetchval("SELECT definition FROM asyncjobs.schedules")
     await fill(connection)
     await insert(connection, "schedules", name="nightly", definition=definition)
-    now = await connection.fetchval("SELECT now()")
-    await insert(connection, "workflows", id=900, name="import", created_at=now)
-    for gate_id, name in ((900, None), (901, "pages")):
-        await insert(connection, "gates", id=gate_id, workflow_id=900, size=1, missing=1, name=name)
-    await insert(connection, "members", job_id=15, workflow_id=900, number=0, gates=[901])
-    await insert(connection, "limits", kind="limit", name="api", declared='{"each": 2, "every": 0.5, "burst": 2}')
-    await insert(connection, "limit_keys", key="api:a")
-    await insert_job(connection, type="email", limit_key="api:a")
+    await fill_workflows_and_limits(connection)
 
 
 @pytest.mark.unaudited("rows of runners that do not exist")

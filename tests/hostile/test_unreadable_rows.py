@@ -13,7 +13,7 @@ from asyncjobs.store.database import Connection
 from tests.support.browser import Browser
 from tests.support.cli import cli
 from tests.support.factories import insert, insert_job
-from tests.support.full_database import fill
+from tests.support.full_database import fill, fill_workflows_and_limits
 from tests.support.shapes import WORDS
 
 pytestmark = pytest.mark.unaudited("rows of strangers")
@@ -33,6 +33,7 @@ async def spoil(connection: Connection, value: str) -> None:
     """Write it wherever JSON stands, and times beyond all into every column of times."""
     wrapped = f'{{"x": {value}}}'
     await fill(connection)
+    await fill_workflows_and_limits(connection)
     await insert(connection, "schedules", name="nightly", definition=json.dumps({
         "job": {"type": "email", "queue": "default", "payload": "@"}, "timing": {"timezone": "UTC", "cron": "0 3 * * *"},
         "misfire": "latest", "overlap": "allow"}).replace('"@"', value))  # fmt: skip

@@ -121,12 +121,11 @@ async def each_verb(jobs: AsyncJobs, admin: Admin, rows: Connection) -> list[tup
     await admin.drain_all(timeout=0)
     used += [("pause", "queue mail"), ("resume", "queue mail"), ("pause", "everything"), ("resume", "everything"),
              ("pause", "key k"), ("resume", "key k"), ("drain", "type email"), ("drain", "everything")]  # fmt: skip
-    await admin.disable_schedule("nightly")
-    await admin.enable_schedule("nightly")
-    await admin.run_schedule("nightly")
+    for turn in (admin.disable_schedule, admin.enable_schedule, admin.run_schedule):
+        await turn("nightly")
     used += [(f"schedules.{verb}", "schedule nightly") for verb in ("disable", "enable", "run")]
-    await admin.open_breaker("mail")
-    await admin.reset_breaker("mail")
+    for verb in (admin.open_breaker, admin.reset_breaker):
+        await verb("mail")
     used += [("breakers.open", "breaker mail"), ("breakers.reset", "breaker mail")]
     async with jobs.workflow("import") as flow:
         flow.add(named("email", {}, {}, jobs.handlers, jobs.settings))

@@ -242,7 +242,7 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("keys are not swept", patches=broken.no_sweep, needs=_scene("hands")),
     # A pause has the row of a key's head; the head's outcome waits for that row, and then starts the next by what it saw before.
     Simulated("a statement that waited decides by the pauses of before", (
-        Change("finish_one", "(SELECT true FROM asyncjobs.runners",
+        Change("finish_one", "(SELECT EXISTS (SELECT FROM asyncjobs.limits) FROM asyncjobs.runners",
             "(SELECT NOT EXISTS (SELECT FROM asyncjobs.pauses) FROM asyncjobs.runners"),
         Change("finish_one", "IF _is_there IS NULL THEN\n        _heads", "IF _is_there IS NOT TRUE THEN\n        _heads"),
         Change("finish_one", " AND NOT EXISTS (SELECT FROM asyncjobs.pauses)", ""),

@@ -53,7 +53,7 @@ async def test_place_in_a_line_that_cannot_be_is_refused(connection: Connection,
 #: of a workflow.
 SMALL = {
     "attempts", "max_attempts", "priority", "version", "pid", "requeue_count", "rescues", "losses", "suspicion", "outlived",
-    "number", "failure_count", "success_count", "max_depth", "size", "missing", "dead", "n", "arrived", "spawn_number",
+    "session", "number", "failure_count", "success_count", "max_depth", "size", "missing", "dead", "n", "arrived", "spawn_number",
     "total", "each", "burst",
 }  # fmt: skip
 

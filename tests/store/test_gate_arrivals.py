@@ -112,7 +112,7 @@ async def test_end_that_a_strangers_sql_has_written_is_found_by_the_sweep(pair: 
 
 
 async def _prune(pair: Peers) -> None:
-    await pair.admin.execute("SELECT asyncjobs.prune(NULL, NULL, NULL, 100, '1 h', '1 h', '1 h', '1 h', '{}', '{}')")
+    await pair.admin.execute("SELECT asyncjobs.prune(NULL, NULL, NULL, 100, '1 h', '1 h', '1 h', '1 h', '1 h', '{}', '{}')")
 
 
 async def test_upstream_is_kept_while_a_sibling_has_not_ended_and_the_workflow_is_pruned_as_a_whole(pair: Peers) -> None:

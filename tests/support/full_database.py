@@ -41,3 +41,15 @@ async def fill(connection: Connection) -> None:
         times = [(1 << 40) + count]
         span: dict[str, Any] = {"queue_seconds": 1.0, "run_seconds": 1.0, "queue_time": times, "run_time": times}
         await insert(connection, "job_metrics", job_type="email", status=status, minute=now, count=count, **span)
+
+
+async def fill_workflows_and_limits(connection: Connection) -> None:
+    """A workflow, whose member is a job of `fill`, and a limit with a key."""
+    now = await connection.fetchval("SELECT now()")
+    await insert(connection, "workflows", id=900, name="import", created_at=now)
+    for gate_id, name in ((900, None), (901, "pages")):
+        await insert(connection, "gates", id=gate_id, workflow_id=900, size=1, missing=1, name=name)
+    await insert(connection, "members", job_id=15, workflow_id=900, number=0, gates=[901])
+    await insert(connection, "limits", kind="limit", name="api", declared='{"each": 2, "every": 0.5, "burst": 2}')
+    await insert(connection, "limit_keys", key="api:a")
+    await insert_job(connection, type="email", limit_key="api:a")

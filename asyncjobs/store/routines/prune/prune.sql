@@ -8,8 +8,7 @@ CREATE FUNCTION asyncjobs.prune(
     OUT more boolean, OUT failures text[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _with_dead_letters integer;
-    _of_workflows integer;
+    _with_dead_letters integer; _of_workflows integer;
     _more boolean;
 BEGIN
     held := _token IS NULL OR asyncjobs.hold_lease(_duty, _holder, _token, '4 seconds');
