@@ -1,5 +1,6 @@
 """What operators copy agrees with what there is: alerts and dashboard with the exporter, manifests with worker and defaults."""
 
+import ast
 import asyncio
 import json
 import re
@@ -165,6 +166,11 @@ def test_pod_has_the_time_that_a_runner_takes_to_stop() -> None:
     waits = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert pod["terminationGracePeriodSeconds"] >= waits + GRACE_SECONDS_IN_RUN + 10
     assert int(COMPOSE["services"]["worker"]["stop_grace_period"].removesuffix("s")) >= GRACE_SECONDS_IN_RUN + 10
+
+
+def test_worker_waits_for_a_database_that_comes_later() -> None:
+    [app] = [node for node in ast.walk(ast.parse(WORKER)) if isinstance(node, ast.Call) and ast.unparse(node.func) == "AsyncJobs"]
+    assert "connect_timeout=None" in map(ast.unparse, app.keywords)
 
 
 def test_probes_ask_what_the_worker_answers() -> None:

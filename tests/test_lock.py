@@ -67,3 +67,18 @@ def test_core_dependencies_say_where_they_end() -> None:
     for text in PROJECT["project"]["dependencies"]:
         operators = {one.operator for one in Requirement(text).specifier}
         assert operators == {">=", "<"}, text
+
+
+def test_environments_take_nothing_but_what_the_lock_has_hashes_of() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for group in ("demo", "dev"):
+        [line] = [
+            one for one in makefile.splitlines() if f"--requirement requirements/{group}.txt" in one and "$(INSTALL)" in one
+        ]
+        assert "--require-hashes" in line
+
+
+def test_newest_versions_are_tried_each_week() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "latest.yml").read_text(encoding="utf-8")
+    assert re.search(r'cron: "\d+ \d+ \* \* [0-6]"', workflow)
+    assert re.search(r"run: make test-latest$", workflow, re.MULTILINE)

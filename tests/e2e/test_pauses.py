@@ -215,3 +215,22 @@ async def test_what_was_claimed_ahead_is_given_back_when_everything_is_paused(ds
         await jobs.admin.resume_all()
         for one in handles:
             await one.wait(timeout=5)
+
+
+async def test_an_operators_own_delete_of_a_pause_lets_its_jobs_go_at_once(dsn: str, connection: Connection) -> None:
+    """The row that is gone notifies, and the runner that hears it looks: nobody waits for the next pass, minutes away."""
+    shop = Shop(dsn, notify="listen")
+    shop.app = AsyncJobs(dsn, notify="listen", pauses_interval=300)
+    email = shop.app.job("email")(shop._email)
+    async with shop.app.runner():
+        await shop.app.admin.pause(type="email")
+        held = await email.enqueue(1)
+        await eventually(lambda: _is_paused(shop.app, held.id), description="it is held")
+        await asyncio.sleep(0.5)  # the passes that the pause itself asked for are over
+        await connection.execute("DELETE FROM asyncjobs.pauses")
+        assert await held.result(timeout=5) == 1
+
+
+async def _is_paused(app: AsyncJobs, job_id: int) -> bool:
+    job = await app.get(job_id)
+    return job is not None and job.status == "paused"

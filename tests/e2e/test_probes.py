@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 import pytest
 
-from asyncjobs import AsyncJobs
+from asyncjobs import AsyncJobs, DatabaseUnavailable
 from asyncjobs.integrations.probes import serve_probes
 from asyncjobs.runtime.health import Health, RunnerHealth
 from asyncjobs.telemetry.events import DatabaseFailed
@@ -90,6 +90,14 @@ async def test_process_that_waits_for_its_database_is_alive_and_not_ready_until_
             assert (await probe(port, "/ready"))[0] == HTTPStatus.SERVICE_UNAVAILABLE
             proxy.heal()
             assert await ran == 2
+
+
+async def test_database_that_is_not_there_in_time_is_told_with_the_way_to_wait_for_it(dsn: str) -> None:
+    async with Proxy(dsn) as proxy:
+        proxy.refuse()
+        with pytest.raises(DatabaseUnavailable, match=r"With connect_timeout=None opening waits until it does\.$"):
+            async with AsyncJobs(proxy.dsn, connect_timeout=0.3):
+                pass
 
 
 async def test_runner_that_polls_needs_no_listener(dsn: str) -> None:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from asyncjobs import AlreadyOpen, AsyncJobs, ConfigurationError
 from asyncjobs.integrations import prometheus
-from asyncjobs.store.database import Database, Link
+from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.telemetry.events import LeaseEnded
 from asyncjobs.testing import MovableClock
 from tests.support.eventually import eventually
@@ -158,3 +158,21 @@ async def test_halted_keys_are_counted_by_the_index_of_heads(dsn: str, database:
         finally:
             await link.close()
     assert any("serialized_jobs_head" in row[0] for row in plan), plan
+
+
+async def test_a_schedule_that_the_database_refuses_is_in_health_and_in_the_metric_until_it_ticks_again(
+    dsn: str, connection: Connection
+) -> None:
+    app = Exporting(dsn, schedule_interval=0.3)
+
+    @app.jobs.job("bad")
+    async def bad() -> None: ...
+
+    app.jobs.schedule("nightly", bad.new(), every=0.2)
+    await connection.execute("ALTER TABLE asyncjobs.jobs ADD CONSTRAINT not_bad CHECK (type <> 'bad')")
+    async with app.jobs.runner():
+        await app.sampled("asyncjobs_schedules_failed", 1)
+        await eventually(lambda: app.jobs.health().runners[0].failed_schedules == ["nightly"], description="it is in health")
+        await connection.execute("ALTER TABLE asyncjobs.jobs DROP CONSTRAINT not_bad")
+        await eventually(lambda: app.jobs.health().runners[0].failed_schedules == [], description="health is well again")
+        await app.sampled("asyncjobs_schedules_failed", 0)

@@ -65,9 +65,9 @@ def here(payload: str, **fields: object) -> str:
     return f"SELECT e.ids, e.existing, e.refused FROM asyncjobs.enqueue_in_transaction({rows}, NULL) AS e"
 
 
-def _finish(acks: str = "NULL, NULL, NULL, NULL", *, scan: bool = True) -> str:
+def _finish(acks: str = "NULL, NULL, NULL, NULL", *, scan: bool = True, lane: str = "NULL") -> str:
     scans = (
-        "ARRAY['default'], ARRAY[NULL::text], ARRAY[9], ARRAY[9], ARRAY[-1], ARRAY[-1]::bigint[]"
+        f"ARRAY['default'], ARRAY[{lane}::text], ARRAY[9], ARRAY[9], ARRAY[-1], ARRAY[-1]::bigint[]"
         if scan
         else "NULL, NULL, NULL, NULL, NULL, NULL"
     )
@@ -102,6 +102,7 @@ def _runtime(bury: str) -> dict[str, Call]:
     return {
         "claim": one(_finish(), passes_over=True),
         "claim lean": one(lean, passes_over=True),
+        "claim lane": one(_finish(lane="'fast'"), passes_over=True),
         "give_back": one("SELECT g.id FROM asyncjobs.give_back(1, ARRAY[]::bigint[], 4294967396) AS g", passes_over=True),
         "promote": one("SELECT p.promoted, p.keys FROM asyncjobs.promote(9, NULL, NULL) AS p", passes_over=True),
         "promote_keyed": one("SELECT p.promoted FROM asyncjobs.promote_keyed(ARRAY[{K}], 9) AS p", passes_over=True),
@@ -143,6 +144,7 @@ def _enqueuers() -> dict[str, Call]:
         "enqueue dedup_for": one(own("e3", dedup="dp", dedup_for=9e3)),
         "tx enqueue key": one(here("e2", serialization_key="K")),
         "rr enqueue key": one(here("e9", serialization_key="K"), begin="BEGIN ISOLATION LEVEL REPEATABLE READ"),
+        "serializable enqueue key": one(here("ea", serialization_key="K"), begin="BEGIN ISOLATION LEVEL SERIALIZABLE"),
         "tx complete+enqueue h": Call(((COMPLETE_IN_TRANSACTION % ("h", "h"), here("e4", serialization_key="K")),)),
         "tx two keys": Call(((here("e5", serialization_key="L"), replacing.replace('"e8"', '"e6"')),)),
         "tx delay+enqueue": Call(((later, replacing),)),

@@ -1,4 +1,8 @@
-"""The worlds: small states of the database, made by the product's own functions."""
+"""The worlds: small states of the database, made by the product's own functions.
+
+Left out: leases, schedules and breakers (each is one row, which its own calls lock, and which the calls here do not know of:
+`tests/store/test_leases.py`, `test_schedules.py`, `test_breakers.py` play two at a time), several queues, and rates and limits.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -92,3 +96,5 @@ def _without_a_key() -> Iterator[World]:
         yield World(f"plain {state}", [("p", here("p", dedup_key="dp", dedup_for_seconds=3600.0)), other], steps)
     for state, delay in (("delayed due", 0.001), ("delayed", 600.0)):
         yield World(f"plain {state}", [("p", here("p", dedup_key="dp", delay_seconds=delay)), other], [])
+    older, newer = here("p", dedup_key="dp", lane="fast", version=1), here("q", lane="fast", version=2)
+    yield World("plain pending, a lane and two versions", [("p", older), ("q", newer)], [])

@@ -260,8 +260,8 @@ async def test_resource_that_leaks_fails_its_attempts_and_nothing_else(runs: Run
     @resource
     @asynccontextmanager
     async def pool() -> AsyncGenerator[None]:
-        if True:
-            raise error
+        for one in (error,):
+            raise one
         yield
 
     async def handler(ctx: JobContext) -> None:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from asyncjobs.model.schedule import Misfire, Overlap, Schedule, Timing
+from asyncjobs.model.symptom import diagnose
+from asyncjobs.store import doctoring, overview
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import (
     ScheduleDiffers,
@@ -209,8 +211,20 @@ async def test_one_bad_row_disables_itself_and_the_others_tick(make: Make, conne
     ]
 
 
+async def _failed_by_the_doctor(database: Database) -> list[tuple[str, str]]:
+    """The schedules that the doctor tells of, as many as the metric has."""
+    seen = await doctoring.signs(database, silent_after=30.0)
+    told = [one for one in diagnose(seen) if one.what == "a schedule makes no jobs"]
+    link = database.link("sampler")
+    sampled = await overview.sample(link)
+    await link.close()
+    assert len(told) == len(seen.failed_schedules) == sampled.failed_schedules
+    assert all("not_bad" in one.evidence for one in told)
+    return list(seen.failed_schedules)
+
+
 async def test_schedule_that_failed_ticks_again_when_the_cause_is_gone(
-    make: Make, connection: Connection, recorder: Recorder
+    make: Make, database: Database, connection: Connection, recorder: Recorder
 ) -> None:
     await connection.execute("ALTER TABLE asyncjobs.jobs ADD CONSTRAINT not_bad CHECK (type <> 'bad')")
     bad = Schedule(name="a", timing=Timing(every=0.2), misfire="one", overlap="allow", row=a_row("bad"))
@@ -221,10 +235,12 @@ async def test_schedule_that_failed_ticks_again_when_the_cause_is_gone(
         await setup.look()
         assert len(recorder.of(ScheduleDisabled)) == 1  # told once, tried again and again
         assert setup.scheduler.failed == {"a"}
+        assert [name for name, _ in await _failed_by_the_doctor(database)] == ["a"]
         await connection.execute("ALTER TABLE asyncjobs.jobs DROP CONSTRAINT not_bad")
         await recorder.wait_for(ScheduleRecovered)
         await recorder.wait_for(ScheduleFired)
         assert setup.scheduler.failed == frozenset()
+        assert await _failed_by_the_doctor(database) == []
     row = await connection.fetchrow("SELECT enabled, disabled_because, disabled_reason FROM asyncjobs.schedules")
     assert tuple(row or ()) == (True, None, None)
 

@@ -7,6 +7,7 @@ import pytest
 from psycopg.adapt import Loader
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from asyncjobs import AsyncJobs
 from asyncjobs.store import callers, leases
 from asyncjobs.store.database import Connection, Database
 from tests.store.test_enqueue_callers import asyncpg_caller, counts, enqueue, psycopg_caller, with_sqlalchemy
@@ -27,6 +28,10 @@ async def test_the_connections_own_codecs_do_not_matter(
         await _set_codecs(caller.connection)
         first, again = [await enqueue(database, caller, a_row(dedup_key="d")) for _ in range(2)]
         assert [(one.enqueued[0].id, one.enqueued[0].created) for one in (first, again)] == [(1, True), (1, False)]
+        app = AsyncJobs(dsn)
+        job = await app.get(1, connection=caller.connection)
+        assert (job and job.id, job and job.status) == (1, "pending")
+        assert (await app.admin.change(1, priority=5, connection=caller.connection)).is_change
         done = await callers.complete(caller.connection, database, callers.Completion(1, 2, '{"n": 1}'))
         assert not done, "nobody has claimed it"
         assert not await leases.hold(caller.connection, database, leases.Fence("duty", 5, 3))
