@@ -95,6 +95,7 @@ class Runner:
             stuck=parts.attempts.stuck,
             free_slots=parts.queues.free_slots,
             unwritten=line.unwritten + parts.keys.unwritten,
+            refused=line.refused,
             answered_age_seconds=time.monotonic() - line.answered_at,
             turn_age_seconds=turn_age,
             beat_age_seconds=heartbeat.turn_age_seconds,

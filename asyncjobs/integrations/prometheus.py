@@ -68,6 +68,7 @@ _COUNTS: Final[Sequence[_Count]] = (
     _Count(e.JobsClaimed, "claims", "Scans of queues for jobs", ("queue",)),
     _Count(e.JobsClaimed, "jobs_claimed", "Jobs claimed", ("queue",), lambda event: event.claimed),
     _Count(e.ClaimWasLost, "claims_lost", "Claims that were not ours any more", ("during",)),
+    _Count(e.OutcomeRefused, "outcomes_refused", "Times that the database refused to write an outcome, alone"),
     _Time(e.AcksWritten, "ack_seconds", "Calls that wrote outcomes", (), lambda event: event.seconds),
     _Count(
         e.JobsGivenBack,

@@ -11,8 +11,11 @@ claimed and unwritten: `ledger.py`. What may happen to a call, and what follows:
    runner does not have any more, or so late that others may have taken its jobs (the process was frozen). Queues whose next head
    became pending here without being claimed here are announced.
 2. The answer never comes: `doubt.py`.
-3. The server refuses a value (it cannot be stored). The batch is cut in halves, without scans, until the bad one is alone; in
-   its place `storable` is written.
+3. The server refuses an outcome, with an error that does not pass. The batch is cut in halves, without scans, until the bad one
+   is alone. If its values are at fault (they cannot be stored) `storable` is written in its place. What is refused even so is set
+   aside (`ledger.py`), and keeps neither the others nor the scans: a stranger's row, trigger or rule may be in its way for ever.
+   Where so many are refused in one turn (`_MOST_REFUSED`) the database itself is taken to be at fault, as in 4. Those that are
+   set aside count as outcomes that wait (4): a runner that can write none of hundreds claims no more.
 4. The database is away. Outcomes are kept; scans are refused at once (`NoAnswer`), so that no slot is held meanwhile, and the
    line is closed: parts that want jobs wait until it is open. It is closed, too, while more outcomes wait than leave room for
    those of all slots within four times the runner's concurrency, and what it claims ahead. A slot is free when its handler has
@@ -31,7 +34,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Final
 
 from asyncjobs.model.claim import Ack, Claimed, Finished, Probe, Scan, storable
@@ -50,10 +52,12 @@ from asyncjobs.runtime.tokens import Tokens
 from asyncjobs.runtime.turnstile import Turnstile
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Link
-from asyncjobs.store.failures import is_ambiguous, is_unsendable
+from asyncjobs.store.failures import is_ambiguous, is_refused, is_unsendable
 from asyncjobs.telemetry.events import AcksWritten, DatabaseFailed, Events, JobsClaimed
 
 _BATCH: Final = 500
+_MOST_REFUSED: Final = 10
+_MOST_TRIED_AGAIN: Final = 3  # in one turn, of those that are set aside
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
 #: At rest it turns as often as that, which says that it lives; while it is closed nothing tells when it may open.
 _TURN_SECONDS: Final = 5.0
@@ -105,6 +109,7 @@ class CallLine:
         self._open = asyncio.Event()
         self._open.set()
         self._is_calling = False
+        self._refused = 0  # outcomes, in this turn
         self._over: asyncio.Event | None = None  # while a task waits for the end of the call that is under way
         self._wrote: asyncio.Event | None = None  # while a task waits for the end of a turn
         self._alarm = Alarm()
@@ -182,9 +187,14 @@ class CallLine:
         return len(self._ledger.unwritten)
 
     @property
+    def refused(self) -> int:
+        """Those of them that are set aside, since the database refuses them."""
+        return self._ledger.aside
+
+    @property
     def is_idle(self) -> bool:
-        """Whether every outcome is written, and no call is under way or in doubt."""
-        return not (self._ledger.unwritten or self._is_calling or self._doubt.is_raised)
+        """Whether every outcome is written, or set aside, and no call is under way or in doubt."""
+        return not (self._ledger.has_ready or self._is_calling or self._doubt.is_raised)
 
     async def wait_idle(self) -> None:
         """Wait until that is so."""
@@ -236,11 +246,12 @@ class CallLine:
             now = self.turned_at = time.monotonic()
             if not self._open.is_set() and self._may_claim():
                 self._open.set()
-            if self._ledger.unwritten or self._orders or self._looks or self._doubt.is_due(now):
+            aside_due_at = self._ledger.aside_due_at
+            if self._ledger.has_ready or self._orders or self._looks or self._doubt.is_due(now) or aside_due_at <= now:
                 break
             has_slept = True
             seconds = _TURN_SECONDS if self._open.is_set() else _CLOSED_TURN_SECONDS
-            await self._alarm.sleep(min(self._doubt.due_at, now + seconds))
+            await self._alarm.sleep(min(self._doubt.due_at, aside_due_at, now + seconds))
         await self._gather(has_slept=has_slept)
 
     def _may_claim(self) -> bool:
@@ -277,10 +288,11 @@ class CallLine:
         self._close()
         self._events.emit(DatabaseFailed(during="finish", error=error))
         await asyncio.sleep(backoff_seconds(self.failures, _LONGEST_BACKOFF_SECONDS, 0.5))
-        if not self._ledger.unwritten and not self._doubt.is_raised:  # nothing of its own that would find out: let others try
+        if not self._ledger.has_ready and not self._doubt.is_raised:  # nothing of its own that would find out: let others try
             self._is_away = False
 
     async def _turn(self) -> None:
+        self._refused = 0
         if self._doubt.is_due(self.turned_at):
             await self._doubt.resolve()
         if self._looks:
@@ -292,9 +304,11 @@ class CallLine:
             await self._make_call([order for order in orders if not order.is_over])
         finally:
             refuse(orders)  # those that have no answer
+        for ack in self._ledger.due_aside(self.turned_at, _MOST_TRIED_AGAIN):
+            await self._write_each([ack])
 
     async def _make_call(self, orders: Sequence[Order]) -> None:
-        acks = list(islice(self._ledger.unwritten.values(), _BATCH))
+        acks = self._ledger.ready(_BATCH)
         if not acks and not orders:
             return
         one = orders[0] if len(orders) == 1 else None
@@ -304,14 +318,15 @@ class CallLine:
         try:
             finished = await self._call(acks, self._statements.leanest(acks, scans, probes, None if one is None else one.head_of))
         except Exception as error:
-            if not is_unsendable(error) or not acks:
+            if not acks or not self._is_refusal(error):
                 raise
             refuse(orders)
-            await self._isolate(acks)
+            await self._isolate(acks, error)
             return
         if runner_id != self._runner_id():  # what it claimed under the former id is to be rescued, or still ours
             orders = []
-        self._deliver(orders, scans, probes, finished, sent_at)
+        with self._doubt.until_taken_in(acks):
+            self._deliver(orders, scans, probes, finished, sent_at)
         await self._take_written(acks, finished)
 
     async def _call(self, acks: Sequence[Ack], send: Callable[[], Awaitable[Finished]]) -> Finished:
@@ -322,14 +337,15 @@ class CallLine:
             if points.active:
                 await points.reach("finish.send")
             finished = await send()
-            if finished.claimed or finished.asking:
-                finished = with_deadlines(finished, sent_at)
-            if finished.asking:
-                finished, unasked = await self._stubs.ask(self._link, finished, self._events)
-                self._ledger.enter(unasked)
-                self.give_back(unasked, delay_seconds=ASK_AGAIN_SECONDS)
-            if points.active:
-                await points.reach("finish.sent")
+            with self._doubt.until_taken_in(acks):
+                if finished.claimed or finished.asking:
+                    finished = with_deadlines(finished, sent_at)
+                if finished.asking:
+                    finished, unasked = await self._stubs.ask(self._link, finished, self._events)
+                    self._ledger.enter(unasked)
+                    self.give_back(unasked, delay_seconds=ASK_AGAIN_SECONDS)
+                if points.active:
+                    await points.reach("finish.sent")
         except BaseException as error:
             if is_ambiguous(error) or isinstance(error, asyncio.CancelledError):
                 self._doubt.raised_by(acks)
@@ -374,27 +390,39 @@ class CallLine:
 
     async def _take_written(self, acks: Sequence[Ack], finished: Finished) -> None:
         """Tell of the queues that have something now and of what has expired, and settle the outcomes."""
-        for queue in finished.heads:
-            self._wakes.pending(queue)
-        if finished.expired:
-            tell_expired(finished.expired, self._wakes, self._events)
-        if finished.due_seconds is not None:
-            self._wakes.due_in(finished.due_seconds, in_process_only=True)
-        await self._doubt.settle(acks, frozenset(finished.lost))
+        with self._doubt.until_taken_in(acks):
+            for queue in finished.heads:
+                self._wakes.pending(queue)
+            if finished.expired:
+                tell_expired(finished.expired, self._wakes, self._events)
+            if finished.due_seconds is not None:
+                self._wakes.due_in(finished.due_seconds, in_process_only=True)
+            await self._doubt.settle(acks, frozenset(finished.lost))
 
-    async def _isolate(self, acks: Sequence[Ack]) -> None:
-        """The server refused a value: find whose it is, and write the others."""
-        if len(acks) > 1:
-            half = len(acks) // 2
+    def _is_refusal(self, error: Exception) -> bool:
+        """Whether the server has refused the call: then nothing was written. Errors of this side, after an answer, are none."""
+        return is_refused(error) and not self._doubt.is_raised
+
+    async def _isolate(self, acks: Sequence[Ack], error: Exception) -> None:
+        """The server refused one of these: find which, and write the others."""
+        half = len(acks) // 2
+        if half:
             await self._write_each(acks[:half], acks[half:])
+        elif is_unsendable(error) and (plainer := storable(acks[0])) != acks[0]:
+            await self._write_each([plainer])
         else:
-            await self._write_each([storable(acks[0])])
+            self._ledger.set_aside(acks[0].token, error)
+            self._refused += 1
+            if self._refused >= _MOST_REFUSED:
+                raise error
 
     async def _write_each(self, *parts: Sequence[Ack]) -> None:
         for part in parts:
             try:
-                await self._take_written(part, await self._call(part, partial(self._statements.finish, part, [])))
+                finished = await self._call(part, partial(self._statements.finish, part, []))
             except Exception as error:
-                if not is_unsendable(error) or part == [storable(part[0])]:
+                if not self._is_refusal(error):
                     raise
-                await self._isolate(part)
+                await self._isolate(part, error)
+            else:
+                await self._take_written(part, finished)

@@ -1,7 +1,7 @@
 """The doubt of a lost answer: what became of a call that the server may have carried out, or may still carry out.
 
-The answer never comes: the connection was lost, a time-out passed, or the call line's task was ended. Outcomes and claims are in
-doubt. What follows:
+The answer never comes: the connection was lost, a time-out passed, or the call line's task was ended. Or it came, and something
+in it could not be read or taken in here, whatever error that was. Outcomes and claims are in doubt. What follows:
 
 1. After a pause the line reads back by id and token which outcomes are still to be written, and sends only those; and it reads
    which jobs are processing under this runner's name that are not in its ledger, and gives them back with their attempts.
@@ -15,7 +15,8 @@ doubt. What follows:
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 
 from asyncjobs.model.claim import Ack
 from asyncjobs.runtime.ledger import Ledger
@@ -56,6 +57,15 @@ class Doubt:
         self.is_raised = True
         self._twice.update(ack.token for ack in acks)
 
+    @contextmanager
+    def until_taken_in(self, acks: Sequence[Ack]) -> Generator[None]:
+        """The call has answered: what goes wrong from here on leaves it open what became of its claims, and of its outcomes."""
+        try:
+            yield
+        except Exception:
+            self.raised_by(acks)
+            raise
+
     def is_due(self, now: float) -> bool:
         """Whether it is time to find out."""
         return self.is_raised or now >= self.due_at
@@ -81,6 +91,7 @@ class Doubt:
         ours = {*self._ledger.claims, *(ack.id for ack in self._ledger.unwritten.values())}
         strays = await jobs.give_back(self._link, self._runner_id(), sorted(ours), last_token=self._tokens.last)
         self.is_raised = False
+        self._twice.intersection_update(self._ledger.unwritten)
         self.due_at = time.monotonic() + self._every_seconds
         if strays:
             ids = [job_id for job_id, _ in strays]

@@ -8,23 +8,39 @@
    call that wrote an outcome may have claimed the same job anew.
 4. Each outcome that is struck off is told once: as written, to the sinks and to the tasks that wait for the end of the job or for
    its next time; or as lost (`ClaimWasLost`), which is a typed outcome, never success, never sent again.
+5. An outcome that the database refuses, alone and in every other form (`call_line.py`, 3), is **set aside**: it is in no batch,
+   and is tried by itself after 0.1 s, then after twice as long each time, up to 30 s, until it is written or lost. Each refusal
+   is told (`OutcomeRefused`). The job stays ours meanwhile: what it ended in is here only.
 """
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from math import inf
 from operator import attrgetter
 from typing import Final
+
+import msgspec
 
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.probation import Probation
+from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.turnstile import Turnstile
 from asyncjobs.runtime.wakes import Wakes
-from asyncjobs.telemetry.events import ClaimWasLost, Events, OutcomeWritten
+from asyncjobs.telemetry.events import ClaimWasLost, Events, OutcomeRefused, OutcomeWritten
 
 _losses: Final = attrgetter("losses")
 _STILL_RUNNING_DELAY_SECONDS: Final = 5.0
+_LONGEST_ASIDE_SECONDS: Final = 30.0
+
+
+class _Refusals(msgspec.Struct):
+    """How often the database has refused an outcome, and when it is asked again."""
+
+    count: int = 0
+    due_at: float = 0.0
 
 
 class Ledger:
@@ -40,11 +56,50 @@ class Ledger:
         self._runner_id = runner_id
         self._claims: dict[int, int] = {}
         self.unwritten: dict[int, Ack] = {}  # by token: each claim has its own
+        self._aside: dict[int, _Refusals] = {}  # of these
 
     @property
     def claims(self) -> Mapping[int, int]:
         """The jobs whose claims are ours, and their tokens."""
         return self._claims
+
+    @property
+    def aside(self) -> int:
+        """How many outcomes are set aside."""
+        return len(self._aside)
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether an outcome waits that is not set aside."""
+        return len(self.unwritten) > len(self._aside)
+
+    def ready(self, most: int) -> list[Ack]:
+        """The first of those."""
+        if not self._aside:
+            return list(islice(self.unwritten.values(), most))
+        return list(islice((ack for token, ack in self.unwritten.items() if token not in self._aside), most))
+
+    @property
+    def aside_due_at(self) -> float:
+        """When the next one that is set aside is to be tried again."""
+        return min([one.due_at for one in self._aside.values()], default=inf)
+
+    def due_aside(self, now: float, most: int) -> list[Ack]:
+        """Those that are to be tried again now."""
+        return list(islice((self.unwritten[token] for token, one in self._aside.items() if one.due_at <= now), most))
+
+    def set_aside(self, token: int, error: Exception) -> None:
+        """The database refuses to write this claim's outcome, in whatever form."""
+        ack, refusals = self.unwritten[token], self._aside.setdefault(token, _Refusals())
+        refusals.count += 1
+        seconds = backoff_seconds(refusals.count, _LONGEST_ASIDE_SECONDS, 0.0)
+        refusals.due_at = time.monotonic() + seconds
+        self._events.emit(
+            OutcomeRefused(
+                job_id=ack.id, token=token, runner_id=self._runner_id(), error=error, refusals=refusals.count,
+                again_in_seconds=seconds,
+            )
+        )  # fmt: skip
 
     def enter(self, claimed: Sequence[Claimed]) -> Collection[int]:
         """They are ours from now on. Those that are already are given back: these jobs."""
@@ -79,6 +134,9 @@ class Ledger:
 
     def settle(self, acks: Sequence[Ack], lost: Collection[int]) -> None:
         """Outcomes of a call that has answered, and whose claims are struck off: these tokens' are lost, the others written."""
+        if self._aside:
+            for ack in acks:
+                self._aside.pop(ack.token, None)
         if lost or self._events.wants(OutcomeWritten):
             for ack in acks:
                 self.forget(ack, is_lost=ack.token in lost)
@@ -92,6 +150,7 @@ class Ledger:
     def forget(self, ack: Ack, *, is_lost: bool) -> None:
         """An outcome that waited here was written, or is lost."""
         self.unwritten.pop(ack.token, None)
+        self._aside.pop(ack.token, None)
         self.ended(ack, is_lost=is_lost)
 
     def ended(self, ack: Ack, *, is_lost: bool, in_transaction: bool = False) -> None:

@@ -14,7 +14,8 @@ A program that ends by its own stop was not killed by what it ran. And a job doe
 5. After the last one the runner's row is taken away, and the thread ends. The exit of the process ends the beats, and what still
    runs then is given back by the rescue of others, after `runner_timeout`.
 
-A database that is away is tried again for as long as no other runner can have taken the jobs.
+A database that is away is tried again for as long as no other runner can have taken the jobs. An outcome that it refuses is tried
+again, too, behind the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.service import Service
 from asyncjobs.store import jobs, runners
 from asyncjobs.store.database import Link
-from asyncjobs.store.failures import is_unsendable
+from asyncjobs.store.failures import is_refused, is_unsendable
 from asyncjobs.telemetry.events import Events
 
 _LOOK_SECONDS: Final = 0.5
@@ -83,17 +84,30 @@ class Remains(Service):
             if not attempt.may_go_on:
                 self._acks[token] = Ack(attempt.claimed.id, token, Outcome(kind="interrupted"))
                 self._left.pop(token, None)
-        queues = dict[str, None]()
-        for token, ack in tuple(self._acks.items()):
-            queues |= dict.fromkeys(await self._write(link, ack))
-            del self._acks[token]
+        queues, refusal = await self._write_all(link)
         if queues:
             with suppress(Exception):  # the others poll
                 await link.fetch("send_notifications", link.database.channel, [f"q:{queue}" for queue in queues])
+        if refusal is not None:
+            raise refusal
         if self.is_empty:
             await runners.leave(link, self._runner_id)
             self.stop()
         return None
+
+    async def _write_all(self, link: Link) -> tuple[dict[str, None], Exception | None]:
+        """The queues in which a job became pending, and why one was refused."""
+        queues, refusal = dict[str, None](), None
+        for token, ack in tuple(self._acks.items()):
+            try:
+                queues |= dict.fromkeys(await self._write(link, ack))
+            except Exception as error:
+                if not is_refused(error):
+                    raise
+                refusal = error
+            else:
+                del self._acks[token]
+        return queues, refusal
 
     async def _write(self, link: Link, ack: Ack) -> Sequence[str]:
         while True:

@@ -30,6 +30,11 @@ _REFUSED_SETTING: Final = "unsupported startup parameter"  # PgBouncer's words
 #: the server's good-bye and the end of the socket.
 _BROKEN = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
+
+class UnreadableAnswer(Exception):
+    """The server has carried the statement out, and something in its answer cannot be read here."""
+
+
 #: What is said of a prepared statement's name.
 _NOT_MINE = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 
@@ -46,10 +51,10 @@ def is_passing(error: BaseException) -> bool:
 
 
 def is_ambiguous(error: BaseException) -> bool:
-    """Whether the statement may have committed all the same: its answer never came."""
+    """Whether the statement may have committed all the same: its answer never came, or cannot be read."""
     if isinstance(error, asyncpg.PostgresError):
         return error.sqlstate not in _ROLLED_BACK and is_passing(error)
-    return _is_broken(error)
+    return _is_broken(error) or isinstance(error, UnreadableAnswer)
 
 
 def spoils_connection(error: BaseException) -> bool:
@@ -104,6 +109,13 @@ def is_unsendable(error: BaseException) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         return str(error.sqlstate)[:2] in {"22", "23", "54"}
     return isinstance(error, (ValueError, TypeError, OverflowError))
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether the server has answered that it does not do this, or cannot be asked: the same again would be answered the same."""
+    if isinstance(error, asyncpg.PostgresError):
+        return not is_passing(error) and not isinstance(error, asyncpg.PostgresConnectionError)
+    return is_unsendable(error)
 
 
 def is_refused_value(error: BaseException) -> bool:

@@ -17,6 +17,7 @@ from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.model.trace import own_trace
 from asyncjobs.store import door, plain
 from asyncjobs.store.database import Link, Record
+from asyncjobs.store.failures import UnreadableAnswer
 from asyncjobs.store.reading import readable
 
 #: What one list of rows is cut at, since the server has all of one list in memory, in up to some thirty times of its size.
@@ -214,6 +215,13 @@ def _numbers(numbers: Iterable[int]) -> str:
 
 
 def _finished(rows: Sequence[Record]) -> Finished:
+    try:
+        return _read(rows)
+    except Exception as error:
+        raise UnreadableAnswer(f"the answer to a call that was carried out cannot be read: {error!r}") from error
+
+
+def _read(rows: Sequence[Record]) -> Finished:
     claimed = [_claimed(row) if row[-1] is not None else Claimed(*row[1:-1]) for row in rows if row[0] == "job"]
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)

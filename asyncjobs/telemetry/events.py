@@ -90,6 +90,17 @@ class ClaimWasLost(Event, frozen=True, kw_only=True):
     during: str
 
 
+class OutcomeRefused(Event, frozen=True, kw_only=True):
+    """The database refuses to write what an attempt ended in; the outcomes of others are written without it."""
+
+    job_id: int
+    token: int
+    runner_id: int
+    error: BaseException
+    refusals: int  # of this outcome so far
+    again_in_seconds: float
+
+
 class CompletionUndone(Event, frozen=True, kw_only=True):
     """An attempt ended as completed, in a transaction of its handler's that was rolled back afterwards: it has failed."""
 

@@ -34,6 +34,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.OutcomeWritten: ("debug", "asyncjobs.job.acked"),
     e.ClaimWasLost: ("warning", "asyncjobs.claim.lost"),
     e.HandlerWaitsForItsQueue: ("warning", "asyncjobs.handler.waits_for_its_queue"),
+    e.OutcomeRefused: ("error", "asyncjobs.outcome.refused"),
     e.CompletionUndone: ("error", "asyncjobs.job.completion_undone"),
     e.HandlerStuck: ("warning", "asyncjobs.handler.stuck"),
     e.JobsClaimed: ("debug", "asyncjobs.jobs.claimed"),

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from asyncjobs import AsyncJobs, Backoff
+from asyncjobs.model.chance import CHANCE
 from asyncjobs.store.database import Connection, Database
+from asyncjobs.telemetry.events import OutcomeRefused, RunnerStopped
+from asyncjobs.testing import Recorder
+from tests.support.eventually import eventually
 from tests.support.factories import insert_job, insert_runner
 
 #: Beyond what Python's datetime holds, and at its edges.
@@ -55,7 +59,7 @@ async def test_rows_of_impossible_times_break_no_look(app: AsyncJobs, connection
     for instant in INSTANTS:
         for status in STATUSES:
             ids.append(await insert_job(connection, status=status, correlation_id="c"))
-            times = ["scheduled_at", "run_at", "created_at", "updated_at", "last_error_at"]
+            times = ["scheduled_at", "run_at", "created_at", "updated_at", "last_error_at", "start_before"]
             times += ["started_at"] if status == "processing" else []
             times += ["completed_at"] if status in {"completed", "cancelled", "dead"} else []
             await set_times(connection, ids[-1], instant, *times)
@@ -94,6 +98,75 @@ async def test_odd_rows_run_beside_the_others(app: AsyncJobs, connection: Connec
         assert [(columns, status) for (columns, _), status in zip(ODD, ended, strict=True)] == ODD
         assert [await app.handle(job_id).result(timeout=10) for job_id in late] == [1] * len(late)
         await look_everywhere(app, [*odd, *late])
+
+
+async def test_rows_that_have_to_start_at_no_time_at_all_run_beside_the_others(app: AsyncJobs, connection: Connection) -> None:
+    never = [await insert_job(connection, payload='{"n": 1}') for _ in INSTANTS]
+    for job_id, instant in zip(never, INSTANTS, strict=True):
+        await set_times(connection, job_id, instant, "start_before")
+    async with app.runner():
+        others = [await app.enqueue("email", {"n": 2}) for _ in range(4)]
+        assert [await other.result(timeout=10) for other in others] == [2] * 4
+        ended = [(await app.handle(job_id).wait(timeout=10)).status for job_id in never]
+        assert ended == ["cancelled" if "-i" in at or "BC" in at else "completed" for at in INSTANTS]
+        await look_everywhere(app, never)
+
+
+REFUSE = """
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    RAISE EXCEPTION 'not this one' USING ERRCODE = TG_ARGV[0]; END $$;
+CREATE TRIGGER refuse BEFORE UPDATE ON asyncjobs.jobs
+    FOR EACH ROW WHEN (OLD.priority = 99 AND NEW.status <> 'processing') EXECUTE FUNCTION public.refuse('{state}')
+"""
+
+
+@pytest.mark.unaudited("an outcome that is never written")
+@pytest.mark.parametrize("how", ["a key that no index holds", "23514", "P0001", "XX000"])
+async def test_outcome_that_can_never_be_written_keeps_no_other_job(
+    how: str, recorder: Recorder, app: AsyncJobs, connection: Connection
+) -> None:
+    odd = await insert_job(connection, type="fails", max_attempts=1, priority=99)
+    if how.startswith("a key"):
+        key = "".join(chr(33 + CHANCE.randrange(90)) for _ in range(20_000))
+        await connection.execute("UPDATE asyncjobs.jobs SET serialization_key = $2 WHERE id = $1", odd, key)
+    else:
+        await connection.execute(REFUSE.format(state=how))
+    async with app.runner(grace=20):
+        refused = await recorder.wait_for(OutcomeRefused)
+        assert (refused.job_id, refused.refusals) == (odd, 1)
+        for n in range(3):
+            assert await (await app.enqueue("email", {"n": n})).result(timeout=5) == n
+        [health] = app.health().runners
+        assert (health.unwritten, health.refused, health.error) == (1, 1, None)
+        await eventually(lambda: len(recorder.of(OutcomeRefused)) >= 3, description="it is tried again")
+        if not how.startswith("a key"):
+            await connection.execute("DROP TRIGGER refuse ON asyncjobs.jobs")
+            assert (await app.handle(odd).wait(timeout=10)).status == "dead"
+            assert app.health().runners[0].refused == 0
+    assert recorder.of(RunnerStopped)[-1].seconds < 5, "a stop does not wait for what is refused"
+
+
+@pytest.mark.parametrize("column", ["run_at", "created_at"])
+async def test_wait_without_a_number_ends_no_roll_up(database: Database, connection: Connection, column: str) -> None:
+    jobs = AsyncJobs(database.dsn, schema=database.schema, metrics_interval=0.2)
+
+    @jobs.job("email")
+    async def email(n: int = 0) -> int:
+        return n
+
+    odd = await insert_job(connection)
+    await set_times(connection, odd, "infinity", column)
+    async with jobs.runner():
+        assert await jobs.handle(odd).result(timeout=10) == 0
+        assert await (await jobs.enqueue("email", {"n": 1})).result(timeout=10) == 1
+
+        async def counted() -> bool:
+            found = await connection.fetchval("SELECT sum(count) FROM asyncjobs.job_metrics WHERE job_type = 'email'")
+            return bool(found == 2)
+
+        await eventually(counted, description="both are in the roll-up")
+        await connection.fetch("SELECT * FROM asyncjobs.job_queue_health")
+        await jobs.admin.stats()
 
 
 async def test_rescue_is_not_kept_by_one_odd_row(app: AsyncJobs, connection: Connection) -> None:

@@ -213,6 +213,44 @@ async def test_bisection_of_a_refused_batch_survives_lost_answers(rig: AtWork) -
     assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (3, [])
 
 
+@pytest.mark.parametrize("error", [TypeError("odd"), ValueError("odd"), KeyError("odd"), ZeroDivisionError("odd")])
+async def test_answer_that_cannot_be_taken_in_leaves_outcomes_and_claims_in_doubt(rig: AtWork, error: Exception) -> None:
+    """The server has carried the call out: its outcomes are written, and what it claimed comes back."""
+    first, *_ = await running(rig, 5)
+    [later] = await rig.enqueue()
+    errors = [error]
+
+    async def fail(name: str) -> None:
+        if name == "finish.sent" and errors:
+            raise errors.pop()
+
+    with points.installed(fail):
+        rig.put(first)
+        await rig.wait_idle()
+    assert (await rig.row(first))["status"] == "completed"
+    assert ([event.job_id for event in rig.of(OutcomeWritten)].count(first), rig.of(ClaimWasLost)) == (1, [])
+    assert [event.job_ids for event in rig.of(JobsGivenBack)] == [[later]]
+    await eventually(lambda: later in rig.host.running, description="it is claimed again")
+
+
+async def test_answer_with_a_row_that_cannot_be_read_leaves_them_in_doubt(
+    rig: AtWork, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [job_id] = await running(rig)
+    read, answers = jobs._read, [TypeError("a column too many")]
+
+    def fail(rows: Any) -> Any:
+        if answers:
+            raise answers.pop()
+        return read(rows)
+
+    monkeypatch.setattr(jobs, "_read", fail)
+    rig.put(job_id, "retry", delay_seconds=60, error={"message": "no"})
+    await rig.wait_idle()
+    assert (await rig.row(job_id))["status"] == "failed"
+    assert (len(rig.of(OutcomeWritten)), rig.of(ClaimWasLost)) == (1, [])
+
+
 async def test_deadlock_with_a_stranger_is_tried_again(rig: AtWork, connection: Connection, auditor: Auditor) -> None:
     auditor.deadlocks = 1
     first, second = await running(rig, 2)

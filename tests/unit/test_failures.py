@@ -3,7 +3,15 @@
 import asyncpg
 import pytest
 
-from asyncjobs.store.failures import is_ambiguous, is_passing, said_plainly, spoils_connection
+from asyncjobs.store.failures import (
+    UnreadableAnswer,
+    is_ambiguous,
+    is_passing,
+    is_refused,
+    is_unsendable,
+    said_plainly,
+    spoils_connection,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +49,30 @@ def test_statements_that_were_rolled_back_are_tried_again_on_the_same_connection
     assert is_passing(error)
     assert not is_ambiguous(error)
     assert not spoils_connection(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.RaiseError("a stranger's trigger"),
+        asyncpg.CheckViolationError("c"),
+        asyncpg.ProgramLimitExceededError("an index row is too long"),
+        asyncpg.InternalServerError("missing chunk number 0 for toast value"),
+        TypeError("an argument"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_the_server_refuses_would_be_refused_again(error: Exception) -> None:
+    assert is_refused(error)
+    assert not is_passing(error)
+    assert not is_ambiguous(error)
+
+
+def test_answer_that_cannot_be_read_leaves_it_open_what_was_carried_out() -> None:
+    error = UnreadableAnswer("TypeError")
+    assert is_ambiguous(error)
+    assert not is_refused(error)
+    assert not is_unsendable(error)
 
 
 def test_server_that_became_read_only_is_left() -> None:

@@ -11,6 +11,7 @@ from asyncjobs.model.claim import Ack, Finished, progress_text, storable
 from asyncjobs.model.outcome import COMPLETED, Outcome
 from asyncjobs.runtime.remains import Remains
 from asyncjobs.store import jobs
+from asyncjobs.telemetry.events import Events
 
 NOTED = Ack(1, 2, COMPLETED, "default", progress_text(0.5, "Ω"))
 
@@ -72,3 +73,23 @@ async def test_what_the_database_refuses_to_the_last_is_raised(monkeypatch: pyte
         await remains._write(nobody, NOTED)
     assert [ack.outcome.kind for ack in tries] == ["completed", "completed", "dead"]
     assert msgspec.structs.asdict(tries[-1])["progress"].isascii()
+
+
+async def test_outcome_that_is_refused_after_the_stop_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+
+    async def ack_alone(_link: Any, _runner_id: int, ack: Ack, *, max_errors: int) -> Finished:
+        if ack.id == 1:
+            raise asyncpg.RaiseError("not this one")
+        written.append(ack.id)
+        return Finished([], [], [], gone=False)
+
+    monkeypatch.setattr(jobs, "ack_alone", ack_alone)
+    anything: Any = object()
+    remains = Remains([], runner_id=1, max_errors=10, wake=lambda: None, is_confirmed=lambda: True)
+    remains.bind(anything, Events())
+    remains._acks = {number: Ack(number, number, COMPLETED) for number in (1, 2)}
+    with pytest.raises(asyncpg.RaiseError):
+        await remains.pass_()
+    assert written == [2]
+    assert [*remains._acks] == [1]
