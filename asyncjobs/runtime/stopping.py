@@ -157,7 +157,9 @@ class Stopping:
             await self._parts.duties.wait_drained()
 
     async def _write_outcomes(self, at_least_until: float, *, grace_ends_at: float) -> None:
-        """Wait until they are written. They are worth what is left of the grace: a database that is away may come back."""
+        """Wait until they are written. They are worth what is left of the grace: a database that is away may come back. What it
+        refuses is not waited for: the rescue takes those jobs.
+        """
         await self._wait_written(at_least_until)
         if not self._is_written:
             await self._wait_unless_hurried(self._wait_written(grace_ends_at))
