@@ -10,7 +10,19 @@ from asyncjobs.model.status import Status
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
-JOB_FIELDS: Final = ("type", "status", "queue", "key", "correlation_id", "parent", "payload", "error", "tag", "dedup_key")
+JOB_FIELDS: Final = (
+    "type",
+    "status",
+    "queue",
+    "key",
+    "correlation_id",
+    "parent",
+    "payload",
+    "error",
+    "tag",
+    "dedup_key",
+    "limit_key",
+)
 DEAD_LETTER_FIELDS: Final = ("type", "queue", "key", "correlation_id", "error", "died_after", "died_before", "acknowledged")
 _ACKNOWLEDGED: Final[Mapping[str, bool | None]] = {"no": False, "yes": True, "all": None}
 
@@ -32,6 +44,7 @@ def job_filter(fields: Fields) -> JobFilter:
         error=fields.text("error"),
         tag=fields.text("tag"),
         dedup_key=fields.text("dedup_key"),
+        limit_key=fields.text("limit_key"),
     )
 
 

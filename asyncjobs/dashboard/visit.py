@@ -29,6 +29,7 @@ MENU: Final = (
     ("/schedules", "Schedules"),
     ("/runners", "Runners"),
     ("/breakers", "Breakers"),
+    ("/limits", "Limits"),
     ("/doctor", "Doctor"),
 )
 

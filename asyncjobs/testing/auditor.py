@@ -6,13 +6,14 @@
 | P2 | tables, events | a claim token twice; two valid attempts of one job at the same time; a start in a runner that is dead |
 | P3 | events, notes | two attempts of one key at the same time; a start out of the line's order |
 | P7 | tables, events | attempts that were not counted, or more than allowed |
+| P15 | notes, tables | a start that was more than its limit allowed; a permit that is free and found by no claim |
 | P18 | tables | a start of a job that had expired; an end as expired before its time |
 | dedup | notes, tables | two jobs of one dedup key that lived at once (or waited, where a start frees it); a key not freed |
 | P13 | process, server | tasks, threads, connections, transactions and attempts left behind |
 | locks | server | deadlocks: no two calls wait for each other |
 
-Order and lives need notes that are kept while jobs join their lines, live and end: `install_line` once per schema, before the
-jobs. The checks take a few queries; all of them are reads.
+Order, lives and limits need notes that are kept while jobs join their lines, live and start: `install_line` once per schema,
+before the jobs. The checks take a few queries; all of them are reads.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ import time
 from collections.abc import Collection
 
 from asyncjobs.app import AsyncJobs
-from asyncjobs.store.database import Database, Link
+from asyncjobs.store.database import Database, Link, Record
 from asyncjobs.testing.attempts import Attempt, Place, Violation, late, out_of_order, overlapping, uncounted
 from asyncjobs.testing.lives import Noted, lives, together
 from asyncjobs.testing.recorder import Recorder
@@ -31,6 +32,7 @@ _PATIENCE_SECONDS = 2.0
 _NOTES = (
     "audit_line_table", "audit_line_function", "audit_line_trigger",
     "audit_lives_table", "audit_lives_function", "audit_lives_trigger",
+    "audit_limits_table", "audit_limits_function", "audit_limits_trigger",
 )  # fmt: skip
 
 
@@ -90,13 +92,15 @@ class Auditor:
             await link.close()
 
     async def _of_tables(self, link: Link) -> list[Violation]:
-        rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup") for row in await link.fetch(name)]
-        return [*(Violation(row["promise"], row["job_id"], row["problem"]) for row in rows), *await self._of_lives(link)]
+        names = ("audit_jobs", "audit_keys", "audit_dedup", "audit_limit_keys")
+        rows = [row for name in names for row in await link.fetch(name)]
+        return [*map(_broken, rows), *await self._of_notes(link)]
 
-    async def _of_lives(self, link: Link) -> list[Violation]:
+    async def _of_notes(self, link: Link) -> list[Violation]:
         if not await self._has_notes(link):
             return []
-        return [*together(lives(Noted(*row) for row in await link.fetch("audit_lives")))]
+        exceeded = [*map(_broken, await link.fetch("audit_limits"))]
+        return [*exceeded, *together(lives(Noted(*row) for row in await link.fetch("audit_lives")))]
 
     async def _of_events(self, link: Link) -> list[Violation]:
         attempts = self.recorder.attempts()
@@ -147,6 +151,10 @@ class Auditor:
         row = await link.fetch_row("audit_deadlocks")
         more = 0 if row is None else row["deadlocks"] - self.deadlocks
         return [Violation("locks", None, f"{more} deadlocks were found by the server")] if more > 0 else []
+
+
+def _broken(row: Record) -> Violation:
+    return Violation(row["promise"], row["job_id"], row["problem"])
 
 
 def unended(attempts: Collection[Attempt]) -> list[Violation]:

@@ -23,7 +23,8 @@ FINISHED = 12_000
 PAGES = [
     "/", "/?window=24h", "/?window=7d", "/?window=30d", "/jobs", "/jobs?status=pending", "/jobs?status=completed&type=type3",
     "/jobs?status=dead", "/jobs?payload=to%3Duser7@example.com", "/jobs?correlation_id=trace9", "/jobs/largest",
-    "/keys", "/key?key=dest_1", "/dead", "/dead?type=type1", "/queues", "/schedules", "/runners", "/breakers", "/trace?id=trace9",
+    "/keys", "/key?key=dest_1", "/dead", "/dead?type=type1", "/queues", "/schedules", "/runners", "/breakers",
+    "/limits", "/trace?id=trace9",
     "/doctor",
 ]  # fmt: skip
 

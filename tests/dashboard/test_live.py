@@ -37,7 +37,8 @@ def events(text: str) -> list[tuple[str, str]]:
 
 
 async def test_every_page_that_moves_has_a_stream_that_sends_its_part(browser: Browser, ids: dict[str, int]) -> None:
-    for path in ("/", "/queues", "/keys", "/key?key=dest_1", "/runners", "/schedules", "/breakers", f"/jobs/{ids['pending']}"):
+    of_all = ("/", "/queues", "/keys", "/key?key=dest_1", "/runners", "/schedules", "/breakers", "/limits")
+    for path in (*of_all, f"/jobs/{ids['pending']}"):
         page = await browser.get(path)
         (region,) = (found for _, found in page.elements if "data-live" in found)
         stream = await browser.http.get(str(region["data-live"]))
@@ -48,7 +49,7 @@ async def test_every_page_that_moves_has_a_stream_that_sends_its_part(browser: B
         assert event == "fragment"
         assert "<table>" in html
         assert "csrf" not in html, "a part that all see has nothing of one viewer's"
-    assert sum(path.startswith("/live/") for path, _ in PAGES) == 8
+    assert sum(path.startswith("/live/") for path, _ in PAGES) == 9
 
 
 async def test_viewers_share_readings_and_not_buttons(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
