@@ -28,7 +28,8 @@ async def _throttle(connection: Connection, rows: int, keys: int) -> None:
         """INSERT INTO asyncjobs.jobs
             (id, type, queue, payload, status, priority, place, max_attempts, run_at, enqueue_token, limit_key,
             attempts, runner_id, claim_token, started_at)
-        SELECT 5000000 + n, 'email', 'default', '{}', 'processing', 1, n, 3, now(), 1, 'api:full' || n % $1::bigint, 1, 2, n, now()
+        SELECT 5000000 + n, 'email', 'default', '{}', 'processing', 1, n, 3, now(), 1, 'api:full' || n % $1::bigint,
+            1, 2, n, now()
         FROM generate_series(1, $1::bigint) AS n""",
         keys,
     )  # fmt: skip
