@@ -29,6 +29,7 @@ JOBS: Final = (
     option("--error", metavar="TEXT", help="Jobs whose error contains this."),
     option("--tag", multiple=True, metavar="TAG", help="Jobs with this tag; said several times: with all of them."),
     option("--dedup-key", metavar="KEY", help="Jobs of this dedup key."),
+    option("--limit-key", metavar="KEY", help="Jobs of this limit key, as api:acme."),
     option("--priority", type=int, metavar="N", help="Jobs of this priority."),
     option("--created-after", type=MOMENT, metavar="WHEN", help="Jobs that were enqueued then or later."),
     option("--created-before", type=MOMENT, metavar="WHEN", help="Jobs that were enqueued before."),

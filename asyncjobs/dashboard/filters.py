@@ -21,6 +21,7 @@ JOB_FIELDS: Final = (
     "error",
     "tag",
     "dedup_key",
+    "limit_key",
     "since",
     "until",
 )
@@ -55,6 +56,7 @@ def job_filter(fields: Fields) -> JobFilter:
         error=fields.text("error"),
         tag=fields.text("tag"),
         dedup_key=fields.text("dedup_key"),
+        limit_key=fields.text("limit_key"),
         since=fields.instant("since"),
         until=fields.instant("until"),
     )

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -18,6 +19,7 @@ _LARGEST_ID: Final = (1 << 63) - 1
 _MOST_SECONDS: Final = 1e9
 _AGO: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhd])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_MOST_PERMITS: Final = 1 << 31
 _DEEPEST: Final = 20  # fields within fields
 
 
@@ -102,6 +104,15 @@ class Fields:
         if not 0 < number < _MOST_SECONDS:
             raise BadInput(f"{name}: a number of seconds, as 60.")
         return number
+
+    def permits(self, name: str) -> float | None:
+        """How many may run at once; "none": any number."""
+        text = self.text(name)
+        if text == "none":
+            return inf
+        if text is not None and not (text.isascii() and text.isdigit() and 0 < int(text) < _MOST_PERMITS):
+            raise BadInput(f"{name}: a number of jobs above 0, or none.")
+        return None if text is None else int(text)
 
     def instant(self, name: str) -> datetime | None:
         """An instant, UTC when no zone is said; or how long ago it was, as 15m, 1h, 2d."""

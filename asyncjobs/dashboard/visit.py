@@ -30,6 +30,7 @@ MENU: Final = (
     ("/schedules", "Schedules"),
     ("/runners", "Runners"),
     ("/breakers", "Breakers"),
+    ("/limits", "Limits"),
     ("/doctor", "Doctor"),
     ("/audit", "Audit"),
 )

@@ -27,6 +27,7 @@ class JobFilter(TypedDict, total=False):
     error: str | None  # a part of why it ended, in upper or lower case
     tag: str | Sequence[str] | None  # this one, or all of these
     dedup_key: str | None
+    limit_key: str | None  # as `Job.limit_key` has it
     priority: int | None
     ids: Sequence[int] | None  # one of these
     created_after: datetime | None  # then or later

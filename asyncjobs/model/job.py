@@ -41,6 +41,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str | None = None
     dedup_key: str | None = None
     serialization_key: str | None = None
+    limit_key: str | None = None  # what limits it: the name of the limit, and behind a colon its key
     result: Any = None
     result_dropped: str | None = None
     progress: dict[str, Any] | None = None

@@ -24,7 +24,7 @@ from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.store import limits, runners
 from asyncjobs.store.failures import is_passing
 from asyncjobs.store.pool import Pool
-from asyncjobs.telemetry.events import DatabaseFailed, Events, RunnerOutdated, RunnerRegistered
+from asyncjobs.telemetry.events import DatabaseFailed, Events, LimitsDiffer, RunnerOutdated, RunnerRegistered
 
 _REGISTER_TRIES: Final = 5
 _WITHDRAW_SECONDS: Final = 0.5
@@ -130,7 +130,8 @@ class Registration:
                 slots={one.queue: {lane.name or "": lane.slots.size for lane in one.lanes.values()} for one in self._queues},
                 prefetch={one.queue: one.stock.most for one in self._queues if one.stock.most},
             )
-            await limits.declare(link, self._limits)
+            if differing := await limits.declare(link, self._limits):
+                self._events.emit(LimitsDiffer(names=differing))
 
     async def _withdraw(self, runner_id: int) -> None:
         """Take away a row that may be there although its insert was not answered: others would take it for a runner."""

@@ -70,7 +70,7 @@ class Statements:
         return jobs.finish(
             self._link, self._runner_id(), acks, scans, self._turnstile.types(), probes=probes,
             suspects=[self._may_take_suspect(scan) for scan in scans], token_base=self._tokens.base, max_errors=self._max_errors,
-            token_seq=self._tokens.take(sum(2 * scan.limit + 1 for scan in scans) * (len(probes) + 1)),
+            token_seq=self._tokens.take(sum(scan.limit + 1 for scan in scans) * (len(probes) + 1)),
         )  # fmt: skip
 
     def finish_completed(self, acks: Sequence[Ack], scan: Scan | None) -> Awaitable[Finished]:
@@ -78,7 +78,7 @@ class Statements:
         return jobs.finish_completed(
             self._link, self._runner_id(), acks, scan, self._turnstile.types(),
             suspects=scan is not None and self._may_take_suspect(scan), token_base=self._tokens.base,
-            token_seq=self._tokens.take(0 if scan is None else 2 * scan.limit),
+            token_seq=self._tokens.take(0 if scan is None else scan.limit),
         )  # fmt: skip
 
     def finish_one(self, ack: Ack, queue: str | None) -> Awaitable[Finished]:

@@ -177,7 +177,7 @@ class Stopping:
     @property
     def _is_written(self) -> bool:
         parts = self._parts
-        return parts.line.is_idle and not (parts.keys.unwritten or parts.verifier.ids)
+        return not (parts.keys.unwritten or parts.line.unwritten > parts.line.refused or parts.verifier.ids)
 
     async def _wait_written(self, until: float) -> None:
         parts = self._parts

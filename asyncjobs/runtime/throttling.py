@@ -7,7 +7,7 @@ the others of its key are not held up (`store/routines/limits`, rule 8).
 from asyncjobs.model.claim import Claimed
 from asyncjobs.store import limits
 from asyncjobs.store.pool import Pool
-from asyncjobs.telemetry.events import DatabaseFailed, Events
+from asyncjobs.telemetry.events import DatabaseFailed, Events, LimitKeyClosed
 
 
 class Throttling:
@@ -23,7 +23,10 @@ class Throttling:
             return False
         try:
             async with self._pool.take() as link:
-                return await limits.throttle(link, claimed.id, claimed.token, seconds)
+                is_closed = await limits.throttle(link, claimed.id, claimed.token, seconds)
         except Exception as error:  # noqa: BLE001 - the job comes back by itself
             self._events.emit(DatabaseFailed(during="throttle", error=error))
             return False
+        if is_closed:
+            self._events.emit(LimitKeyClosed(key=claimed.limit_key, job_id=claimed.id, seconds=seconds))
+        return is_closed

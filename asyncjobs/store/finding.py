@@ -34,8 +34,8 @@ async def find(link: Link, which: JobFilter, *, before: int | None, limit: int, 
         "find_jobs", before, limit, look, walk, which.get("correlation_id"), which.get("type"), statuses_of(which),
         which.get("queue"), which.get("key"), which.get("parent_job_id"),
         None if payload is None else msgspec.json.encode(payload).decode(), which.get("error"), tags_of(which),
-        which.get("dedup_key"), which.get("priority"), ids_of(which), which.get("created_after"), which.get("created_before"),
-        which.get("since"), which.get("until"),
+        which.get("dedup_key"), which.get("limit_key"), which.get("priority"), ids_of(which), which.get("created_after"),
+        which.get("created_before"), which.get("since"), which.get("until"),
     )  # fmt: skip
     return Page(row["ids"], row["statuses"], row["looked"], row["next"])
 

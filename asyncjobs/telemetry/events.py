@@ -376,6 +376,20 @@ class BreakerMoved(Event, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class LimitsDiffer(Event, frozen=True, kw_only=True):
+    """Another program had declared these limits, or totals of queues, otherwise: what this one declares counts now."""
+
+    names: list[str]
+
+
+class LimitKeyClosed(Event, frozen=True, kw_only=True):
+    """A service said "not now" to a job (`Throttled`): none of its limit key starts for so long."""
+
+    key: str
+    job_id: int
+    seconds: float
+
+
 class VerbUsed(Event, frozen=True, kw_only=True):
     verb: str  # of an operator, as `jobs.cancel`
     by: str

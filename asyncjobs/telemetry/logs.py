@@ -75,6 +75,8 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.BreakerHalfOpened: ("info", "asyncjobs.breaker.half_opened"),
     e.BreakerClosed: ("info", "asyncjobs.breaker.closed"),
     e.BreakerMoved: ("warning", "asyncjobs.breaker.moved"),
+    e.LimitsDiffer: ("warning", "asyncjobs.limits.differ"),
+    e.LimitKeyClosed: ("info", "asyncjobs.limit_key.closed"),
     e.VerbUsed: ("info", "asyncjobs.verb.used"),
     e.LoginRefused: ("warning", "asyncjobs.login.refused"),
     e.EmbeddedStarted: ("info", "asyncjobs.embedded.started"),

@@ -7,13 +7,14 @@
 | P3 | events, notes | two attempts of one key at the same time; a start out of the line's order |
 | P7 | tables, events | attempts that were not counted, or more than allowed |
 | P14 | tables | a gate whose count is not that of its members; who waits at one that is open, or runs although one is not |
+| P15 | notes, tables | a start that was more than its limit allowed; a permit that is free and found by no claim |
 | P18 | tables | a start of a job that had expired; an end as expired before its time |
 | dedup | notes, tables | two jobs of one dedup key that lived at once (or waited, where a start frees it); a key not freed |
 | P13 | process, server | tasks, threads, connections, transactions and attempts left behind |
 | locks | server | deadlocks: no two calls wait for each other |
 
-Order and lives need notes that are kept while jobs join their lines, live and end: `install_line` once per schema, before the
-jobs. The checks take a few queries; all of them are reads.
+Order, lives and limits need notes that are kept while jobs join their lines, live and start: `install_line` once per schema,
+before the jobs. The checks take a few queries; all of them are reads.
 """
 
 import asyncio
@@ -32,6 +33,7 @@ _PATIENCE_SECONDS = 2.0
 _NOTES = (
     "audit_line_table", "audit_line_function", "audit_line_trigger",
     "audit_lives_table", "audit_lives_function", "audit_lives_trigger",
+    "audit_limits_table", "audit_limits_function", "audit_limits_trigger",
 )  # fmt: skip
 
 
@@ -97,10 +99,7 @@ class Auditor:
     async def _of_tables(self, link: Link, facts: Record) -> list[Violation]:
         rows = [row for name in await _looks(link, facts) for row in await link.fetch(name)]
         notes = await link.fetch("audit_lives") if facts["noted_lives"] else []
-        return [
-            *(Violation(row["promise"], row["job_id"], row["problem"]) for row in rows),
-            *together(lives(Noted(*row) for row in notes)),
-        ]
+        return [*map(_broken, rows), *together(lives(Noted(*row) for row in notes))]
 
     async def _of_events(self, link: Link, facts: Record) -> list[Violation]:
         attempts = self.recorder.attempts()
@@ -154,14 +153,24 @@ async def _facts(link: Link) -> Record:
 
 async def _looks(link: Link, facts: Record) -> list[str]:
     """The statements that may find something: each is planned anew in a session of the auditor's, which looks but once."""
-    (kinds,) = await link.fetch("audit_kinds") if facts["jobs"] else [{"keyed": False, "deduplicated": False, "blocked": False}]
+    (kinds,) = (
+        await link.fetch("audit_kinds")
+        if facts["jobs"]
+        else [{"keyed": False, "deduplicated": False, "blocked": False, "limited": False}]
+    )
     looks = {
         "audit_jobs": facts["jobs"],
         "audit_keys": facts["places"] or kinds["keyed"],
         "audit_dedup": facts["dedup_keys"] or kinds["deduplicated"],
         "audit_gates": facts["gates"] or kinds["blocked"],
+        "audit_limit_keys": facts["limits"] or kinds["limited"],
+        "audit_limits": facts["noted_limits"],
     }
     return [name for name, is_due in looks.items() if is_due]
+
+
+def _broken(row: Record) -> Violation:
+    return Violation(row["promise"], row["job_id"], row["problem"])
 
 
 def unended(attempts: Collection[Attempt]) -> list[Violation]:

@@ -193,7 +193,7 @@ class MemoryApp(KeepsWorkflows):
                 open_context=self._open_context, name_job=name_job, events=events, runner_id=lambda: 0, threads=threads,
                 max_result_bytes=settings.max_result_bytes, max_error_bytes=settings.max_error_bytes,
                 report_progress=self._note_progress, complete=self._complete, complete_sync=self._complete_sync,
-                was_committed=_yes, share=resources.use, results=self.results,
+                was_committed=_yes, share=resources.use, results=self.results, close_key=self._close_key,
                 hooks=self.app.hooks.attempt, hook_seconds=settings.hook_timeout, retrying=settings.retrying,
                 keeps_payload=settings.keep_payload,
             )  # fmt: skip
@@ -208,7 +208,7 @@ class MemoryApp(KeepsWorkflows):
     ) -> Claimed | None:
         """Run one job that is due, if there is one."""
         with self.store.lock:
-            claimed = self.store.claim(queues, handlers, self.is_held)
+            claimed = self.store.claim({name: self.app.queues[name].total for name in queues}, handlers, self.is_held)
         if claimed is None:
             return None
         acks: list[Ack] = []
@@ -247,6 +247,10 @@ class MemoryApp(KeepsWorkflows):
         text = attempt.unwritten_progress
         if text is not None and attempt.claimed.id in self.store.kept:
             self.store.kept[attempt.claimed.id].change(progress=msgspec.json.decode(text))
+
+    async def _close_key(self, claimed: Claimed, seconds: float) -> bool:
+        with self.store.lock:
+            return self.store.close_key(claimed.id, claimed.token, seconds)
 
     async def _complete(self, attempt: Attempt, connection: object, result: str | None, dropped: str | None) -> None:
         self._complete_sync(attempt, connection, result, dropped)

@@ -25,6 +25,7 @@ from asyncjobs.store.jobs import Refused
 from asyncjobs.store.workflows import Spawned, Written
 from asyncjobs.testing.key_lines import KeyLines, LineJob
 from asyncjobs.testing.memory_flows import MemoryFlows
+from asyncjobs.testing.memory_limits import MemoryLimits
 from asyncjobs.testing.rows import claimed_of, job_of, made_up_ids
 
 _NOT_STARTED: Final = frozenset({"waiting", "scheduled", "pending", "paused"})
@@ -91,6 +92,7 @@ class MemoryStore:
         self._now, self._max_errors, self._ended = now, max_errors, ended
         self._lines = _Lines()
         self.flows = MemoryFlows()
+        self._limits = MemoryLimits()
         self._dedup: dict[tuple[str, str], _Taken] = {}
         self._timed: list[tuple[datetime, int, Kept]] = []
         self._expiring: list[tuple[datetime, int, Kept]] = []
@@ -112,6 +114,7 @@ class MemoryStore:
         self.kept.clear()
         self.flows.clear()
         self._lines = _Lines()
+        self._limits = MemoryLimits()
         for kept in (self._dedup, self._timed, self._expiring):
             kept.clear()
 
@@ -215,7 +218,7 @@ class MemoryStore:
         kept.payload = row.payload
         kept.change(
             payload=msgspec.json.decode(row.payload), version=row.version, run_at=due, scheduled_at=due,
-            start_before=start_before, updated_at=now,
+            start_before=start_before, limit_key=row.limit_key, updated_at=now,
         )  # fmt: skip
         self._watch_expiry(kept)
         if due > now:
@@ -256,10 +259,11 @@ class MemoryStore:
                 self._become_due(kept)
 
     def claim(
-        self, queues: Collection[str], handlers: Mapping[str, JobDefinition], is_held: Callable[[JobDefinition], bool]
+        self, queues: Mapping[str, int | None], handlers: Mapping[str, JobDefinition], is_held: Callable[[JobDefinition], bool]
     ) -> Claimed | None:
-        """The next job that these may run now, for an attempt."""
+        """The next job that these may run now, for an attempt. Queues with their totals."""
         self.pass_time()
+        now = self._now()
         left: list[tuple[int, int, Kept]] = []
         pending = self._lines.pending
         found: Claimed | None = None
@@ -272,7 +276,10 @@ class MemoryStore:
             if handler is None or kept.row.queue not in queues or kept.row.version > handler.version or is_held(handler):
                 left.append(entry)
                 continue
-            now = self._now()
+            if not self._limits.allow(kept.row, handler.limit, queues[kept.row.queue], now):
+                left.append(entry)
+                continue
+            self._limits.start(kept, handler.limit, now)
             kept.status, kept.token = "processing", next(self._tokens)
             kept.change(attempts=kept.row.attempts + 1, started_at=now, updated_at=now)
             if kept.row.dedup_until == "start":
@@ -355,14 +362,21 @@ class MemoryStore:
             if taken.expires_at is None or taken.expires_at <= now:
                 del self._dedup[key]
 
-    def next_due(self, queues: Collection[str], types: Collection[str]) -> datetime | None:
-        """When the next of these becomes due."""
-        times = [
-            kept.row.run_at
-            for kept in self.kept.values()
-            if kept.status in {"scheduled", "failed"} and kept.row.queue in queues and kept.row.type in types
-        ]
-        return min(times, default=None)
+    def next_due(self, queues: Collection[str], handlers: Mapping[str, JobDefinition]) -> datetime | None:
+        """When the next of these becomes due, or its limit's key opens."""
+        now = self._now()
+        served = [kept for kept in self.kept.values() if kept.row.queue in queues and kept.row.type in handlers]
+        opens = [self._limits.opens_at(one.row, handlers[one.row.type].limit) for one in served if one.status == "pending"]
+        times = [one.row.run_at for one in served if one.status in {"scheduled", "failed"}]
+        return min([*times, *(at for at in opens if at is not None and at > now)], default=None)
+
+    def close_key(self, job_id: int, token: int, seconds: float) -> bool:
+        """A service said to a job that runs that its limit's key is to be closed for so long: whether it is now."""
+        kept = self.kept.get(job_id)
+        if kept is None or kept.token != token or kept.row.limit_key is None:
+            return False
+        self._limits.close(kept.row.limit_key, self._now() + timedelta(seconds=seconds))
+        return True
 
 
 def _did(row: NewRow, other: Kept | None) -> Did:

@@ -92,6 +92,8 @@ async def test_odd_searches_find_nothing_and_say_so(browser: Browser) -> None:
         ("breakers/open", {"service": "nobody"}, 404, 'there is no circuit breaker "nobody"'),
         ("breakers/open", {"service": "mail-service", "for": "-1"}, 400, "for: a number of seconds"),
         ("breakers/open", {"service": "mail-service", "for": "nan"}, 400, "for: a number of seconds"),
+        ("limits/set", {"name": "images", "each": "0"}, 400, "each: a number of jobs above 0, or none."),
+        ("limits/set", {"name": "nobody", "each": "2"}, 404, "nobody"),
         ("dead/requeue", {"id": "999999"}, 404, "there is no dead letter 999999"),
         ("no/verb", {}, 404, "There is no such page."),
     ],

@@ -29,7 +29,7 @@ PAGES = {
     "overview": "/", "jobs": "/jobs", "search": "/jobs?status=failed&status=dead", "largest": "/jobs/largest", "keys": "/keys",
     "key": "/key?key=dest_1", "hostile-key": f"/key?key={quote(KEY)}", "dead": "/dead", "dead-letter": "/dead/1",
     "queues": "/queues", "schedules": "/schedules", "runners": "/runners", "breakers": "/breakers", "doctor": "/doctor",
-    "trace": "/trace?id=order-1", "problem": "/jobs?statsu=dead",
+    "limits": "/limits", "trace": "/trace?id=order-1", "problem": "/jobs?statsu=dead",
 }  # fmt: skip
 JOBS = ("failed", "hostile", "large", "dead", "completed", "waiting", "processing")
 LOOKS = {

@@ -27,7 +27,8 @@ PAGES = [
     "/jobs/running", "/dead/errors",
     "/keys?stuck=depth",
     "/jobs?status=dead&since=1h",
-    "/keys", "/key?key=dest_1", "/dead", "/dead?type=type1", "/queues", "/schedules", "/runners", "/breakers", "/trace?id=trace9",
+    "/keys", "/key?key=dest_1", "/dead", "/dead?type=type1", "/queues", "/schedules", "/runners", "/breakers", "/limits",
+    "/trace?id=trace9",
     "/doctor", "/audit", "/audit?by=ada&since=1h",
 ]  # fmt: skip
 

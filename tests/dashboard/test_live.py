@@ -53,6 +53,7 @@ async def test_every_page_that_moves_has_a_stream_that_sends_its_part(
         "/runners",
         "/schedules",
         "/breakers",
+        "/limits",
         f"/jobs/{ids['pending']}",
         f"/workflows/{flow.id}",
         "/workflows",
@@ -67,7 +68,7 @@ async def test_every_page_that_moves_has_a_stream_that_sends_its_part(
         assert event == "fragment"
         assert "<table>" in html
         assert "csrf" not in html, "a part that all see has nothing of one viewer's"
-    assert sum(path.startswith("/live/") for path, _ in PAGES) == 12
+    assert sum(path.startswith("/live/") for path, _ in PAGES) == 13
 
 
 async def test_viewers_share_readings_and_not_buttons(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ PATHS = [
     "/", "/?window=24h", "/?window=7d&type=email", "/jobs", "/jobs?status=dead&status=failed", "/jobs/largest", "/jobs/running",
     "/dead/errors", "/keys?stuck=age", "/keys",
     "/keys?after=dest_0", "/key?key=dest_1", "/key?key=nobody", f"/key?key={quote(KEY)}", "/dead", "/dead?acknowledged=all",
-    "/queues", "/schedules", "/runners", "/breakers", "/doctor", "/workflows", "/audit",
+    "/queues", "/schedules", "/runners", "/breakers", "/limits", "/doctor", "/workflows", "/audit",
     "/audit?by=ada&verb=jobs&via=cli&since=1h",
     "/trace?id=order-1", f"/trace?id={quote(IMAGE)}",
 ]  # fmt: skip
@@ -120,7 +120,7 @@ async def test_a_large_payload_is_cut_on_its_page_and_whole_as_a_file(browser: B
 
 
 async def test_what_is_hostile_is_text(browser: Browser, ids: dict[str, int]) -> None:
-    paths = ["/jobs", "/keys", "/dead", "/breakers", "/queues", f"/key?key={quote(KEY)}", f"/trace?id={quote(IMAGE)}"]
+    paths = ["/jobs", "/keys", "/dead", "/breakers", "/limits", "/queues", f"/key?key={quote(KEY)}", f"/trace?id={quote(IMAGE)}"]
     paths.append(f"/jobs?error={quote(SCRIPT)}")
     paths += [f"/jobs/{ids[name]}" for name in ("hostile", "failed", "dead", "completed", "large", "head")]
     for path in paths:

@@ -14,6 +14,7 @@ from asyncjobs.telemetry.events import VerbUsed
 from tests.dashboard.conftest import Served
 from tests.support.browser import Browser, Page
 from tests.support.factories import insert_job, insert_place
+from tests.support.shop import IMAGE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -251,6 +252,16 @@ async def test_breakers_are_opened_and_reset(ada: Operator) -> None:
     await ada.does("breakers/open", {"service": "mail-service", "for": "60"}, path="/breakers")
     page = await ada.does("breakers/reset", {"service": "mail-service"}, path="/breakers")
     assert 'Breaker "mail-service" is closed.' in page.text
+
+
+async def test_limits_are_set_and_reset_and_their_keys_opened(ada: Operator) -> None:
+    page = await ada.does("limits/set", {"name": "images", "kind": "limit", "each": "5", "total": "none"}, path="/limits")
+    assert 'Limit "images": total none, each 5, until it is reset.' in page.text
+    assert "by ada" in page.text
+    page = await ada.does("limits/reset", {"name": "images"}, path="/limits")
+    assert 'Limit "images": total none, each 2, as programs declare it.' in page.text
+    page = await ada.does("limits/open", {"key": f"images:{IMAGE}"}, path="/limits")
+    assert "is open." in page.text
 
 
 async def test_schedules_run_now_are_disabled_and_enabled(ada: Operator, served: Served) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from asyncjobs import AsyncJobs, Backoff, Dead, DutyContext, Hook, JobContext, Outcome, Queue, Snooze
+from asyncjobs import AsyncJobs, Backoff, Dead, DutyContext, Hook, JobContext, Limit, Outcome, Queue, Rate, Snooze, Throttled
 from asyncjobs.declare.new_job import named
 from tests.simulation.connection import Connection
 from tests.simulation.course import Course
@@ -46,6 +46,13 @@ def make_app(process: Process, passes: list["Pass"], course: Course) -> AsyncJob
 
     jobs.job("act", backoff=Backoff(0.5, maximum=1), max_attempts=3)(act)
     jobs.job("halting", backoff=Backoff(0.5, maximum=1), max_attempts=2, on_dead="halt")(act)
+
+    if course.each:  # (programs differ: the newest declaration counts)
+        limit = Limit(
+            "api", each=process.world.random.choice(course.each), total=course.total, by="{number}",
+            rate=Rate(10, per=1, burst=2) if course.has_rate else None,
+        )  # fmt: skip
+        jobs.job("limited", backoff=Backoff(0.5, maximum=1), max_attempts=3, limit=limit)(act)
 
     if course.has_schedule:
 
@@ -107,6 +114,8 @@ async def _act(process: Process, ctx: JobContext, what: str, seconds: float, num
         return Dead("it was to die")  # type: ignore[return-value]
     if what == "snooze" and ctx.job.snoozes < 2:
         return Snooze(0.5)  # type: ignore[return-value]
+    if what == "throttle" and ctx.job.snoozes < 2:
+        raise Throttled(0.5)
     return number
 
 

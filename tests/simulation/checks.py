@@ -40,7 +40,8 @@ def violations(server: Server, recorder: Recorder, told: Told, passes: list[Pass
 
 def _tables(server: Server) -> list[str]:
     sql = Database(server.dsn).sql
-    rows = [row for name in ("audit_jobs", "audit_keys", "audit_dedup", "audit_gates") for row in server.fetch(sql(name))]
+    names = ("audit_jobs", "audit_keys", "audit_dedup", "audit_gates", "audit_limit_keys", "audit_limits")
+    rows = [row for name in names for row in server.fetch(sql(name))]
     notes = (Noted(*row) for row in server.fetch(sql("audit_lives")))
     return [*(f"{row['promise']}: job {row['job_id']} {row['problem']}" for row in rows), *map(str, together(lives(notes)))]
 
@@ -154,8 +155,9 @@ def doubles(server: Server) -> list[str]:
 
 
 def stalled(server: Server) -> list[str]:
-    """Keys that have jobs, are not paused and have no head, now."""
-    return [row[0] for row in server.fetch(_STALLED)]
+    """Keys that have jobs, are not paused and have no head; keys of limits with jobs and a permit that no claim finds: now."""
+    lost = server.fetch(Database(server.dsn).sql("audit_limit_keys"))
+    return [*(row[0] for row in server.fetch(_STALLED)), *(f"job {row['job_id']} {row['problem']}" for row in lost)]
 
 
 def _is_unseen(process: Process, since: float, until: float) -> bool:

@@ -160,6 +160,19 @@ class Client(Flows):
                 serialization_key=self.random.choice([None, None, self.key()]),
             )  # fmt: skip
 
+    async def _limited(self) -> None:
+        """Some of one limit key, perhaps urgent, perhaps of a serialization key, too."""
+        key = self.key()
+        for _ in range(self.random.choice([1, 4])):
+            await self._enqueue(
+                "limited", limit_key=key, priority=self.random.choice([100, 100, 1]),
+                serialization_key=self.random.choice([None, None, None, key]),
+            )  # fmt: skip
+
+    async def _limited_here(self) -> None:
+        """One in a transaction of its own, which takes its time, or is rolled back."""
+        await self._here("limited", limit_key=self.key())
+
     async def _starting(self) -> None:
         """Several of one dedup key, which is free as soon as one has been started: none is lost."""
         key = self.random.choice([None, self.key()])
@@ -250,9 +263,10 @@ class Client(Flows):
         finally:
             connection.terminate()
 
-    async def _here(self) -> None:
+    async def _here(self, type: str = "act", **given: Any) -> None:
         """In a transaction of its own, which may be rolled back, and may take its time."""
-        number, type, payload, options = self.new(serialization_key=self.random.choice([None, self.key(), self.key()]))
+        key = self.random.choice([None, self.key(), self.key()])
+        number, _, payload, options = self.new(serialization_key=key, **given)
         connection = await self.process.world.connect(self.process, "application", 5.0)
         try:
             with contextlib.suppress(_RolledBack):

@@ -62,6 +62,9 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     prefetch: int = 0
     quarrels: bool = False  # nothing fails, and all want the same
     is_unruly: bool = False  # what is the application's leaks cancellations and exits
+    each: tuple[int, ...] = ()  # what programs say of how many of a limit key run at once; nothing: there is no limit
+    total: int | None = None
+    has_rate: bool = False
     struck: tuple[str, ...] = ()  # calls of these names alone are struck, if any is named
     scene: str = ""  # which of the rarer coincidences this world is about
 
@@ -84,6 +87,7 @@ def draw(seed: int) -> Course:
     course = _calm_in_its_way(random, course) if course.is_calm else _stormier(random, course)
     course = _of_late(Random(f"late {seed}"), course)
     course = _latest(Random(f"expiry {seed}"), course)
+    course = _limited(Random(f"limits {seed}"), course)
     course = _set(Random(f"scene {seed}"), course)
     return _flowing(Random(f"flows {seed}"), course)
 
@@ -122,6 +126,17 @@ def _flowing(random: Random, course: Course) -> Course:
     verbs = () if course.is_calm else ("steered", "steered")
     plans = course.plans if course.is_calm else (*course.plans, ("die",), ("spawn",), ("spawn and fail", "spawn"))
     return msgspec.structs.replace(course, ways=(*course.ways, "flow", "flow", *verbs), plans=plans, jobs=course.jobs + 16)
+
+
+def _limited(random: Random, course: Course) -> Course:
+    """Jobs of limits, which programs may declare differently."""
+    if course.is_calm or course.scene or random.random() > 0.25:
+        return course
+    return msgspec.structs.replace(
+        course, ways=(*course.ways, "limited", "limited", "limited_here"), each=random.choice([(1,), (2,), (1, 2)]),
+        total=random.choice([None, None, 2]), has_rate=random.random() < 0.3 and not course.quarrels,
+        plans=(*course.plans, *((("throttle",),) if random.random() < 0.5 else ())), durations=(*course.durations, 0.3),
+    )  # fmt: skip
 
 
 def _quarrelsome(random: Random, course: Course) -> Course:

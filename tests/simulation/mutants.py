@@ -117,6 +117,15 @@ def _calm_flows(course: Course) -> bool:
     return course.is_calm and "flow" in course.ways
 
 
+def _limited(course: Course) -> bool:
+    return bool(course.each)
+
+
+def _limited_and_crowded(course: Course) -> bool:
+    """Nothing fails, calls wait in their middle, and permits are few."""
+    return bool(course.each) and course.quarrels and not course.scene
+
+
 class Simulated(Mutant, frozen=True):
     """One that a seed is to notice."""
 
@@ -135,6 +144,12 @@ def mutated(mutant: Mutant, server: Server) -> Generator[None]:
 
 
 _ENDED = "a.key IS NOT NULL AND a.is_final"
+_COUNT = (
+    "SELECT count(1) FROM (\n"
+    "                    SELECT FROM asyncjobs.jobs AS r\n"
+    "                    WHERE asyncjobs.limit_side(r.status) = 1 AND r.limit_key = u.key AND r.runner_id IS NOT NULL\n"
+    "                    ORDER BY r.limit_key, r.queue LIMIT _each) AS r"
+)
 _FENCE = "AND j.claim_token = {} AND j.status = 'processing'"
 
 MUTANTS: tuple[Simulated, ...] = (
@@ -329,4 +344,29 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("a second attempt spawns anew", (
         Change("spawn_members", "WHERE m.spawned_by = _job", "WHERE m.spawned_by = -_job"),
     ), needs=_flows),
+    # A claim has found a key full, or without jobs; an ack frees a permit of it, or an enqueue adds a job, and finds it open;
+    # then the claim closes it.
+    Simulated("a key is closed without the lock", (
+        Change("settle_limits", "pg_try_advisory_xact_lock(hashtext('asyncjobs.limit'), s.slot) AS is_ours", "true AS is_ours"),
+    ), needs=_limited_and_crowded),
+    Simulated("what frees and adds has no lock", (
+        Change("open_turns", "pg_advisory_xact_lock_shared(hashtext('asyncjobs.limit'), s.slot)", "s.slot"),
+    ), needs=_limited_and_crowded),
+    # What runs is counted before the key is locked: another claim has it meanwhile, and takes a permit.
+    Simulated("permits are counted before the lock", (
+        Change("take_turns", "    IF _total IS NOT NULL THEN\n", "    PERFORM set_config('simulated.counted', coalesce((SELECT "
+            "jsonb_object_agg(c.limit_key, c.n) FROM (SELECT r.limit_key, count(1) AS n FROM asyncjobs.jobs AS r "
+            "WHERE r.runner_id IS NOT NULL AND r.limit_key IS NOT NULL GROUP BY 1) AS c)::text, '{}'), true);\n"
+            "    IF _total IS NOT NULL THEN\n"),
+        Change("take_turns", _COUNT, "SELECT coalesce((current_setting('simulated.counted')::jsonb ->> u.key)::integer, 0)"),
+    ), needs=_limited_and_crowded),
+    # Runners are killed, and nobody counts down for them.
+    Simulated("permits are counted by a counter", (
+        Change("take_turns", _COUNT, "SELECT coalesce(k.closed_by, 0)::integer"),
+        Change("take_turns", "SET tat = asyncjobs.rate_base(k.tat, _every, _burst, _now) + "
+            "make_interval(secs => c.taken * _every)\n        FROM counted AS c WHERE _every IS NOT NULL AND c.taken > 0",
+            "SET closed_by = coalesce(k.closed_by, 0) + c.taken FROM counted AS c WHERE c.taken > 0"),
+        Change("free_permits", "BEGIN\n", "BEGIN\n    UPDATE asyncjobs.limit_keys AS k SET closed_by = k.closed_by - ("
+            "SELECT count(1) FROM unnest(_freed) AS f(key) WHERE f.key = k.key) WHERE k.key = ANY (_freed);\n"),
+    ), needs=_limited),
 )  # fmt: skip

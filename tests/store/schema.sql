@@ -725,6 +725,7 @@ CREATE VIEW asyncjobs.readable_jobs AS
     created_by,
     dedup_key,
     serialization_key,
+    limit_key,
     result,
     result_dropped,
     progress,
@@ -811,6 +812,14 @@ CREATE FUNCTION asyncjobs.apply_replacements()
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5d567ba32ccda0a0
+
+CREATE FUNCTION asyncjobs.are_all_limited(_queue text, _suspects boolean)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: fbb2932df25a6ad2
 
 CREATE FUNCTION asyncjobs.arrive(_ids bigint[])
     RETURNS bigint[]
@@ -935,7 +944,7 @@ CREATE FUNCTION asyncjobs.check_together(_row asyncjobs.new_job, _options jsonb,
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8e458891d26a9457
 
-CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer)
+CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer, _slots integer DEFAULT NULL::integer)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -943,33 +952,13 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 30ba49156ae9e5c6
-
-CREATE FUNCTION asyncjobs.claim_either(_runner bigint, _queue text, _lane text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb, _scan integer)
-    RETURNS SETOF asyncjobs.answer
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4e18ee8da1ec64e7
-
-CREATE FUNCTION asyncjobs.claim_limited(_runner bigint, _queue text, _lane text, _limit integer, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb, _scan integer)
-    RETURNS SETOF asyncjobs.answer
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 18e45d496c791751
+-- body: 7a30918663be871b
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: aaab613c9b787284
+-- body: 5bb73e02574aec84
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -1311,7 +1300,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 74d21818e5598ccb
 
-CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, _since timestamp with time zone, _until timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _limit_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, _since timestamp with time zone, _until timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1320,7 +1309,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fd2ec019b46ad051
+-- body: a2a38813e8625413
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1330,7 +1319,7 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fad99ca6597dbfa5
+-- body: 751d660b49d4acb8
 
 CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer)
     RETURNS TABLE(kind text, id bigint, queue text)
@@ -1347,7 +1336,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ae5eb291926eeea1
+-- body: c6519490aa90eab5
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1359,7 +1348,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: dc6c6964a3dc76c0
+-- body: e1568978029ebd95
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1431,6 +1420,12 @@ CREATE FUNCTION asyncjobs.found_below(_found bigint[], _before bigint, _look int
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.free_permits(_freed text[], _keys text[], _queues text[], _lanes text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: dde284689af8419c
 
 CREATE FUNCTION asyncjobs.fresh_token()
     RETURNS bigint
@@ -1791,28 +1786,20 @@ CREATE FUNCTION asyncjobs.limit_groups(_queue text, _lane text, _names text[], _
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6d4cea720a04eb4d
 
-CREATE FUNCTION asyncjobs.limit_heads()
-    RETURNS SETOF asyncjobs.answer
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6c470b23058cc3bf
-
 CREATE FUNCTION asyncjobs.limit_name(_key text)
     RETURNS text
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.limit_room(_kind text, _name text, _most integer)
+CREATE FUNCTION asyncjobs.limit_room(_kind text, _name text, _most integer, _picked tid[] DEFAULT '{}'::tid[])
     RETURNS integer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4175c4f04f7cce11
+-- body: 57d409ce49f2abf6
 
 CREATE FUNCTION asyncjobs.limit_side(_status text)
     RETURNS integer
@@ -1825,6 +1812,16 @@ CREATE FUNCTION asyncjobs.limit_slots(_keys text[])
     LANGUAGE sql
     IMMUTABLE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer, _slots integer, _types text[], _suspects boolean, OUT room integer, OUT slots integer, OUT is_first boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 3d875f0072ed05a0
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
@@ -1879,7 +1876,7 @@ CREATE FUNCTION asyncjobs.lock_replaced(_ids bigint[], _keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 888f4c12cd7b6c1d
 
-CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most integer, _has_total boolean, _ahead double precision, _suspects boolean, _seen text[], OUT keys text[], OUT most integer, OUT ahead double precision)
+CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most integer, _ahead double precision, _suspects boolean, _seen text[], OUT keys text[], OUT ahead double precision)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1889,7 +1886,7 @@ CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0ebcb52cdef626a4
+-- body: 6453a3239b93c073
 
 CREATE FUNCTION asyncjobs.look_again(_keys text[])
     RETURNS bigint[]
@@ -2163,7 +2160,7 @@ CREATE FUNCTION asyncjobs.open_limits(_ids bigint[], _freed boolean)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 901dcfd47e048f11
+-- body: 99fe6f7553416d7e
 
 CREATE FUNCTION asyncjobs.open_turns(_freed text[], _keys text[], _queues text[], _lanes text[], _states text[])
     RETURNS text[]
@@ -2243,6 +2240,16 @@ CREATE FUNCTION asyncjobs.payload_rows(_name text, _payloads jsonb[], _options j
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4c787471f9e6edd1
 
+CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, _types text[], _suspects boolean, _versions jsonb)
+    RETURNS tid[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0235e759f29ae958
+
 CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
     RETURNS record
     LANGUAGE plpgsql
@@ -2275,7 +2282,7 @@ CREATE FUNCTION asyncjobs.prune(_duty text, _holder text, _token bigint, _batch 
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c514cd6435f6b483
+-- body: 76f43b609687fe95
 
 CREATE FUNCTION asyncjobs.prune_audit(_batch integer, _audit interval)
     RETURNS integer
@@ -2740,6 +2747,12 @@ CREATE FUNCTION asyncjobs.settle_limits()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 073df2eeedf99793
 
+CREATE FUNCTION asyncjobs.settled_limits()
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 273071c6a7224f96
+
 CREATE FUNCTION asyncjobs.shown(_value jsonb)
     RETURNS text
     LANGUAGE sql
@@ -2900,7 +2913,7 @@ CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[]
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0feb1b0f9018c970
 
-CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _most integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, INOUT _seen text[], OUT picked tid[])
+CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2910,7 +2923,7 @@ CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _most 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0535adbffc9f9750
+-- body: 9dceb61c3e91f551
 
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void

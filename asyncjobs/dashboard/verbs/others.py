@@ -1,8 +1,9 @@
-"""Verbs on schedules and circuit breakers, and pruning."""
+"""Verbs on schedules, circuit breakers and limits, and pruning."""
 
-from typing import Final
+from typing import Final, Literal
 
 from asyncjobs.dashboard.verbs.verb import Deed, Outcome, Question, Verb
+from asyncjobs.store.limits import LimitRow
 
 
 async def _run(deed: Deed) -> Outcome:
@@ -40,6 +41,38 @@ async def _reset(deed: Deed) -> Outcome:
     return Outcome(f'Breaker "{service}" {"is closed" if is_change else "was closed"}.', is_change)
 
 
+def _kind(deed: Deed) -> Literal["limit", "queue"]:
+    return "queue" if deed.form.choice("kind", ("limit", "queue")) == "queue" else "limit"
+
+
+async def _set_limit(deed: Deed) -> Outcome:
+    name, kind = deed.form.needed("name"), _kind(deed)
+    given = {what: deed.form.permits(what) for what in ("total", "each")}
+    said = {what: count for what, count in given.items() if count is not None}
+    limit = await deed.admin.set_limit(name, **said, kind=kind, by=deed.by)
+    return Outcome(f"{kind} {name}", f'{kind.capitalize()} "{name}": {_permits(limit)}, until it is reset.')
+
+
+async def _reset_limit(deed: Deed) -> Outcome:
+    name, kind = deed.form.needed("name"), _kind(deed)
+    limit = await deed.admin.reset_limit(name, kind=kind, by=deed.by)
+    return Outcome(f"{kind} {name}", f'{kind.capitalize()} "{name}": {_permits(limit)}, as programs declare it.')
+
+
+async def _open_key(deed: Deed) -> Outcome:
+    key = deed.form.needed("key")
+    await deed.admin.open_limit_key(key)
+    return Outcome(f"limit key {key}", f'Limit key "{key}" is open.')
+
+
+def _permits(limit: LimitRow) -> str:
+    return f"total {_or_none(limit.total)}, each {_or_none(limit.each)}"
+
+
+def _or_none(count: int | None) -> str:
+    return "none" if count is None else f"{count:,}"
+
+
 async def _ask_prune(deed: Deed) -> Question:
     would = await deed.admin.prune(dry_run=True)
     if not would.rows:
@@ -58,5 +91,8 @@ VERBS: Final = [
     Verb("schedules/enable", _enable, ("name",)),
     Verb("breakers/open", _open, ("service", "for", "message")),
     Verb("breakers/reset", _reset, ("service",)),
+    Verb("limits/set", _set_limit, ("name", "kind", "total", "each")),
+    Verb("limits/reset", _reset_limit, ("name", "kind")),
+    Verb("limits/open", _open_key, ("key",)),
     Verb("prune", _prune, (), _ask_prune),
 ]

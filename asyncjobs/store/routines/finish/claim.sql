@@ -1,19 +1,28 @@
 -- Claim at most `_limit` pending jobs of a queue: of one lane, or of any when `_lane` is null; from the front, or from behind
 -- (`_priority`, `_place`). `_suspects` asks for suspects (routines/rescue), else only others are taken.
 -- It locks exactly the rows it takes; those of them that have expired it ends (routines/expiry). `_versions`: the newest payload of each
--- type that the runner can run.
+-- type that the runner can run. `_slots`, where the queue has open keys of limits or a total: how many of what it takes can start at once
+-- (routines/limits).
 CREATE FUNCTION asyncjobs.claim(
     _runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[],
-    _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}', _scan integer DEFAULT NULL)
+    _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}', _scan integer DEFAULT NULL, _slots integer DEFAULT NULL)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _picked tid[];  -- locked, so they stay where they are
+    _limited tid[]; _is_first boolean;  -- of what has a limit
     _count integer;
     _row asyncjobs.answer;
 BEGIN
+    IF _slots IS NOT NULL THEN
+        SELECT s.room, s.slots, s.is_first INTO _limit, _slots, _is_first FROM asyncjobs.limited_share(_queue, _lane, _limit, _slots, _types, _suspects) AS s;
+        IF _is_first THEN
+            _limited := asyncjobs.pick_limited(_queue, _lane, _slots, _types, _suspects, _versions);
+            _limit := _limit - cardinality(_limited);
+        END IF;
+    END IF;
     IF _suspects THEN
         _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
             WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0 AND j.type = ANY (_types)
@@ -30,6 +39,11 @@ BEGIN
               AND (j.priority, j.place) > (_from_priority, _from_place) AND j.suspicion = 0 AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+    END IF;
+    IF _is_first THEN
+        _picked := _limited || _picked;
+    ELSIF _slots > 0 AND cardinality(_picked) < _limit THEN
+        _picked := _picked || asyncjobs.pick_limited(_queue, _lane, least(_slots, _limit - cardinality(_picked)), _types, _suspects, _versions);
     END IF;
     IF cardinality(_picked) = 0 THEN
         RETURN;

@@ -35,20 +35,13 @@ BEGIN
             FOREACH _again IN ARRAY ARRAY[true, false] LOOP
                 _most := CASE WHEN _is_probe THEN least(_limit, _probe_limits[_group]) ELSE _limit END;
                 CONTINUE WHEN _most <= 0 OR (_again AND _suspects[_scan] IS NOT TRUE);
-                IF _is_limited THEN
-                    RETURN QUERY SELECT c.* FROM asyncjobs.claim_either(_runner, _queues[_scan], _lanes[_scan],
-                        CASE WHEN _again THEN 1 ELSE _most END, _slots[_scan] - _limits[_scan] + _limit,
-                        CASE WHEN _again OR _is_probe THEN -1 ELSE _priorities[_scan] END,
-                        CASE WHEN _again OR _is_probe THEN -1 ELSE _places[_scan] END, _of, _again, _token_base, _token_seq, _versions, _scan) AS c;
-                ELSE
-                    RETURN QUERY SELECT c.* FROM asyncjobs.claim(_runner, _queues[_scan], _lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
-                        CASE WHEN _again OR _is_probe THEN -1 ELSE _priorities[_scan] END,
-                        CASE WHEN _again OR _is_probe THEN -1 ELSE _places[_scan] END, _of, _again, _token_base, _token_seq, _versions,
-                        _scan) AS c;
-                END IF;
+                RETURN QUERY SELECT c.* FROM asyncjobs.claim(_runner, _queues[_scan], _lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
+                    CASE WHEN _again OR _is_probe THEN -1 ELSE _priorities[_scan] END,
+                    CASE WHEN _again OR _is_probe THEN -1 ELSE _places[_scan] END, _of, _again, _token_base, _token_seq, _versions, _scan,
+                    CASE WHEN _is_limited THEN _slots[_scan] - _limits[_scan] + _limit END) AS c;
                 GET DIAGNOSTICS _count = ROW_COUNT;
                 -- (What has expired leaves gaps.)
-                _token_seq := _token_seq + CASE WHEN _count = 0 THEN 0 WHEN _again THEN 1 ELSE _most END * (1 + _is_limited::integer);
+                _token_seq := _token_seq + CASE WHEN _count = 0 THEN 0 WHEN _again THEN 1 ELSE _most END;
                 _limit := _limit - _count;
                 IF _again AND _count > 0 THEN
                     _suspects := NULL;

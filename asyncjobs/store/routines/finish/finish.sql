@@ -33,14 +33,7 @@ BEGIN
     IF _pending IS NOT NULL THEN
         RETURN QUERY SELECT h.* FROM asyncjobs.heads(_pending) AS h;
     END IF;
-    IF current_setting('asyncjobs_limits.touched', true) <> '' THEN
-        _row := NULL; _row.kind := 'due';
-        _row.rest := to_jsonb(asyncjobs.settle_limits());  -- it comes last: see routines/limits
-        IF _row.rest IS NOT NULL THEN
-            RETURN NEXT _row;
-        END IF;
-    END IF;
-    IF current_setting('asyncjobs_limits.opened', true) <> '' THEN
-        RETURN QUERY SELECT h.* FROM asyncjobs.limit_heads() AS h;
+    IF current_setting('asyncjobs_limits.touched', true) <> '' OR current_setting('asyncjobs_limits.opened', true) <> '' THEN
+        RETURN QUERY SELECT s.* FROM asyncjobs.settled_limits() AS s;
     END IF;
 END $$;

@@ -1,6 +1,6 @@
 -- finish for outcomes that are all completions, and at most one scan: for general slots (`_limit` of them; 0: no scan), without
--- probes. The rows of the answer are those of `finish`. With pauses, with open keys of limits, or with suspects if `_suspects` asks for these,
--- too, the scan is left to `finish`.
+-- probes. The rows of the answer are those of `finish`. With pauses, with suspects if `_suspects` asks for these, too, or where jobs with limits
+-- and without wait, the scan is left to `finish`.
 CREATE FUNCTION asyncjobs.finish_completed(
     _runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[],
     _queue text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint,
@@ -11,14 +11,10 @@ SET enable_hashjoin = off SET enable_mergejoin = off SET search_path = pg_catalo
 #variable_conflict use_column
 DECLARE
     _now timestamptz := asyncjobs.clock();
-    _written bigint[];
-    _dedup bigint[];
-    _keyed bigint[];
+    _written bigint[]; _dedup bigint[]; _keyed bigint[]; _heads bigint[];
     _members bigint[];  -- of workflows
-    _heads bigint[];
-    _limited bigint[];
-    _is_special boolean;
-    _versions jsonb;
+    _freed text[];  -- keys of limits
+    _is_special boolean; _is_limited boolean; _versions jsonb;
     _picked tid[];  -- as in `claim`
     _row asyncjobs.answer;
 BEGIN
@@ -34,8 +30,8 @@ BEGIN
             RETURNING j.id, j.claim_token, j.dedup_key, j.serialization_key, j.workflow_id, j.limit_key)
         SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL),
             array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL), array_agg(a.id) FILTER (WHERE a.workflow_id IS NOT NULL),
-            array_agg(a.id) FILTER (WHERE a.limit_key IS NOT NULL)
-        INTO _written, _dedup, _keyed, _members, _limited FROM acked AS a;
+            array_agg(a.limit_key) FILTER (WHERE a.limit_key IS NOT NULL)
+        INTO _written, _dedup, _keyed, _members, _freed FROM acked AS a;
         IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
             RETURN QUERY SELECT l.* FROM asyncjobs.lost(_ids, _tokens, _written) AS l;
         END IF;
@@ -46,27 +42,31 @@ BEGIN
             _heads := asyncjobs.release_keys(_keyed, '{}');
         END IF;
         _heads := _heads || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
-        IF _limited IS NOT NULL THEN
-            PERFORM asyncjobs.open_limits(_limited, true);
+        IF _freed IS NOT NULL THEN
+            PERFORM asyncjobs.free_permits(_freed, '{}', NULL, NULL);
         END IF;
     END IF;
 
     IF _limit > 0 THEN
         -- Held until the commit: a runner that declares this one dead waits, and then sees these claims.
-        SELECT EXISTS (SELECT FROM asyncjobs.pauses)
-            OR EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.queue = _queue AND t.state = 'open') OR (_suspects AND EXISTS (
-                SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0)), r.versions
-        INTO _is_special, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
-        IF _is_special THEN
+        SELECT EXISTS (SELECT FROM asyncjobs.pauses) OR (_suspects AND EXISTS (
+                SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0)),
+            EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.queue = _queue AND t.state = 'open'), r.versions
+        INTO _is_special, _is_limited, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
+        IF _is_special OR (_is_limited AND NOT asyncjobs.are_all_limited(_queue, _suspects)) THEN
             RETURN QUERY SELECT f.* FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, 0, ARRAY[_queue], ARRAY[NULL::text],
                 ARRAY[_limit], ARRAY[_slots], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects], _token_base, _token_seq, NULL) AS f;
         ELSIF _is_special IS NULL THEN
             _row := NULL; _row.kind := 'gone'; RETURN NEXT _row;
         ELSE
-            _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
-                WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (j.priority, j.place) > (_from_priority, _from_place)
-                  AND j.suspicion = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
-                ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+            IF _is_limited THEN
+                _picked := asyncjobs.pick_limited(_queue, NULL, least(_limit, _slots), _types, false, _versions);
+            ELSE
+                _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
+                    WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (j.priority, j.place) > (_from_priority, _from_place)
+                      AND j.suspicion = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
+                    ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+            END IF;
             IF cardinality(_picked) > 0 THEN
                 RETURN QUERY
                 UPDATE asyncjobs.jobs AS j
@@ -87,7 +87,7 @@ BEGIN
     IF _heads IS NOT NULL THEN
         RETURN QUERY SELECT h.* FROM asyncjobs.heads(_heads) AS h;
     END IF;
-    IF _limited IS NOT NULL AND current_setting('asyncjobs_limits.opened', true) <> '' THEN
-        RETURN QUERY SELECT h.* FROM asyncjobs.limit_heads() AS h;
+    IF _is_limited OR _freed IS NOT NULL THEN
+        RETURN QUERY SELECT s.* FROM asyncjobs.settled_limits() AS s;
     END IF;
 END $$;

@@ -42,7 +42,7 @@ BEGIN
     END IF;
     IF _limit_key IS NOT NULL THEN
         PERFORM asyncjobs.open_limits(ARRAY[_id], true);
-        RETURN QUERY SELECT h.* FROM asyncjobs.limit_heads() AS h;
+        RETURN QUERY SELECT h.* FROM asyncjobs.settled_limits() AS h;
     END IF;
     _free := CASE WHEN _workflow IS NOT NULL THEN asyncjobs.arrive(ARRAY[_id]) END;
     IF _key IS NULL THEN

@@ -2,7 +2,7 @@
 -- or dead; `_walk` goes along the ids all the same, as changes of many jobs do, page by page.
 CREATE FUNCTION asyncjobs.find_jobs(
     _before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text,
-    _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _priority integer, _ids bigint[],
+    _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _limit_key text, _priority integer, _ids bigint[],
     _created_after timestamptz, _created_before timestamptz, _since timestamptz, _until timestamptz,
     OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
 LANGUAGE plpgsql
@@ -21,6 +21,8 @@ BEGIN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.parent_job_id = _parent LIMIT _look + 1);
     ELSIF _key IS NOT NULL AND _statuses <@ '{waiting}' THEN
         _seen := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s WHERE s.serialization_key = _key LIMIT _look + 1);
+    ELSIF _limit_key IS NOT NULL AND _statuses <@ '{pending,processing}' THEN
+        _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE asyncjobs.limit_side(j.status) IN (0, 1) AND j.limit_key = _limit_key AND (j.status = 'pending' OR j.runner_id IS NOT NULL) LIMIT _look + 1);
     ELSIF _walk THEN
         NULL;
     ELSIF _statuses <@ '{processing}' THEN
@@ -52,7 +54,7 @@ BEGIN
                 OR coalesce(j.correlation_id, asyncjobs.own_trace(j.id)) = _correlation_id)
             AND (_parent IS NULL OR j.parent_job_id = _parent) AND (_payload IS NULL OR j.payload @> _payload)
             AND (_tags IS NULL OR j.tags @> _tags) AND (_dedup_key IS NULL OR j.dedup_key = _dedup_key)
-            AND (_priority IS NULL OR j.priority = _priority) AND (_ids IS NULL OR j.id = ANY (_ids))
+            AND (_limit_key IS NULL OR j.limit_key = _limit_key) AND (_priority IS NULL OR j.priority = _priority) AND (_ids IS NULL OR j.id = ANY (_ids))
             AND (_created_after IS NULL OR j.created_at >= _created_after) AND (_created_before IS NULL OR j.created_at < _created_before)
             AND (_since IS NULL OR j.updated_at >= _since) AND (_until IS NULL OR j.updated_at < _until)
             AND (_error IS NULL OR strpos(lower(j.error_message), lower(_error)) > 0)
