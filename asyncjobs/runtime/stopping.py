@@ -163,7 +163,7 @@ class Stopping:
         await self._wait_written(at_least_until)
         if not self._is_written:
             await self._wait_unless_hurried(self._wait_written(grace_ends_at))
-        if not self._is_written:
+        if not self._is_written or not self._parts.line.is_idle:
             # The database is away: the rescue of other runners, or of this one when it comes back, takes them.
             self._opened.is_silent = True
 
@@ -177,7 +177,7 @@ class Stopping:
     @property
     def _is_written(self) -> bool:
         parts = self._parts
-        return parts.line.is_idle and not (parts.keys.unwritten or parts.verifier.ids)
+        return not (parts.keys.unwritten or parts.line.unwritten > parts.line.refused or parts.verifier.ids)
 
     async def _wait_written(self, until: float) -> None:
         parts = self._parts
