@@ -163,7 +163,7 @@ class Stopping:
         await self._wait_written(at_least_until)
         if not self._is_written:
             await self._wait_unless_hurried(self._wait_written(grace_ends_at))
-        if not self._is_written:
+        if not self._is_written or not self._parts.line.is_idle:
             # The database is away: the rescue of other runners, or of this one when it comes back, takes them.
             self._opened.is_silent = True
 

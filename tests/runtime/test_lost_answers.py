@@ -230,6 +230,7 @@ async def test_answer_that_cannot_be_taken_in_leaves_outcomes_and_claims_in_doub
     assert (await rig.row(first))["status"] == "completed"
     assert ([event.job_id for event in rig.of(OutcomeWritten)].count(first), rig.of(ClaimWasLost)) == (1, [])
     assert [event.job_ids for event in rig.of(JobsGivenBack)] == [[later]]
+    assert [event.error for event in rig.of(DatabaseFailed)] == [error], "it is no refusal: nothing is isolated"
     await eventually(lambda: later in rig.host.running, description="it is claimed again")
 
 
