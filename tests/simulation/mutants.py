@@ -112,11 +112,6 @@ def _limited(course: Course) -> bool:
     return bool(course.each)
 
 
-def _limited_and_crowded(course: Course) -> bool:
-    """Nothing fails, calls wait in their middle, and permits are few."""
-    return bool(course.each) and course.quarrels and not course.scene
-
-
 class Simulated(Mutant, frozen=True):
     """One that a seed is to notice."""
 
@@ -248,7 +243,7 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("keys are not swept", patches=broken.no_sweep, needs=_scene("hands")),
     # A pause has the row of a key's head; the head's outcome waits for that row, and then starts the next by what it saw before.
     Simulated("a statement that waited decides by the pauses of before", (
-        Change("finish_one", "(SELECT true FROM asyncjobs.runners",
+        Change("finish_one", "(SELECT EXISTS (SELECT FROM asyncjobs.limits) FROM asyncjobs.runners",
             "(SELECT NOT EXISTS (SELECT FROM asyncjobs.pauses) FROM asyncjobs.runners"),
         Change("finish_one", "IF _is_there IS NULL THEN\n        _heads", "IF _is_there IS NOT TRUE THEN\n        _heads"),
         Change("finish_one", " AND NOT EXISTS (SELECT FROM asyncjobs.pauses)", ""),
@@ -286,22 +281,6 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("a permit is given back twice", patches=broken.gives_back_twice),
     Simulated("the outcome of a key goes around its actor", patches=broken.goes_around, needs=_has("keyed", "many")),
     Simulated("two calls of a line are under way", patches=broken.two_at_a_time),
-    # A claim has found a key full, or without jobs; an ack frees a permit of it, or an enqueue adds a job, and finds it open;
-    # then the claim closes it.
-    Simulated("a key is closed without the lock", (
-        Change("settle_limits", "pg_try_advisory_xact_lock(hashtext('asyncjobs.limit'), s.slot) AS is_ours", "true AS is_ours"),
-    ), needs=_limited_and_crowded),
-    Simulated("what frees and adds has no lock", (
-        Change("open_turns", "pg_advisory_xact_lock_shared(hashtext('asyncjobs.limit'), s.slot)", "s.slot"),
-    ), needs=_limited_and_crowded),
-    # What runs is counted before the key is locked: another claim has it meanwhile, and takes a permit.
-    Simulated("permits are counted before the lock", (
-        Change("take_turns", "    IF _total IS NOT NULL THEN\n", "    PERFORM set_config('simulated.counted', coalesce((SELECT "
-            "jsonb_object_agg(c.limit_key, c.n) FROM (SELECT r.limit_key, count(1) AS n FROM asyncjobs.jobs AS r "
-            "WHERE r.runner_id IS NOT NULL AND r.limit_key IS NOT NULL GROUP BY 1) AS c)::text, '{}'), true);\n"
-            "    IF _total IS NOT NULL THEN\n"),
-        Change("take_turns", _COUNT, "SELECT coalesce((current_setting('simulated.counted')::jsonb ->> u.key)::integer, 0)"),
-    ), needs=_limited_and_crowded),
     # Runners are killed, and nobody counts down for them.
     Simulated("permits are counted by a counter", (
         Change("take_turns", _COUNT, "SELECT coalesce(k.closed_by, 0)::integer"),
