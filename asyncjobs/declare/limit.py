@@ -88,9 +88,9 @@ class Limit:
         self.each = None if each is None else config_count(each, name=f"{of}each", least=1, most=_MOST)
         if each is not None and by is None:
             raise ConfigurationError(f"{of}each={each} is of a key, and it has none: give by=, or total={each}.")
-        given: Any = rate  # whatever a type checker would say
-        if given is not None and not isinstance(given, Rate):
-            raise ConfigurationError(f"{of}rate={shown(given)} is {kind_of(given)}: write rate=Rate(600, per=60).")
+        said: Any = rate  # whatever a type checker would say
+        if said is not None and not isinstance(said, Rate):
+            raise ConfigurationError(f"{of}rate={shown(said)} is {kind_of(said)}: write rate=Rate(600, per=60).")
         if by is not None and not isinstance(by, str) and not callable(by):
             raise ConfigurationError(
                 f'{of}by={shown(by)} is {kind_of(by)}: give a template such as "tenant_{{tenant}}", or a function.'

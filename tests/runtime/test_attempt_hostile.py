@@ -281,7 +281,7 @@ async def test_upgrade_that_leaks_is_a_payload_that_does_not_fit(runs: Runs, lea
     async def handler() -> None: ...
 
     attempt = runs.make(handler, version=1)
-    attempt.handler = JobDefinition("email", handler, Declared(version=2, upgrades={1: upgrade}), declared_at="test")
+    attempt.definition = JobDefinition("email", handler, Declared(version=2, upgrades={1: upgrade}), declared_at="test")
     await asyncio.wait({runs.start(attempt)})
     [ack] = runs.acks
     assert ack.outcome.kind == "dead"

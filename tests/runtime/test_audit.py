@@ -124,8 +124,8 @@ async def each_verb(jobs: AsyncJobs, admin: Admin, rows: Connection) -> list[tup
     for turn in (admin.disable_schedule, admin.enable_schedule, admin.run_schedule):
         await turn("nightly")
     used += [(f"schedules.{verb}", "schedule nightly") for verb in ("disable", "enable", "run")]
-    for verb in (admin.open_breaker, admin.reset_breaker):
-        await verb("mail")
+    for move in (admin.open_breaker, admin.reset_breaker):
+        await move("mail")
     used += [("breakers.open", "breaker mail"), ("breakers.reset", "breaker mail")]
     async with jobs.workflow("import") as flow:
         flow.add(named("email", {}, {}, jobs.handlers, jobs.settings))

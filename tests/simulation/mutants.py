@@ -121,11 +121,6 @@ def _limited(course: Course) -> bool:
     return bool(course.each)
 
 
-def _limited_and_crowded(course: Course) -> bool:
-    """Nothing fails, calls wait in their middle, and permits are few."""
-    return bool(course.each) and course.quarrels and not course.scene
-
-
 class Simulated(Mutant, frozen=True):
     """One that a seed is to notice."""
 
@@ -344,22 +339,6 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("a second attempt spawns anew", (
         Change("spawn_members", "WHERE m.spawned_by = _job", "WHERE m.spawned_by = -_job"),
     ), needs=_flows),
-    # A claim has found a key full, or without jobs; an ack frees a permit of it, or an enqueue adds a job, and finds it open;
-    # then the claim closes it.
-    Simulated("a key is closed without the lock", (
-        Change("settle_limits", "pg_try_advisory_xact_lock(hashtext('asyncjobs.limit'), s.slot) AS is_ours", "true AS is_ours"),
-    ), needs=_limited_and_crowded),
-    Simulated("what frees and adds has no lock", (
-        Change("open_turns", "pg_advisory_xact_lock_shared(hashtext('asyncjobs.limit'), s.slot)", "s.slot"),
-    ), needs=_limited_and_crowded),
-    # What runs is counted before the key is locked: another claim has it meanwhile, and takes a permit.
-    Simulated("permits are counted before the lock", (
-        Change("take_turns", "    IF _total IS NOT NULL THEN\n", "    PERFORM set_config('simulated.counted', coalesce((SELECT "
-            "jsonb_object_agg(c.limit_key, c.n) FROM (SELECT r.limit_key, count(1) AS n FROM asyncjobs.jobs AS r "
-            "WHERE r.runner_id IS NOT NULL AND r.limit_key IS NOT NULL GROUP BY 1) AS c)::text, '{}'), true);\n"
-            "    IF _total IS NOT NULL THEN\n"),
-        Change("take_turns", _COUNT, "SELECT coalesce((current_setting('simulated.counted')::jsonb ->> u.key)::integer, 0)"),
-    ), needs=_limited_and_crowded),
     # Runners are killed, and nobody counts down for them.
     Simulated("permits are counted by a counter", (
         Change("take_turns", _COUNT, "SELECT coalesce(k.closed_by, 0)::integer"),

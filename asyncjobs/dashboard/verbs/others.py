@@ -47,22 +47,20 @@ def _kind(deed: Deed) -> Literal["limit", "queue"]:
 
 async def _set_limit(deed: Deed) -> Outcome:
     name, kind = deed.form.needed("name"), _kind(deed)
-    given = {what: deed.form.permits(what) for what in ("total", "each")}
-    said = {what: count for what, count in given.items() if count is not None}
-    limit = await deed.admin.set_limit(name, **said, kind=kind, by=deed.by)
-    return Outcome(f"{kind} {name}", f'{kind.capitalize()} "{name}": {_permits(limit)}, until it is reset.')
+    limit = await deed.admin.set_limit(name, total=deed.form.permits("total"), each=deed.form.permits("each"), kind=kind)
+    return Outcome(f'{kind.capitalize()} "{name}": {_permits(limit)}, until it is reset.')
 
 
 async def _reset_limit(deed: Deed) -> Outcome:
     name, kind = deed.form.needed("name"), _kind(deed)
-    limit = await deed.admin.reset_limit(name, kind=kind, by=deed.by)
-    return Outcome(f"{kind} {name}", f'{kind.capitalize()} "{name}": {_permits(limit)}, as programs declare it.')
+    limit = await deed.admin.reset_limit(name, kind=kind)
+    return Outcome(f'{kind.capitalize()} "{name}": {_permits(limit)}, as programs declare it.')
 
 
 async def _open_key(deed: Deed) -> Outcome:
     key = deed.form.needed("key")
     await deed.admin.open_limit_key(key)
-    return Outcome(f"limit key {key}", f'Limit key "{key}" is open.')
+    return Outcome(f'Limit key "{key}" is open.')
 
 
 def _permits(limit: LimitRow) -> str:
