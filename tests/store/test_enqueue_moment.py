@@ -8,6 +8,7 @@ import pytest
 from asyncjobs.store import serialized
 from asyncjobs.testing import MovableClock
 from tests.support.peers import Isolation, Peers
+from tests.support.rows import each
 
 HOUR = timedelta(hours=1)
 ISOLATIONS: list[Isolation] = ["read_committed", "repeatable_read", "serializable"]
@@ -24,8 +25,8 @@ async def begin(pair: Peers, isolation: Isolation = "read_committed") -> datetim
     return later
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS)
-@pytest.mark.parametrize("key", [None, "k"])
+@each("isolation", ISOLATIONS)
+@each("key", [None, "k"])
 async def test_delay_and_dedup_for_count_from_the_enqueue(pair: Peers, key: str | None, isolation: Isolation) -> None:
     moment = await begin(pair, isolation)
     await pair.a.enqueue_in_transaction(key, dedup_key="d", dedup_for_seconds=3600.0, delay_seconds=3600.0)
@@ -48,8 +49,8 @@ async def test_rows_of_one_call_have_one_moment(pair: Peers) -> None:
     assert [(row["count"], row["run_at"] - row["created_at"]) for row in found] == [(4, timedelta(minutes=1))] * 2
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS)
-@pytest.mark.parametrize("key", [None, "k"])
+@each("isolation", ISOLATIONS)
+@each("key", [None, "k"])
 async def test_time_that_has_passed_since_the_transaction_began_is_past(
     pair: Peers, key: str | None, isolation: Isolation
 ) -> None:

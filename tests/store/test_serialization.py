@@ -12,6 +12,7 @@ from asyncjobs.store.database import Database
 from tests.support.factories import a_row
 from tests.support.holding import pause_key
 from tests.support.peers import Peers
+from tests.support.rows import each
 from tests.support.scenarios import sweep
 
 
@@ -45,7 +46,7 @@ async def test_only_heads_can_be_claimed(pair: Peers) -> None:
     assert await pair.a.claim() == []
 
 
-@pytest.mark.parametrize("kind", ["completed", "dead", "cancel"])
+@each("kind", ["completed", "dead", "cancel"])
 async def test_end_of_the_head_lets_the_next_one_go_in_the_same_transaction(pair: Peers, kind: OutcomeKind) -> None:
     second = await pair.a.enqueue(times=3) - 1
     answer = await pair.a.ack(await pair.a.claim_one(), kind, message="no")
@@ -62,7 +63,7 @@ async def test_head_that_ends_and_the_next_that_is_claimed_are_one_call(pair: Pe
     assert answer.heads == []
 
 
-@pytest.mark.parametrize("kind", ["retry", "snooze", "interrupted"])
+@each("kind", ["retry", "snooze", "interrupted"])
 async def test_head_that_comes_back_holds_its_key_and_keeps_its_place(pair: Peers, kind: OutcomeKind) -> None:
     first = await pair.a.enqueue(times=2) - 1
     await pair.a.ack(await pair.a.claim_one(), kind, delay_seconds=3600.0 if kind != "interrupted" else 0.0)
