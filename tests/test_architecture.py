@@ -46,6 +46,7 @@ SQL_ELSEWHERE = {"asyncjobs/embedded/cluster.py": "its database is made in singl
 LONG_FILES = {
     "asyncjobs/runtime/heartbeat.py": "two loops that watch each other, and the thread between them",
     "asyncjobs/runtime/attempt.py": "one attempt from its claim to its outcome: what each end of it means is read in one place",
+    "asyncjobs/runtime/call_line.py": "one conversation: what a call may come to, and what follows, is read in one place",
     "asyncjobs/errors.py": "every error there is, in one tree",
     "asyncjobs/telemetry/events.py": "every event there is, in one list",
     "tests/typing/right.py": "every right use of the public types: both checkers read it as one program",

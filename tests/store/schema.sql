@@ -1193,7 +1193,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 304eacc45b05fcfc
+-- body: b6a6fa54dea7cd8a
 
 CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint
@@ -1244,7 +1244,7 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bafaea5344e52e30
+-- body: 6ce51415123b4855
 
 CREATE FUNCTION asyncjobs.enqueue_workflow(workflow jsonb)
     RETURNS bigint
@@ -1329,14 +1329,9 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: fad99ca6597dbfa5
-
-CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer)
-    RETURNS TABLE(kind text, id bigint, queue text)
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d1b120966d0cecec
 
 CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1346,6 +1341,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: ae5eb291926eeea1
 
@@ -1358,6 +1354,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
+    SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 137cca23c35ad537
 
@@ -1445,7 +1442,7 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e3ab3db8a212cd5b
+-- body: 9c9b151c472066bf
 
 CREATE FUNCTION asyncjobs.give_back_of_stopped(_ids bigint[], _max_errors integer, OUT others bigint[], OUT given_back bigint[], OUT pending bigint[])
     RETURNS record
@@ -1826,7 +1823,7 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3a69039c509e2db0
+-- body: 8938d24b6f530127
 
 CREATE FUNCTION asyncjobs.lock_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
     RETURNS record
@@ -2565,7 +2562,7 @@ CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[],
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 449828a28619ddf2
+-- body: 211bbead0a28cb6c
 
 CREATE FUNCTION asyncjobs.request_cancel(_workflow bigint, _message text)
     RETURNS text
@@ -2710,13 +2707,13 @@ CREATE FUNCTION asyncjobs.set_limit(_kind text, _name text, _values jsonb, _by t
 -- body: f8212e95fc72cbb1
 
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
-    RETURNS void
+    RETURNS bigint[]
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3cd4a0d5a5a469a6
+-- body: 107c47ac99880332
 
 CREATE FUNCTION asyncjobs.settle_limits()
     RETURNS double precision
