@@ -18,7 +18,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     is_listening: bool  # a connection LISTENs
     running: int  # handlers that run now
     waiting: int  # jobs that were claimed ahead, and wait for a slot
-    stuck: int  # of these: went on for 5 s after they should have ended
+    stuck: int  # of those that run: went on for 5 s after they should have ended
     free_slots: int
     unwritten: int  # outcomes that wait to be written
     answered_age_seconds: float  # since the database answered a claim or an ack; at rest up to the poll interval

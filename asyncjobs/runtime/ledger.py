@@ -20,7 +20,7 @@ from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.turnstile import Turnstile
-from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.runtime.wakes import SOON_SECONDS, Wakes
 from asyncjobs.telemetry.events import ClaimWasLost, Events, OutcomeWritten
 
 _losses: Final = attrgetter("losses")
@@ -111,9 +111,7 @@ class Ledger:
             )
             self._events.emit(told)
         if status in {"failed", "scheduled"}:
-            self._wakes.due_in(
-                ack.outcome.delay_seconds, in_process_only=ack.outcome.delay_seconds > _STILL_RUNNING_DELAY_SECONDS
-            )
+            self._wakes.due_in(ack.outcome.delay_seconds, in_process_only=ack.outcome.delay_seconds >= SOON_SECONDS)
         elif status != "pending":
             self._wakes.ended(ack.id)
         if ack.start_by < inf and not ack.is_final:
