@@ -177,13 +177,9 @@ class Runner:
     # What wakes which part.
 
     def wake(self) -> None:
-        """Look for work now, in every queue."""
-        self.wake_all()
-
-    def wake_all(self) -> None:
-        """Anything may have changed: nobody listened for a while."""
+        """Look for work now, in every queue: anything may have changed, as when nobody listened for a while."""
         parts, duties = self.parts, self.parts.duties
-        parts.queues.wake(front=True)
+        parts.queues.look_at_the_front()
         for service in (duties.promoter, duties.serializer, duties.pauser, duties.scheduler, parts.requests, parts.giving_back):
             service.wake()
 

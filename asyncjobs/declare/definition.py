@@ -15,7 +15,7 @@ from asyncjobs.declare.signature import Signature, check_function, is_async, rea
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidOption, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
 from asyncjobs.model.names import check_name, kind_of
-from asyncjobs.model.new_row import NewRow, OnDead
+from asyncjobs.model.new_row import ORDINARY_PRIORITY, NewRow, OnDead
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.retrying import BackoffFunction, Errors, checked_retrying
 from asyncjobs.model.storable import safe_str
@@ -30,7 +30,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
     queue: str = "default"
     lane: str | None = None
-    priority: int = 100
+    priority: int = ORDINARY_PRIORITY
     timeout: Duration | None = None
     expires: Duration | None = None
     max_attempts: int | None = None  # None: as the app says, 3 unless it says more

@@ -214,7 +214,7 @@ class _Held(Collector):
         yield from (slots, taken, held)
         for name, text, value in (
             ("runners", "Runners in this process", len(runners)),
-            ("listening", "Runners to which notifications arrive", sum(runner.listening.hears for runner in runners)),
+            ("listening", "Runners to which notifications arrive", sum(runner.listening.hears() for runner in runners)),
             ("loop_lag_seconds", "For how long the event loop made a call wait", max(map(_lag, runners), default=0.0)),
         ):
             gauge = self._gauge(name, text)

@@ -15,6 +15,7 @@ DedupUntil = Literal["start", "end"]
 Did = Literal["made", "kept", "replaced", "dropped"]
 #: What becomes of a key when its job dies. Of a stub's: its handler is asked, with "ask all" how many attempts there are, too.
 OnDead = Literal["advance", "halt", "ask", "ask all"]
+#: A better one (a lower number) may belong before jobs that were claimed already.
 ORDINARY_PRIORITY: Final = 100
 
 

@@ -74,11 +74,10 @@ def decide(
     """The outcome of an attempt that ended in `ending`: a value, a verdict, an exception of any kind, or Interrupted.
 
     An exception or Retry is a failed attempt: again after the back-off, or dead when it was the last, or at once where the type
-    says so (`model/retrying.py`). Given back for some
-    seconds, more of them the longer the job has waited, with its attempt: a payload of a newer program, which may run beside this
-    one while it is deployed. Dead at once:
-    another stored payload that does not fit, which no attempt changes; and a result that JSON cannot hold, since the handler has
-    done its work, and doing it again would only repeat the effects. A result that is too large is dropped, and the job completes.
+    says so (`model/retrying.py`). Given back for some seconds, more of them the longer the job has waited, with its attempt: a
+    payload of a newer program, which may run beside this one while it is deployed. Dead at once: another stored payload that does
+    not fit, which no attempt changes; and a result that JSON cannot hold, since the handler has done its work, and doing it again
+    would only repeat the effects. A result that is too large is dropped, and the job completes.
 
     A job that met an open circuit breaker is snoozed until that lets somebody through, and a moment longer: not all at once.
     """

@@ -13,8 +13,8 @@ SystemExit, whatever was cancelled by it.
 Nothing begins in a runner that others may have declared dead: its jobs may have been done elsewhere. Whether that is so is looked
 at when the attempt's turn comes, and again at the very instant at which the handler is called (in a thread: by that thread): the
 process may have been frozen in between, so it goes by a clock that went on meanwhile. An attempt that does not begin is given
-back, if its claim is still there. So is one whose job has expired by then (`runtime/expiry.py`). What was
-frozen in its middle goes on until it notices; its claim is fenced.
+back, if its claim is still there. So is one whose job has expired by then (`runtime/expiry.py`). What was frozen in its middle
+goes on until it notices; its claim is fenced.
 
 A handler that ignores cancellation keeps its slot until it really ends. If it then returns a value although its time was over,
 the attempt has still timed out: it may have skipped its work, and losing work is worse than doing it twice. The same holds for a

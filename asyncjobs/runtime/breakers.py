@@ -50,6 +50,7 @@ from asyncjobs.model.breaker import (
     lets_through,
     opens_up_at,
 )
+from asyncjobs.runtime.clock import TIMER_MARGIN_SECONDS
 from asyncjobs.runtime.parts import Part, Start
 from asyncjobs.runtime.service import Service
 from asyncjobs.runtime.wakes import Wakes
@@ -64,9 +65,6 @@ _LOOK_SECONDS_WITHOUT_LISTEN: Final = 1.0
 _ANSWER_SECONDS: Final = 1.0
 #: Clocks and ways differ: a success less than this after another process's failure is not known to have come after it.
 _ORDER_SECONDS: Final = 0.25
-#: A timer that fires a moment early would be refused, and cost a second statement.
-_MARGIN_SECONDS: Final = 0.001
-
 
 #: What a call ended in: the service was well, or not, or that was not found out.
 How: TypeAlias = Literal["succeeded", "failed", "ended"]
@@ -124,7 +122,7 @@ class Breakers(Service):
         self._start = start
         self._given_seconds = look_seconds
         self._wanted = True  # a look
-        self._cut_off = False  # the database does not answer
+        self._cut_off = False  # the database does not answer: this process goes by its own copy
         self._reports: set[Part] = set()
         self._watchers: list[tuple[Callable[[str], None], Callable[[], bool]]] = []
         wakes.watch_breakers(self.look_now)
@@ -133,11 +131,6 @@ class Breakers(Service):
     def services(self) -> Sequence[str]:
         """The services that the app declares breakers for."""
         return list(self._known)
-
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether this process goes by its own copy, since the database does not answer."""
-        return self._cut_off
 
     def watch(self, watcher: Callable[[str], None], *, hears: Callable[[], bool] = lambda: False) -> Callable[[], None]:
         """Call `watcher` with a service when what its breaker lets through has changed, until the returned function is called.
@@ -182,7 +175,7 @@ class Breakers(Service):
             self._tell(known)
         now = self._monotonic()
         ups = [opens_up_at(known.circuit, known.policy, now) for known in self._known.values()]
-        delays = [at - now + _MARGIN_SECONDS for at in ups if at is not None and at > now]
+        delays = [at - now + TIMER_MARGIN_SECONDS for at in ups if at is not None and at > now]
         return min([*delays, self._seconds * (0.9 + 0.2 * self._chance())])
 
     async def _look(self) -> None:

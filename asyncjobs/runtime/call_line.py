@@ -21,13 +21,15 @@ claimed and unwritten: `ledger.py`. What may happen to a call, and what follows:
    those of all slots within four times the runner's concurrency, and what it claims ahead. A slot is free when its handler has
    ended, whatever becomes of the outcome.
 5. The runner's own row is gone: it was declared dead. Nothing was claimed; the runner is told, registers anew, and opens the
-   line. While others may declare it dead at any moment (no beat was confirmed), the line is closed.
+   line. (That a former id is gone is no news: such a call says nothing of the present one.) While others may declare it dead at
+   any moment (no beat was confirmed), the line is closed.
 6. What scans that came back short may have skipped is looked for in a statement of its own, when a coordinator says so.
 7. **Calls are numbered as they are sent.** A part that has a reason to look notes how many had been sent; a scan has seen that
    reason only if the number of its call is larger, whatever was handed in first.
 8. A call that met jobs that have expired has ended some of them (`expiry.py`): its scans count as full, so that they are made
    again at once, behind what has expired.
-9. Which statement a call is depends on what it carries (`statements.py`): the lean ones do less, and keep all of the above.
+9. A call that waits for a lock gives up after a moment, and goes on without what waits (`locked.py`).
+10. Which statement a call is depends on what it carries (`statements.py`): the lean ones do less, and keep all of the above.
 """
 
 import asyncio
@@ -36,6 +38,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from asyncjobs.model.claim import Ack, Claimed, Finished, Probe, Scan, storable
 from asyncjobs.runtime import points
 from asyncjobs.runtime.alarm import Alarm
@@ -43,6 +47,7 @@ from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.doubt import Doubt
 from asyncjobs.runtime.expiry import tell_expired, with_deadlines
 from asyncjobs.runtime.ledger import Ledger
+from asyncjobs.runtime.locked import Locked
 from asyncjobs.runtime.orders import Found, Looks, NoAnswer, Order, Scans, found_by, hand_out, merged, refuse
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.service import backoff_seconds
@@ -52,7 +57,7 @@ from asyncjobs.runtime.tokens import Tokens
 from asyncjobs.runtime.turnstile import Turnstile
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Link
-from asyncjobs.store.failures import is_ambiguous, is_refused, is_unsendable
+from asyncjobs.store.failures import is_ambiguous, is_lock_timeout, is_refused, is_unsendable
 from asyncjobs.telemetry.events import AcksWritten, DatabaseFailed, Events, JobsClaimed
 
 _BATCH: Final = 500
@@ -91,6 +96,7 @@ class CallLine:
         self._stubs = stubs
         self._statements = Statements(link, turnstile, probation, tokens, runner_id=runner_id, max_errors=max_errors)
         self._ledger = Ledger(turnstile=turnstile, probation=probation, wakes=wakes, events=events, runner_id=runner_id)
+        self._locked = Locked(link, self._ledger)
         self._doubt = Doubt(
             link, self._ledger, tokens=tokens, wakes=wakes, events=events, runner_id=runner_id, every_seconds=reconcile_seconds
         )
@@ -246,8 +252,8 @@ class CallLine:
             now = self.turned_at = time.monotonic()
             if not self._open.is_set() and self._may_claim():
                 self._open.set()
-            aside_due_at = self._ledger.aside_due_at
-            if self._ledger.has_ready or self._orders or self._looks or self._doubt.is_due(now) or aside_due_at <= now:
+            aside_due_at = min(self._ledger.aside_due_at, self._locked.due_at)
+            if self._locked.has_others() or self._orders or self._looks or self._doubt.is_due(now) or aside_due_at <= now:
                 break
             has_slept = True
             seconds = _TURN_SECONDS if self._open.is_set() else _CLOSED_TURN_SECONDS
@@ -267,8 +273,8 @@ class CallLine:
 
     async def _gather(self, *, has_slept: bool) -> None:
         """Those that the last call answered have their say before the next one, and many queues end and ask together: the loop
-        turns once. While so much was claimed ahead that nothing is urgent, attempts
-        that end without waiting for anything join the call, as long as each turn brings some.
+        turns once. While so much was claimed ahead that nothing is urgent, attempts that end without waiting for anything join
+        the call, as long as each turn brings some.
         """
         if self._has_many or not has_slept:
             await asyncio.sleep(0)
@@ -295,6 +301,8 @@ class CallLine:
         self._refused = 0
         if self._doubt.is_due(self.turned_at):
             await self._doubt.resolve()
+        if self.turned_at >= self._locked.due_at:
+            await self._try_locked()
         if self._looks:
             await self._looks.make(self._statements.skipped)
         if self._orders and not self._may_claim():
@@ -308,7 +316,7 @@ class CallLine:
             await self._write_each([ack])
 
     async def _make_call(self, orders: Sequence[Order]) -> None:
-        acks = self._ledger.ready(_BATCH)
+        acks = self._locked.others(_BATCH)
         if not acks and not orders:
             return
         one = orders[0] if len(orders) == 1 else None
@@ -318,13 +326,13 @@ class CallLine:
         try:
             finished = await self._call(acks, self._statements.leanest(acks, scans, probes, None if one is None else one.head_of))
         except Exception as error:
-            if not acks or not self._is_refusal(error):
+            if not acks or not (is_lock_timeout(error) or self._is_refusal(error)):
                 raise
             refuse(orders)
-            await self._isolate(acks, error)
+            await (self._set_aside(acks, error) if is_lock_timeout(error) else self._isolate(acks, error))
             return
         if runner_id != self._runner_id():  # what it claimed under the former id is to be rescued, or still ours
-            orders = []
+            orders, finished = [], msgspec.structs.replace(finished, gone=False)
         with self._doubt.until_taken_in(acks):
             self._deliver(orders, scans, probes, finished, sent_at)
         await self._take_written(acks, finished)
@@ -421,8 +429,32 @@ class CallLine:
             try:
                 finished = await self._call(part, partial(self._statements.finish, part, []))
             except Exception as error:
-                if not self._is_refusal(error):
+                if is_lock_timeout(error):
+                    await self._set_aside(part, error)
+                elif not self._is_refusal(error):
                     raise
-                await self._isolate(part, error)
+                else:
+                    await self._isolate(part, error)
             else:
                 await self._take_written(part, finished)
+
+    async def _set_aside(self, acks: Sequence[Ack], error: Exception) -> None:
+        """A lock was not let go in time: find what it holds up."""
+        if len(acks) == 1 and self._ledger.is_aside(acks[0]):  # it has been refused before, and is tried by itself anyway
+            self._ledger.set_aside(acks[0].token, error)
+            return
+        if await self._locked.find(acks):
+            return
+        half = len(acks) // 2
+        if half:
+            await self._write_each(acks[:half], acks[half:])
+        else:
+            self._locked.add(acks[0])
+
+    async def _try_locked(self) -> None:
+        """Write those that are alone; the others go with the next call when they are locked no more."""
+        await self._locked.look()
+        for ack in self._locked.alone():
+            await self._write_each([ack])
+            if ack in self._locked:
+                break

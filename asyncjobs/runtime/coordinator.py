@@ -34,7 +34,7 @@ than 0.1 s, and nothing has woken the coordinator since. That is for the actors 
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from operator import attrgetter
 from typing import Final, Protocol
@@ -48,10 +48,10 @@ from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.budget import Budget
 from asyncjobs.runtime.call_line import CallLine
-from asyncjobs.runtime.clock import boottime
+from asyncjobs.runtime.clock import TIMER_MARGIN_SECONDS, boottime
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
-from asyncjobs.runtime.orders import Found, NoAnswer
+from asyncjobs.runtime.orders import Found, NoAnswer, order_of
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.slots import Slots, SlotsError
@@ -68,10 +68,6 @@ LONGEST_LOOK_SECONDS: Final = 1.0
 #: For how long a scan that came back short vouches for it that nothing waits.
 QUIET_SECONDS: Final = 0.1
 
-#: A timer that fires a moment early would find that nothing has expired.
-_MARGIN_SECONDS: Final = 0.001
-
-_order: Final = attrgetter("priority", "place")
 _suspicion: Final = attrgetter("suspicion")
 
 
@@ -255,7 +251,7 @@ class Coordinator:
         if self._expiry is not None:
             self._expiry.cancel()
         self._expires_at = at
-        seconds = max(at - boottime(), 0.0) + _MARGIN_SECONDS
+        seconds = max(at - boottime(), 0.0) + TIMER_MARGIN_SECONDS
         self._expiry = None if at == inf else asyncio.get_running_loop().call_later(seconds, self._give_back_expired)
 
     def _give_back_expired(self) -> None:
@@ -300,7 +296,7 @@ class Coordinator:
         if self.is_stopped:
             self._line.give_back(claimed)
             return ()
-        ordered = sorted(claimed, key=_order)
+        ordered = sorted(claimed, key=order_of)
         if claimed and claimed[0].suspicion:  # it must not wait for a slot
             ordered.sort(key=_suspicion, reverse=True)
         return ordered
@@ -358,11 +354,6 @@ class Coordinator:
         """Give back the jobs that wait for a slot, all or those of which this is true."""
         if self.stock:
             self._line.give_back(self.stock.take_if(condition))
-
-    @property
-    def waiting(self) -> Collection[int]:
-        """The jobs that were claimed ahead, and wait for a slot."""
-        return self.stock.ids
 
 
 def _as_many(count: int) -> int:

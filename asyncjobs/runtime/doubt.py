@@ -7,7 +7,8 @@ in it could not be read or taken in here, whatever error that was. Outcomes and 
    which jobs are processing under this runner's name that are not in its ledger, and gives them back with their attempts.
 2. Both readings are made on the line's own connection while no call of its own is under way. The server may still be working on
    the lost call when they are made. So an outcome that was sent twice and comes back "lost" is read back once more, and stray
-   claims are looked for again with every `runner_timeout` that passes (`every_seconds`).
+   claims are looked for again with every `runner_timeout` that passes (`every_seconds`); so is one whose row a
+   caller's transaction holds.
 3. The giving back may be carried out late itself: it names the last token that was drawn before it, and leaves later claims
    alone.
 4. When the process is gone with the answer, an outcome, the next head of its key and the call's claims are in the database

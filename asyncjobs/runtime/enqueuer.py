@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from asyncjobs.errors import DatabaseUnavailable, EnqueueError, UsageError
-from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.model.new_row import ORDINARY_PRIORITY, Enqueued, NewRow
 from asyncjobs.runtime.batcher import Batcher, BatcherEnded
 from asyncjobs.runtime.parts import Start
 from asyncjobs.runtime.sender import Sender, lock_of
@@ -39,8 +39,6 @@ _BATCH_BYTES: Final = 1 << 22
 _LOCK_TIMEOUT: Final = "50ms"
 _LONELY: Final = 4
 _LONELY_LOCK_TIMEOUT: Final = "1s"
-#: Default priority; a better one may belong before jobs that were claimed already.
-_ORDINARY: Final = 100
 
 
 class _Line:
@@ -85,7 +83,7 @@ class Enqueuer:
         except Exception as error:
             raise _translated(error) from error
         if enqueued.is_due and enqueued.created and row.expires_seconds is None:
-            self._wakes.pending(row.queue, front=row.priority < _ORDINARY, in_process_only=not row.notify)
+            self._wakes.pending(row.queue, front=row.priority < ORDINARY_PRIORITY, in_process_only=not row.notify)
         else:
             self._announce([row], [enqueued])
         return enqueued
@@ -170,7 +168,7 @@ class Enqueuer:
             if not one.created and row.on_duplicate != "replace":
                 continue
             if one.is_due is not False:
-                queues[row.queue] = queues.get(row.queue, False) or row.priority < _ORDINARY
+                queues[row.queue] = queues.get(row.queue, False) or row.priority < ORDINARY_PRIORITY
                 if row.expires_seconds is not None:
                     expires = min(expires, row.expires_seconds)
             if not one.is_due:

@@ -18,7 +18,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     is_listening: bool  # a connection LISTENs
     running: int  # handlers that run now
     waiting: int  # jobs that were claimed ahead, and wait for a slot
-    stuck: int  # of these: went on for 5 s after they should have ended
+    stuck: int  # of those that run: went on for 5 s after they should have ended
     free_slots: int
     unwritten: int  # outcomes that wait to be written
     refused: int = 0  # of these: that the database refuses to write, each time it is asked; the log says why

@@ -6,7 +6,8 @@ A handler that blocks the main loop must not get its runner declared dead. The r
    connect, and to beat while the runner is not confirmed, it has two seconds at least: what is cut off begins again with a new
    connection, and on a busy host that never ended.
 2. No row for our id: others declared this runner dead, and its jobs are theirs. `on_declared_dead` is called, once; beats go
-   on when `follow` names the id under which the runner registered anew.
+   on when `follow` names the id under which the runner registered anew. The answer to a beat counts for the id that it was
+   sent for alone: what is followed is compared and changed under a lock, since the main loop may call `follow` meanwhile.
 3. Confirmed is a beat as of when it was *sent*. Without one for 5/6 of `runner_timeout` on our own CLOCK_BOOTTIME
    `on_unconfirmed` is called, once until the next confirmed beat: others may declare us dead from then on, so attempts have
    to stop now. It takes two observers' clocks of equal speed, and no agreement about the time of day. Nothing begins from the
@@ -160,6 +161,7 @@ class Heartbeat:
         self.stall_limit_seconds = stall_limit_seconds
         self.clock = clock
         self.runner_id: int | None = None
+        self._following = threading.Lock()  # changes of what is followed, and until when that is trusted; never across a wait
         self.stops = False  # as each beat says
         self.outdated_by: str | None = None  # the migration that this program is too old for
         self.other_runners = 0  # at the last confirmed beat
@@ -189,11 +191,32 @@ class Heartbeat:
 
     def follow(self, runner_id: int, *, sent_at: float | None = None) -> None:
         """Beat for this runner from now on. It is registered already; `sent_at` is when that statement was sent, by `clock`."""
-        self.confirmed_at = self.clock() if sent_at is None else sent_at
-        self.runner_id = runner_id
-        self.see_until_when_it_may()
+        with self._following:
+            self.confirmed_at = self.clock() if sent_at is None else sent_at
+            self.runner_id = runner_id
+            self.see_until_when_it_may()
         if self._thread is not None:
             self._thread.beat_now()
+
+    def confirm(self, runner_id: int, *, sent_at: float, others: int) -> bool:
+        """A beat for this runner was confirmed. False: another one is followed by now, and nothing was changed."""
+        with self._following:
+            if runner_id != self.runner_id:
+                return False
+            self.confirmed_at = sent_at
+            self.other_runners = others
+            self.beats += 1
+            self.see_until_when_it_may()
+            return True
+
+    def lose(self, runner_id: int) -> bool:
+        """This runner has no row: follow none. False: another one is followed by now, and nothing was changed."""
+        with self._following:
+            if runner_id != self.runner_id:
+                return False
+            self.runner_id = None
+            self.see_until_when_it_may()
+            return True
 
     def start(self) -> None:
         """Start the thread. In the main loop."""
@@ -297,20 +320,16 @@ class _Beating(Service):
         await self._connect()
         sent_at = self._heartbeat.clock()
         answer = await self._beat(runner_id, sent_at)
-        if runner_id != self._heartbeat.runner_id:
-            return 0.0
         if answer is None:
-            self._heartbeat.runner_id = None
-            self._heartbeat.see_until_when_it_may()
+            if not self._heartbeat.lose(runner_id):
+                return 0.0
             if self._heartbeat.leader is not None:
                 self._heartbeat.leader.forget(self._main.call)
             self._main.call(self._heartbeat.on_declared_dead, runner_id)
         else:
-            self._heartbeat.confirmed_at = sent_at
-            self._heartbeat.other_runners = answer.runners - 1
-            self._heartbeat.beats += 1
             self._look_at_schema(runner_id, answer.newer)
-            self._heartbeat.see_until_when_it_may()
+            if not self._heartbeat.confirm(runner_id, sent_at=sent_at, others=answer.runners - 1):
+                return 0.0
         return self._pause_seconds()
 
     async def _end_listener(self) -> None:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from asyncjobs.model.scan import COST_RATIO
 from asyncjobs.runtime.budget import Budget
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.runner_parts import RunnerParts
@@ -28,7 +29,6 @@ from asyncjobs.telemetry.events import DatabaseFailed
 
 _FIRST_SECONDS: Final = 0.02
 _LONGEST_SECONDS: Final = 1.0
-_COST_FACTOR: Final = 20.0
 
 
 class Idle:
@@ -58,7 +58,7 @@ class Idle:
                 began = time.monotonic()
                 if not await self._finds_work() and not self.is_busy:
                     return
-                pause = min(max(pause * 1.5, (time.monotonic() - began) * _COST_FACTOR), _LONGEST_SECONDS)
+                pause = min(max(pause * 1.5, (time.monotonic() - began) * COST_RATIO), _LONGEST_SECONDS)
             await asyncio.sleep(pause)
 
     async def wait_spent(self) -> None:

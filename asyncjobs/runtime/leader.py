@@ -227,7 +227,8 @@ class Leader:
     async def resign(self, link: Link, duties: Sequence[str] | None = None, *, timeout: float | None = None) -> int | None:
         """Free these leases (all), whose passes have ended; returns the runner that is to take them.
 
-        They are left to others for the time of an expiry: a free lease would be taken back with the next beat.
+        They are left to others for the time of an expiry: a free lease would be taken back with the next beat. When no other
+        runner is there they are not; what was handed over before still is.
         """
         now = self._clock()
         with self._lock:
@@ -242,7 +243,8 @@ class Leader:
         with self._lock:
             self._leases.ended(held.items())
             if successor is None:
-                self._left_until.clear()
+                for duty in held:
+                    self._left_until.pop(duty, None)
         for duty in released:
             self._events.emit(LeaseEnded(duty=duty, runner_id=holder, reason="released", successor=successor))
         return successor

@@ -28,7 +28,7 @@ from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.turnstile import Turnstile
-from asyncjobs.runtime.wakes import Wakes
+from asyncjobs.runtime.wakes import SOON_SECONDS, Wakes
 from asyncjobs.telemetry.events import ClaimWasLost, Events, OutcomeRefused, OutcomeWritten
 
 _losses: Final = attrgetter("losses")
@@ -67,6 +67,10 @@ class Ledger:
     def aside(self) -> int:
         """How many outcomes are set aside."""
         return len(self._aside)
+
+    def is_aside(self, ack: Ack) -> bool:
+        """Whether this one is."""
+        return ack.token in self._aside
 
     @property
     def has_ready(self) -> bool:
@@ -170,9 +174,7 @@ class Ledger:
             )
             self._events.emit(told)
         if status in {"failed", "scheduled"}:
-            self._wakes.due_in(
-                ack.outcome.delay_seconds, in_process_only=ack.outcome.delay_seconds > _STILL_RUNNING_DELAY_SECONDS
-            )
+            self._wakes.due_in(ack.outcome.delay_seconds, in_process_only=ack.outcome.delay_seconds >= SOON_SECONDS)
         elif status != "pending":
             self._wakes.ended(ack.id)
         if ack.start_by < inf and not ack.is_final:

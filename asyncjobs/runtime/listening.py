@@ -80,23 +80,13 @@ class Listening(Service):
         """Whether notifications may be coming in, as far as is known."""
         return self._listener.is_open
 
-    @property
-    def backend_pid(self) -> int | None:
+    def listens_on(self) -> int | None:
         """The server's process that notifies us. From any thread."""
         return self._listener.backend_pid
 
-    @property
     def hears(self) -> bool:
         """Whether notifications come in, as is known."""
         return self.mode == "listen" and self._listener.is_open
-
-    def is_heard(self) -> bool:
-        """The same, to be asked again and again."""
-        return self.hears
-
-    def listens_on(self) -> int | None:
-        """`backend_pid`, to be asked again and again."""
-        return self.backend_pid
 
     def poll_seconds(self) -> float:
         """How often to look for what notifications tell of."""

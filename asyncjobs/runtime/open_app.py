@@ -140,11 +140,6 @@ class OpenApp:
         return self._owner is not None and self._owner.done()
 
     def loop_ends(self) -> bool:
-        """`is_ending`, to be asked again and again."""
-        return self.is_ending
-
-    @property
-    def is_ending(self) -> bool:
         """Whether the owner was cancelled, as `asyncio.run` does with every task at its end."""
         return self._owner is not None and self._owner.cancelling() > 0
 

@@ -15,7 +15,8 @@ import msgspec
 
 from asyncjobs.model.claim import Ack, Claimed, Finished, Scan
 
-_order: Final = attrgetter("priority", "place")
+#: In which order jobs are claimed and start.
+order_of: Final = attrgetter("priority", "place")
 
 #: A queue, and one of its lanes or none.
 LaneName = tuple[str, str | None]
@@ -191,7 +192,7 @@ def _answer(order: Order, found: list[Found]) -> list[Claimed]:
 def _last(claimed: Sequence[Claimed], apart: Container[str]) -> tuple[int, int] | None:
     """The last that was claimed in the order of its scan. (Suspects, what has limits, and types `apart` have others.)"""
     behind = [job for job in claimed if not (job.suspicion or job.limit_key is not None or job.type in apart)]
-    return max(map(_order, behind), default=None)
+    return max(map(order_of, behind), default=None)
 
 
 def _share(whole: Mapping[tuple[str, str | None], Found], scan: Scan) -> Found:

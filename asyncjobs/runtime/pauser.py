@@ -30,6 +30,7 @@ rows that say something else than `pauses` does.
 
 from typing import ClassVar, Final
 
+from asyncjobs.model.scan import COST_RATIO
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import pauses
@@ -40,7 +41,6 @@ from asyncjobs.telemetry.events import Events
 BATCH: Final = 1_000
 WINDOW: Final = 1_000
 GRACE_SECONDS: Final = 300.0
-_COST_RATIO: Final = 20.0
 
 
 class Pauser(Duty):
@@ -61,7 +61,7 @@ class Pauser(Duty):
         converged = await self._converge()
         if converged.more:
             return 0.0
-        return max(self.interval_seconds, _COST_RATIO * (self._monotonic() - began))
+        return max(self.interval_seconds, COST_RATIO * (self._monotonic() - began))
 
     async def aside(self) -> None:
         """At the start: what no runner served until now comes back."""

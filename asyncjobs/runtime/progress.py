@@ -4,10 +4,13 @@
    outcome, whatever that is: how far a job was is never older than its end. (An attempt whose claim is lost writes neither.)
 2. It is fenced like an outcome: by id and token, while the job is processing. So a write that comes late, when the outcome was
    written, changes nothing.
-3. While a handler's own transaction holds its job's row (`ctx.complete`) its report is not written here, where it would hold up
-   those of others: the completion has it.
+3. While a handler's own transaction holds its job's row (`ctx.complete`) its report is not written here: the completion has it.
+   While another one does (an operator's verb in a transaction that is open) the row is skipped, so that the reports of others
+   are written, and looked at again with the next pass.
+4. A report stays to be written until a pass has written it: one that fails leaves all of its reports to the next.
 """
 
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from asyncjobs.model.claim import progress_in_ascii
@@ -39,18 +42,30 @@ class Progress(Service):
 
     async def pass_(self) -> float | None:
         """Write what was reported since the last pass."""
-        reporting, self._reporting = self._reporting.values(), {}
-        reports = [(one, one.reported, one.unwritten_progress) for one in reporting if not one.completed_in_transaction]
-        rows = [(one.claimed.id, one.claimed.token, text) for one, _, text in reports if text is not None]
-        if rows:
-            async with self._pool.take() as link:
-                try:
-                    await jobs.set_progress(link, rows)
-                except Exception as error:
-                    if not is_unstorable_text(error):
-                        raise
-                    await jobs.set_progress(link, [(id, token, progress_in_ascii(text)) for id, token, text in rows])
+        reporting, self._reporting = self._reporting, {}
+        reports = [(one, one.reported, one.unwritten_progress) for one in reporting.values() if not one.completed_in_transaction]
+        try:
+            locked = await self._write(
+                [(one.claimed.id, one.claimed.token, text) for one, _, text in reports if text is not None]
+            )
+        except BaseException:
+            self._reporting = reporting | self._reporting
+            raise
         for attempt, report, _ in reports:
-            if attempt.reported is report:
+            if attempt.claimed.id in locked:
+                self.report(attempt)
+            elif attempt.reported is report:
                 attempt.reported = None
         return None
+
+    async def _write(self, rows: Sequence[tuple[int, int, str]]) -> Collection[int]:
+        """Write them; the jobs whose rows are locked."""
+        if not rows:
+            return ()
+        async with self._pool.take() as link:
+            try:
+                return await jobs.set_progress(link, rows)
+            except Exception as error:
+                if not is_unstorable_text(error):
+                    raise
+                return await jobs.set_progress(link, [(id, token, progress_in_ascii(text)) for id, token, text in rows])

@@ -35,6 +35,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import ClassVar
 
+from asyncjobs.model.scan import COST_RATIO
+from asyncjobs.runtime.clock import TIMER_MARGIN_SECONDS
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.expiry import tell_expired
 from asyncjobs.runtime.wakes import Wakes
@@ -42,15 +44,9 @@ from asyncjobs.store import due
 from asyncjobs.store.database import Link
 from asyncjobs.telemetry.events import Events, JobsPromoted
 
-#: So many times longer than the scan took no scan starts at the front.
-_FRONT_COST_RATIO = 20.0
-
 #: After a pass that skipped what others hold.
 _FIRST_LOOK_SECONDS = 0.05
 _LONGEST_LOOK_SECONDS = 1.0
-
-#: A timer that fires a moment early would find nothing and cost a second statement.
-_MARGIN_SECONDS = 0.001
 
 
 class Promoter(Duty):
@@ -80,14 +76,14 @@ class Promoter(Duty):
 
     def hint(self, seconds: float) -> None:
         """A job becomes due in so many seconds. Costs nothing when a pass is planned before that."""
-        self.wake_within(seconds + _MARGIN_SECONDS)
+        self.wake_within(seconds + TIMER_MARGIN_SECONDS)
 
     async def pass_(self) -> float | None:
         """Promote what is due; returns the seconds until something is due again."""
         since = None if self._monotonic() >= self._front_at else self._reached_at
         promoted, reached = await due.promote(self.turn.guard(self._link), self._batch, since=since)
         if since is None:
-            self._front_at = self._monotonic() + _FRONT_COST_RATIO * reached.scan_seconds
+            self._front_at = self._monotonic() + COST_RATIO * reached.scan_seconds
         self._reached_at = reached.at
         self._tell(promoted)
         left = await self._promote_keyed(promoted.keys, since)
@@ -97,7 +93,7 @@ class Promoter(Duty):
         return self._delay(promoted.next_due_seconds, looked_at_the_front=since is None)
 
     def _delay(self, next_due_seconds: float | None, *, looked_at_the_front: bool) -> float | None:
-        due = math.inf if next_due_seconds is None else next_due_seconds + _MARGIN_SECONDS
+        due = math.inf if next_due_seconds is None else next_due_seconds + TIMER_MARGIN_SECONDS
         delay = min(due, self._poll_seconds())
         if self._skips:
             delay = min(delay, _FIRST_LOOK_SECONDS * 2.0 ** min(self._skips - 1, 16), _LONGEST_LOOK_SECONDS)

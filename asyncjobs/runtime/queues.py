@@ -29,14 +29,10 @@ class Queues:
         """The queue's, if it is served here."""
         return self._coordinators.get(queue)
 
-    def wake(self, *, front: bool) -> None:
-        """Let all look for work."""
-        for coordinator in self:
-            coordinator.wake(front=front)
-
     def look_at_the_front(self) -> None:
-        """Let all look for what may have been passed over."""
-        self.wake(front=True)
+        """Let all look for work, also for what may have been passed over."""
+        for coordinator in self:
+            coordinator.wake(front=True)
 
     def stop(self) -> None:
         """Claim nothing any more, and give back what waits for a slot."""

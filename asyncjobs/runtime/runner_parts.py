@@ -127,9 +127,7 @@ def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
         heartbeat_seconds=settings.heartbeat, runner_timeout_seconds=settings.runner_timeout,
         stall_after_seconds=settings.stall_after, stall_limit_seconds=settings.stall_limit,
     )  # fmt: skip
-    turnstile = Turnstile(
-        opened.breakers, types, declared.guarded, queues, later=opened.loop.call_later, hears=listening.is_heard
-    )
+    turnstile = Turnstile(opened.breakers, types, declared.guarded, queues, later=opened.loop.call_later, hears=listening.hears)
     probation = Probation(pool, events=events, released=queues.look_at_the_front)
     line = CallLine(
         opened.database.link("finish"), turnstile=turnstile, probation=probation, stubs=declared.stubs,

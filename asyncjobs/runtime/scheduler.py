@@ -43,8 +43,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
+from asyncjobs.model.new_row import ORDINARY_PRIORITY
 from asyncjobs.model.schedule import Due, Schedule, due_ticks
 from asyncjobs.model.storable import cut
+from asyncjobs.runtime.clock import TIMER_MARGIN_SECONDS
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import schedules as store
@@ -62,8 +64,6 @@ from asyncjobs.telemetry.events import (
     ScheduleTicksSkipped,
 )
 
-#: A timer that fires a moment early would find nothing and cost a second statement.
-_MARGIN_SECONDS: Final = 0.001
 #: After a tick that had to wait for a stranger's lock.
 _AGAIN_SECONDS: Final = 1.0
 #: How long a runner's start waits for its schedules to be declared.
@@ -74,8 +74,6 @@ _LOCKED_SECONDS: Final = 0.2
 LATE: Final = timedelta(seconds=2)
 #: A runner without schedules of its own only looks for such as were removed.
 _IDLE_FACTOR: Final = 4
-#: Default priority; a better one may belong before jobs that were claimed already.
-_ORDINARY: Final = 100
 
 
 class Scheduler(Duty):
@@ -171,7 +169,7 @@ class Scheduler(Duty):
             self._to_start.discard(name)
             if ids:
                 row = self._schedules[name].row
-                self._wakes.pending(row.queue, front=row.priority < _ORDINARY, in_process_only=not row.notify)
+                self._wakes.pending(row.queue, front=row.priority < ORDINARY_PRIORITY, in_process_only=not row.notify)
                 self.events.emit(ScheduleFired(schedule=name, job_ids=ids, tick_at=seen.now, late_seconds=0.0))
 
     async def _look(self, link: Link, runner_id: int) -> store.ScheduleLook:
@@ -228,7 +226,7 @@ class Scheduler(Duty):
             return self.interval_seconds
         if following is None:
             return self.interval_seconds
-        return max((following - now).total_seconds(), 0.0) + _MARGIN_SECONDS
+        return max((following - now).total_seconds(), 0.0) + TIMER_MARGIN_SECONDS
 
     async def _tick(self, link: Link, schedule: Schedule, last_tick: datetime, due: Due, now: datetime) -> store.Outcome:
         ticked = await store.tick(link, self._declared_as or 0, schedule.name, last_tick, due)
@@ -239,7 +237,7 @@ class Scheduler(Duty):
             self.events.emit(ScheduleRecovered(schedule=schedule.name))
         if ticked.job_ids:
             row = schedule.row
-            self._wakes.pending(row.queue, front=row.priority < _ORDINARY, in_process_only=not row.notify)
+            self._wakes.pending(row.queue, front=row.priority < ORDINARY_PRIORITY, in_process_only=not row.notify)
             if row.expires_seconds is not None:
                 self._wakes.expires_in(row.expires_seconds, in_process_only=not row.notify)
             late = (now - due.reached).total_seconds()

@@ -15,7 +15,8 @@ everywhere: dedup rows, rows of `jobs` that do not wait, key locks, rows of `ser
 alone has its rows of `serialized_jobs` before a key lock, and therefore waits for one only shortly. So who has a key's lock
 locks the place of a job that waits before its row, and begins anew if it was dispatched meanwhile (`keys/lock_in_order.sql`).
 Nothing that strangers share waits for a lock that a caller's open transaction may hold: batches of enqueues give up after 50
-ms and go on one by one, acks leave the key to a serializer, and serializers only try. Everything is a VOLATILE function under
+ms and go on one by one, acks leave the key to a serializer, calls of a runner go on without an outcome whose row is held
+(`runtime/locked.py`), and serializers only try. Everything is a VOLATILE function under
 READ COMMITTED: each statement in it has a fresh snapshot, so what is looked up after a lock is as it is under the lock.
 
 **What can happen to a key:**

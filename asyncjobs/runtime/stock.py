@@ -15,9 +15,8 @@ trips that cost; `prefetch` trades for them. What holds:
    row's `started_at` is the instant of the claim.)
 5. Whatever keeps a job from being claimed takes back what has not started: a stop of the runner, a pause of its queue, type or
    key (`runtime/giving_back.py`), a circuit breaker that is not closed (but for its probes), a claim that may be lost. So does
-   a request to end it, which the ack carries out, and its expiry (`runtime/expiry.py`). Such a job
-   gets its attempt back and a new place, behind what is pending; if
-   its type or key is paused, it is `paused`.
+   a request to end it, which the ack carries out, and its expiry (`runtime/expiry.py`). Such a job gets its attempt back and a
+   new place, behind what is pending; if its type or key is paused, it is `paused`.
 6. A claim that was sent before such a change and is answered after it brings jobs that may not run any more. A stopped queue
    and a breaker are looked at when the answer comes; a pause, when that call is over.
 7. A slot that is freed as a frozen process goes on takes the next that waits here before anybody can tell that its claim may be
@@ -33,7 +32,7 @@ A crash between the claim and the start leaves what a crash during the attempt d
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -50,11 +49,6 @@ class Stock:
 
     def __len__(self) -> int:
         return len(self._line)
-
-    @property
-    def ids(self) -> Collection[int]:
-        """The jobs that wait."""
-        return self._line.keys()
 
     @property
     def expires_at(self) -> float:

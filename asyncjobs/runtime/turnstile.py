@@ -20,10 +20,10 @@ from typing import Final, Protocol
 import msgspec
 
 from asyncjobs.model.claim import Claimed, Probe
+from asyncjobs.model.scan import COST_RATIO
 from asyncjobs.runtime.breakers import Breakers
 
 _SHORTEST_HOLD_SECONDS: Final = 0.1
-_HOLD_COST_RATIO: Final = 20.0
 
 
 class _Guarded(msgspec.Struct):
@@ -38,8 +38,8 @@ class _Guarded(msgspec.Struct):
 class _Queues(Protocol):
     """What waits for jobs, and what was claimed ahead."""
 
-    def wake(self, *, front: bool) -> None:
-        """Let all look for work."""
+    def look_at_the_front(self) -> None:
+        """Let all look for work, also for what may have been passed over."""
 
     def give_back_waiting(self, condition: Callable[[Claimed], bool], /) -> None:
         """Give back the jobs that wait for a slot of which this is true."""
@@ -116,7 +116,7 @@ class Turnstile:
             if found:
                 self._later(lapses_at - now, self._wake)
             if len(found) < probe.limit:
-                self._hold(one, max(_SHORTEST_HOLD_SECONDS, _HOLD_COST_RATIO * seconds))
+                self._hold(one, max(_SHORTEST_HOLD_SECONDS, COST_RATIO * seconds))
 
     def is_held(self, job: Claimed) -> bool:
         """Whether a job that was claimed, and has not started, would not be claimed now."""
@@ -132,7 +132,7 @@ class Turnstile:
             self._wake()
 
     def _wake(self) -> None:
-        self._queues.wake(front=True)
+        self._queues.look_at_the_front()
 
     def _hold(self, one: _Guarded, seconds: float) -> None:
         one.hold_until = time.monotonic() + seconds

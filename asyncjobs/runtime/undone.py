@@ -8,11 +8,12 @@ nobody commits that. The rules:
 2. After a commit nothing is told. What a savepoint undoes is told when that is rolled back, and not again with the transaction.
 3. A session tells whether it was rolled back, which is mostly meant ("rolled back"), or left without a commit, which is mostly
    forgotten ("closed"). A connection's transaction just ends ("ended").
-4. Nothing here keeps a session or a connection alive, and nothing is asked of the database.
+4. A session is listened to once, however many transactions it has.
+5. Nothing here keeps a session or a connection alive, and nothing is asked of the database.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -57,28 +58,44 @@ class _Watched:
         """One that began before anything was watched is not known: all was enqueued in it."""
         self._undo(self._savepoints.pop() if self._savepoints else 0, "rolled back")
 
-    def session_rolled_back(self, *_: object) -> None:
-        """`Session.rollback`, or an exception in `with session.begin()`."""
-        self._tell("rolled back")
-
-    def session_ended(self, _: object, transaction: Any) -> None:
-        """One of the session's transactions is over, a savepoint's perhaps."""
-        if transaction.parent is None:
-            self._tell("closed")
-
     def _undo(self, at: int, how: Literal["rolled back", "ended"]) -> None:
         self._undone += self.ids[at:]
         del self.ids[at:]
         if not self._of_session:
-            self._tell(how)
+            self.tell(how)
 
-    def _tell(self, how: Literal["rolled back", "closed", "ended"]) -> None:
+    def tell(self, how: Literal["rolled back", "closed", "ended"]) -> None:
         if self._undone:
             undone, self._undone = self._undone, []
             self._events.emit(EnqueuesUndone(job_ids=undone, how=how))
 
 
+class _WatchedSession:
+    """A session, which has another connection in each of its transactions, and may have several in one."""
+
+    def __init__(self) -> None:
+        self._connections: list[_Watched] = []
+
+    def has(self, connection: _Watched) -> None:
+        """It enqueues on this one."""
+        if connection not in self._connections:
+            self._connections.append(connection)
+
+    def rolled_back(self, *_: object) -> None:
+        """`Session.rollback`, or an exception in `with session.begin()`."""
+        for connection in self._connections:
+            connection.tell("rolled back")
+
+    def ended(self, _: object, transaction: Any) -> None:
+        """One of the session's transactions is over, a savepoint's perhaps."""
+        if transaction.parent is None:
+            connections, self._connections = self._connections, []
+            for connection in connections:
+                connection.tell("closed")
+
+
 _watched: WeakKeyDictionary[Any, _Watched] = WeakKeyDictionary()
+_watched_sessions: WeakKeyDictionary[Any, _WatchedSession] = WeakKeyDictionary()
 
 
 def watch(connection: object, enqueued: Sequence[Enqueued], events: Events) -> None:
@@ -93,7 +110,9 @@ def watch(connection: object, enqueued: Sequence[Enqueued], events: Events) -> N
     watched = _watched.get(on)
     if watched is None:
         watched = _watched[on] = _Watched(events, of_session=of_session)
-        _listen(watched, session, on)
+        _listen(watched, on)
+    if of_session:
+        _watch_session(session).has(watched)
     watched.ids += [one.id for one in enqueued if one.created]
 
 
@@ -107,8 +126,21 @@ def _parts_of(connection: Any, *, of_session: bool) -> tuple[Any, Any]:
     return session, session.connection()  # which it has since the enqueue
 
 
-def _listen(watched: _Watched, session: Any, connection: Any) -> None:
-    listen = sys.modules["sqlalchemy.event"].listen  # it is there: the connection is of it
+def _watch_session(session: Any) -> _WatchedSession:
+    watched = _watched_sessions.get(session)
+    if watched is None:
+        watched = _watched_sessions[session] = _WatchedSession()
+        _listener()(session, "after_rollback", watched.rolled_back)
+        _listener()(session, "after_transaction_end", watched.ended)
+    return watched
+
+
+def _listener() -> Callable[[Any, str, Callable[..., None]], None]:
+    return sys.modules["sqlalchemy.event"].listen  # type: ignore[no-any-return] # it is there: the connection is of it
+
+
+def _listen(watched: _Watched, connection: Any) -> None:
+    listen = _listener()
     for name in ("commit", "commit_twophase"):
         listen(connection, name, watched.committed)
     for name in ("rollback", "rollback_twophase"):
@@ -116,6 +148,3 @@ def _listen(watched: _Watched, session: Any, connection: Any) -> None:
     listen(connection, "savepoint", watched.began_savepoint)
     listen(connection, "release_savepoint", watched.released_savepoint)
     listen(connection, "rollback_savepoint", watched.ended_savepoint)
-    if session is not None:
-        listen(session, "after_rollback", watched.session_rolled_back)
-        listen(session, "after_transaction_end", watched.session_ended)

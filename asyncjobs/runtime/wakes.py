@@ -43,7 +43,7 @@ class Woken(Protocol):
     def wake_leases(self, runner_id: int) -> None:
         """Leases are free, and this runner is to take them."""
 
-    def wake_all(self) -> None:
+    def wake(self) -> None:
         """Anything may have changed: no notification was heard for a while."""
 
 
@@ -148,7 +148,7 @@ class Wakes:
         """Notifications may have been missed until now."""
         self._breakers()
         for woken in tuple(self._woken):
-            woken.wake_all()
+            woken.wake()
 
     def wait_for(self, job_ids: Collection[int], callback: Callable[[int], None]) -> Callable[[], None]:
         """Call back with the id of each of the jobs that ends in this process, until the returned function is called."""

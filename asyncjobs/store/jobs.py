@@ -154,7 +154,8 @@ async def finish(
     max_errors: int,
     probes: Sequence[Probe] = (),
 ) -> Finished:
-    """Write the acks, let their keys go on, and claim, in one commit. Acks are locked in the order of their ids.
+    """Write the acks, let their keys go on, and claim, in one commit. Acks are locked in the order of their ids. A lock that
+    another transaction holds is waited for shortly, here and in the lean calls (then: an error with SQLSTATE 55P03).
 
     Each scan begins with what `probes` allow; their types are not among `types`. `suspects`: by scan, whether it may take one; of
     all scans one is claimed.
@@ -249,16 +250,20 @@ def _claimed(row: Record, workflow_id: int | None = None) -> Claimed:
 
 
 async def ack_alone(link: Link, runner_id: int, ack: Ack, *, max_errors: int) -> Finished:
-    """Write one outcome, without waiting long for a lock of its row (then: an error with SQLSTATE 55P03)."""
-    rows = await link.fetch("finish_alone", runner_id, *_ack_columns([ack]), max_errors)
-    lost = [ack.token for row in rows if row["kind"] == "lost"]
-    return Finished([], lost, [row["queue"] for row in rows if row["kind"] == "head"], gone=False)
+    """Write one outcome."""
+    return await finish(link, runner_id, [ack], [], [], suspects=[], token_base=0, token_seq=0, max_errors=max_errors)
 
 
-async def set_progress(link: Link, progress: Sequence[tuple[int, int, str]]) -> None:
-    """Write (id, token, JSON text) of running attempts."""
+async def locked(link: Link, acks: Sequence[Ack]) -> frozenset[int]:
+    """Those of their jobs whose rows another transaction holds."""
+    return frozenset(row["id"] for row in await link.fetch("locked_jobs", [ack.id for ack in acks]))
+
+
+async def set_progress(link: Link, progress: Sequence[tuple[int, int, str]]) -> list[int]:
+    """Write (id, token, JSON text) of running attempts; the jobs whose rows are locked by others, and were skipped."""
     ids, tokens, texts = zip(*sorted(progress), strict=True)
-    await link.fetch("set_progress", ids, tokens, texts)
+    [(locked,)] = await link.fetch("set_progress", ids, tokens, texts)
+    return locked  # type: ignore[no-any-return]
 
 
 async def outlive(link: Link, outlived: Sequence[tuple[int, int, int, bool]]) -> None:

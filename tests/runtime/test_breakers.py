@@ -300,7 +300,7 @@ async def test_a_database_that_is_away_stops_no_call_and_the_process_goes_by_wha
     broken()
     assert await one.call() == "succeeded"
     await opened(one)
-    assert one.breakers.is_cut_off
+    assert one.breakers._cut_off
     assert [event.alone for event in one.seen if isinstance(event, BreakerOpened)] == [True]
     assert [event.during for event in one.seen if isinstance(event, DatabaseFailed)] == ["breakers"]
     before = fleet.statements["happen"]
@@ -312,7 +312,7 @@ async def test_a_database_that_is_away_stops_no_call_and_the_process_goes_by_wha
     await opened(one)
     fleet.down = None
     await fleet.advance(31)
-    await eventually(lambda: not one.breakers.is_cut_off, description="the database answers again")
+    await eventually(lambda: not one.breakers._cut_off, description="the database answers again")
     assert await one.call() == "succeeded", "what was learned meanwhile is forgotten"
 
 

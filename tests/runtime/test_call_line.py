@@ -188,6 +188,27 @@ async def test_runner_whose_row_is_gone_is_told_and_claims_nothing_until_it_resu
         assert (await rig.row(job_id))["runner_id"] == 2
 
 
+async def test_call_of_a_former_id_says_nothing_of_the_present_one(database: Database, connection: Connection) -> None:
+    async with at_work(database, connection) as rig:
+        await rig.wait_idle()
+
+        async def die(point: str) -> None:
+            if point == "finish.send" and rig.host.runner_id == 1:
+                await connection.execute("DELETE FROM asyncjobs.runners")
+            elif point == "finish.sent" and rig.host.runner_id == 1:  # the heartbeat finds it, and the runner registers anew
+                await insert_runner(connection, id=2)
+                rig.host.runner_id = 2
+                rig.line.resume()
+
+        with points.installed(die):
+            rig.wake()
+            await eventually(lambda: rig.is_satisfied, description="it has looked under its new id")
+        [job_id] = await rig.enqueue()
+        rig.wake()
+        await rig.wait_running(1)
+        assert (rig.host.deaths, (await rig.row(job_id))["runner_id"]) == (0, 2)
+
+
 async def test_claim_that_answers_under_a_former_id_is_given_back(database: Database, connection: Connection) -> None:
     async with at_work(database, connection) as rig:
         await insert_runner(connection, id=2)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 
@@ -12,6 +12,7 @@ from asyncjobs.model.lease import LeaseTimes
 from asyncjobs.runtime.duties import Advisory, ByLease, Duty, Everyone, Share, Strategy
 from asyncjobs.runtime.heartbeat import Heartbeat
 from asyncjobs.runtime.leader import Leader
+from asyncjobs.store import leases
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.store.leases import Heard, Said
 from asyncjobs.telemetry.events import DutyPassed, Events, LeaseAcquired, LeaseEnded, ServicePassFailed
@@ -310,6 +311,23 @@ def test_duty_is_woken_when_the_trust_in_its_term_comes_back() -> None:
     assert leader.term("report") is None
     renew()
     assert (leader.term("report") is not None, told) == (True, [["report"]])
+
+
+async def test_what_was_handed_over_stays_so_when_another_duty_finds_no_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, successors = 100.0, iter([2, None])
+    leader = Leader(["prune", "report"], TIMES, events=Events(), fresh_seconds=5.0, clock=lambda: now)
+    leader.say(1, now, may_renew=True)
+    leader._leases.acquired([("prune", 5), ("report", 6)], sent_at=now)
+
+    async def release(_link: Any, _holder: int, held: dict[str, int], **_: Any) -> tuple[list[str], int | None]:
+        return [*held], next(successors)
+
+    monkeypatch.setattr(leases, "release", release)
+    assert await leader.resign(cast("Any", None), ["prune"]) == 2
+    assert await leader.resign(cast("Any", None), ["report"]) is None
+    assert [*leader.say(1, now, may_renew=True).served] == ["report"], "prune is the successor's for a while"
+    now += TIMES.expiry_seconds
+    assert [*leader.say(1, now, may_renew=True).served] == ["prune", "report"]
 
 
 async def test_holder_hands_over_when_its_time_is_up(leading: Side, database: Database, connection: Connection) -> None:

@@ -268,6 +268,41 @@ async def test_thread_has_ended_before_the_interpreter_does(database: Database, 
         assert not thread.is_alive()
 
 
+class _Raced(heartbeat_module.Heartbeat):
+    """The main loop follows the new id at the worst moment: as the thread takes note that the former one has no row."""
+
+    is_raced = False
+    _id: int | None = None
+
+    @property
+    def runner_id(self) -> int | None:
+        return self._id
+
+    @runner_id.setter
+    def runner_id(self, runner_id: int | None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        if self.is_raced and runner_id is None:
+            self.is_raced = False
+            following = threading.Thread(target=self.follow, args=[2])
+            following.start()
+            following.join(0.2)  # it may have to wait for what is under way here
+        self._id = runner_id
+
+
+async def test_new_id_is_followed_although_the_former_is_found_dead_at_that_moment(
+    database: Database, runner: int, connection: Connection
+) -> None:
+    watched = Watched(database)
+    watched.heartbeat.__class__ = _Raced
+    async with watched.following(runner) as heartbeat:
+        await insert_runner(connection, id=2)
+        watched.heartbeat.is_raced = True  # type: ignore[attr-defined]
+        await connection.execute("DELETE FROM asyncjobs.runners WHERE id = $1", runner)
+        await eventually(lambda: watched.declared_dead, description="its death is told")
+        before = heartbeat.beats
+        await eventually(lambda: heartbeat.runner_id == 2 and heartbeat.beats > before, description="it beats for the new id")
+        assert heartbeat.is_confirmed
+
+
 async def test_stop_does_not_wait_for_a_silent_server(proxy: Proxy, runner: int) -> None:
     async with Watched(Database(proxy.dsn), heartbeat_seconds=3600.0).following(runner) as heartbeat:
         proxy.black_hole()
@@ -293,10 +328,18 @@ async def test_stop_before_the_thread_came_to_work(database: Database, monkeypat
     begin.set()
     async with patience(1):
         await stopping
+    assert heartbeat.beats == 0
+    await eventually(
+        lambda: all(thread.name != "asyncjobs heartbeat" for thread in threading.enumerate()), description="no thread"
+    )
 
 
-async def test_stop_without_start_is_nothing(database: Database) -> None:
-    await Watched(database).heartbeat.stop()
+async def test_stop_without_start_is_nothing(database: Database, runner: int) -> None:
+    watched = Watched(database)
+    await watched.heartbeat.stop()
+    assert watched.heartbeat.turn_age_seconds is None
+    async with watched.following(runner) as heartbeat:  # it can be started after that
+        assert heartbeat.is_confirmed
 
 
 async def test_beats_carry_on_next_to_a_busy_connection_of_the_main_loop(

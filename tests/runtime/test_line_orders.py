@@ -332,7 +332,9 @@ async def test_coordinator_and_actor_that_are_ended_again_and_again_lose_no_slot
                 rig.put(job_id)
             rig.again(1 + turns % (len(rig.running) - 1))
             await asyncio.sleep(0)
-            assert not (rig.coordinators[0].waiting and rig.coordinators[0].general.slots.free), "a free slot beside what waits"
+            assert not (rig.coordinators[0].stock._line and rig.coordinators[0].general.slots.free), (
+                "a free slot beside what waits"
+            )
             return len(ended) == len(plain) + len(keyed)
 
         await eventually(goes_on, description="all have ended", timeout=20, interval=0.002)

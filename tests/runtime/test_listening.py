@@ -122,7 +122,7 @@ async def test_everybody_is_woken_after_listen_took_effect(make: Make, dsn: str)
         def commit_in_the_gap() -> None:
             sender.execute("SELECT pg_notify(%s, 'q:gap')", [setup.database.channel])
 
-        setup.woken.wake_all = commit_in_the_gap  # type: ignore[method-assign]
+        setup.woken.wake = commit_in_the_gap  # type: ignore[method-assign]
         async with setup.settled():
             await eventually(lambda: setup.woken.queues == [("gap", False)], description="what is notified from then on arrives")
 
@@ -283,10 +283,10 @@ async def test_probe_that_could_not_be_sent_is_repeated(make: Make, proxy: Proxy
 @pytest.mark.direct("is about LISTEN", only="poll")
 async def test_silence_during_the_probe_is_no_pooler(make: Make, proxy: Proxy, recorder: Recorder) -> None:
     setup = make(keepalive_seconds=5.0)
-    setup.woken.wake_all = lambda: proxy.black_hole("listener")  # type: ignore[method-assign]
+    setup.woken.wake = lambda: proxy.black_hole("listener")  # type: ignore[method-assign]
     async with setup.running(), patience(5):
         await recorder.wait_for(ServicePassFailed, lambda event: event.service == "listening")
-        setup.woken.wake_all = lambda: None  # type: ignore[method-assign]
+        setup.woken.wake = lambda: None  # type: ignore[method-assign]
         proxy.heal()
         assert await setup.listening.wait_decided() == "listen"
     assert not recorder.of(ListenerFellBack)

@@ -255,6 +255,7 @@ async def test_answer_with_a_row_that_cannot_be_read_leaves_them_in_doubt(
 async def test_deadlock_with_a_stranger_is_tried_again(rig: AtWork, connection: Connection, auditor: Auditor) -> None:
     auditor.deadlocks = 1
     first, second = await running(rig, 2)
+    await connection.execute("ALTER FUNCTION asyncjobs.finish_completed SET lock_timeout = '30s'")  # else it gives up before
     async with connection.transaction():
         await connection.execute("SET LOCAL deadlock_timeout = '10s'")  # the call line is who finds the deadlock
         await connection.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", second)

@@ -1182,7 +1182,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 304eacc45b05fcfc
+-- body: b6a6fa54dea7cd8a
 
 CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint
@@ -1233,7 +1233,7 @@ CREATE FUNCTION asyncjobs.enqueue_scheduled(_job jsonb, _name text, _ticks times
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bafaea5344e52e30
+-- body: 6ce51415123b4855
 
 CREATE FUNCTION asyncjobs.enqueue_workflow(workflow jsonb)
     RETURNS bigint
@@ -1318,14 +1318,9 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 751d660b49d4acb8
-
-CREATE FUNCTION asyncjobs.finish_alone(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer)
-    RETURNS TABLE(kind text, id bigint, queue text)
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d1b120966d0cecec
 
 CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1335,6 +1330,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: c6519490aa90eab5
 
@@ -1347,6 +1343,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
+    SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e1568978029ebd95
 
@@ -1440,7 +1437,7 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e3ab3db8a212cd5b
+-- body: 9c9b151c472066bf
 
 CREATE FUNCTION asyncjobs.give_back_of_stopped(_ids bigint[], _max_errors integer, OUT others bigint[], OUT given_back bigint[], OUT pending bigint[])
     RETURNS record
@@ -1834,7 +1831,7 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3a69039c509e2db0
+-- body: 8938d24b6f530127
 
 CREATE FUNCTION asyncjobs.lock_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
     RETURNS record
@@ -2583,7 +2580,7 @@ CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[],
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 449828a28619ddf2
+-- body: 211bbead0a28cb6c
 
 CREATE FUNCTION asyncjobs.request_cancel(_workflow bigint, _message text)
     RETURNS text
@@ -2728,13 +2725,13 @@ CREATE FUNCTION asyncjobs.set_limit(_kind text, _name text, _values jsonb, _by t
 -- body: f8212e95fc72cbb1
 
 CREATE FUNCTION asyncjobs.set_progress(_ids bigint[], _tokens bigint[], _progress text[])
-    RETURNS void
+    RETURNS bigint[]
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3cd4a0d5a5a469a6
+-- body: 107c47ac99880332
 
 CREATE FUNCTION asyncjobs.settle_limits()
     RETURNS double precision

@@ -13,6 +13,8 @@ from tests.support.factories import a_row
 from tests.support.peers import Peers, peers, spawn
 from tests.support.rows import each
 
+END_WAITING = "SELECT asyncjobs.end_waiting($1, 'cancelled', 'no', 0)"
+
 
 @pytest.fixture
 async def pair(database: Database) -> AsyncGenerator[Peers]:
@@ -68,3 +70,19 @@ async def test_acks_of_several_keys_and_who_changes_their_lines_never_wait_in_a_
     await asyncio.gather(changing, ending)
     await holder.close()
     await pair.promises_hold()
+
+
+async def test_places_of_several_keys_are_locked_in_the_order_of_the_keys(pair: Peers, database: Database) -> None:
+    for key in "ab":
+        await pair.a.enqueue(key)
+    waiting = {key: await pair.a.enqueue(key) for key in "ba"}  # so the place of "b" is before that of "a"
+    holder = database.link("holder")
+    connection = await holder.connection()
+    place = "SELECT FROM asyncjobs.serialized_jobs WHERE id = $1 FOR UPDATE"
+    async with connection.transaction():
+        await connection.execute(place, waiting["a"])
+        ending = spawn((await pair.b.link.connection()).fetch(END_WAITING, [*waiting.values()]))
+        await pair.waits_for_lock(pair.b)
+        await pair.admin.execute(f"{place} NOWAIT", waiting["b"])  # "a" comes before it
+    await ending
+    await holder.close()

@@ -166,6 +166,21 @@ async def test_other_drivers_tell_nothing_and_are_not_harmed(jobs: AsyncJobs, to
     assert told == []
 
 
+async def test_session_is_listened_to_once_however_many_transactions_it_has(
+    jobs: AsyncJobs, told: list[EnqueuesUndone], engine: AsyncEngine
+) -> None:
+    async with AsyncSession(engine) as session:
+        heard = list[tuple[int, int]]()
+        for _ in range(3):
+            await enqueue(jobs, session)
+            await session.commit()
+            dispatch: Any = session.sync_session.dispatch
+            heard.append((len([*dispatch.after_rollback]), len([*dispatch.after_transaction_end])))
+        assert heard == [(1, 1)] * 3
+        left = await enqueue(jobs, session)
+    assert told == [EnqueuesUndone(job_ids=[left], how="closed")]
+
+
 async def test_no_session_is_kept_alive(jobs: AsyncJobs, told: list[EnqueuesUndone], engine: AsyncEngine) -> None:
     async with AsyncSession(engine) as session:
         await enqueue(jobs, session)

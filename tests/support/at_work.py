@@ -201,7 +201,7 @@ class AtWork:
     @property
     def accounted(self) -> set[int]:
         """Where the jobs are that are ours: they run, wait for a slot, are an actor's, a verifier's, or the line's."""
-        waiting = {job_id for coordinator in self.coordinators for job_id in coordinator.waiting}
+        waiting = {job_id for coordinator in self.coordinators for job_id in coordinator.stock._line}
         taken = {ack.id for actor in self.keys.actors for ack in actor.taken}
         outcomes = {ack.id for ack in self.line._ledger.unwritten.values()}
         return {*self.host.running, *waiting, *taken, *outcomes, *(ack.id for ack in self.verified)}

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import asyncpg
 
@@ -140,6 +140,11 @@ class Peers:
         """How long an end waits for the lock of its key before it leaves the next head to a serializer."""
         await self.admin.execute(f"ALTER FUNCTION asyncjobs.lock_keys_shortly SET lock_timeout = '{interval}'")
 
+    async def wait_for_rows(self, interval: str) -> None:
+        """How long a runner's call waits for the row of an outcome before it goes on without it."""
+        for call in get_args(Call):
+            await self.admin.execute(f"ALTER FUNCTION asyncjobs.{call} SET lock_timeout = '{interval}'")
+
     async def line(self, key: str = "k") -> list[tuple[int, str]]:
         """The jobs of a key in their order, with the state of each."""
         rows = await self.admin.fetch(
@@ -206,6 +211,7 @@ async def peers(database: Database, *, call: Call = "finish") -> AsyncGenerator[
         for peer in made:
             await pair.register(peer)
         await pair.wait_for_keys("30s")  # a machine that stands still makes nobody give up
+        await pair.wait_for_rows("30s")
         yield pair
 
 

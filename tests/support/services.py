@@ -61,5 +61,5 @@ class Woken:
     def wake_leases(self, runner_id: int) -> None:
         self.leases.append(runner_id)
 
-    def wake_all(self) -> None:
+    def wake(self) -> None:
         self.all += 1

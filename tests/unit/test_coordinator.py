@@ -144,7 +144,7 @@ async def test_suspects_and_what_a_breaker_holds_never_wait_for_a_slot() -> None
         suspect = a_claimed(id=1, token=1, place=9, losses=2, rescues=2, suspicion=1)
         jobs = [suspect, a_claimed(id=2, token=2, place=1), a_claimed(id=3, token=3, type="guarded", place=2)]
         await harness.answer(3, jobs=jobs)
-        assert (harness.running, [*harness.coordinator.waiting], harness.line.given_back) == ([(1, None)], [2], [3])
+        assert (harness.running, [*harness.coordinator.stock._line], harness.line.given_back) == ([(1, None)], [2], [3])
 
 
 async def test_is_satisfied_when_a_scan_from_the_front_came_back_short() -> None:

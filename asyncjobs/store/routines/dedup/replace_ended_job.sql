@@ -1,4 +1,4 @@
--- The same for a job that has ended before it ever started, for its dead letter, and for the job that was made of that since.
+-- `replace_job` for a job that has ended before it ever started, for its dead letter, and for the job that was made of that since.
 CREATE FUNCTION asyncjobs.replace_ended_job(_id bigint, _key text, _payload text, _version integer, _due_at timestamptz,
     _limit_key text) RETURNS void
 LANGUAGE plpgsql

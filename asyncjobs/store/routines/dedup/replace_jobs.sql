@@ -17,7 +17,8 @@ BEGIN
         RAISE EXCEPTION 'a job that was to be replaced has ended' USING ERRCODE = 'AJ001';
     END IF;
     FOR _row IN
-        SELECT r.id, CASE WHEN r.on_duplicate = 'replace' THEN r.payload END AS payload, coalesce(r.dedup_until = 'start', false) AS until_start, coalesce(r.version, 1) AS version, r.serialization_key AS key, r.limit_key,
+        SELECT r.id, CASE WHEN r.on_duplicate = 'replace' THEN r.payload END AS payload,
+            coalesce(r.dedup_until = 'start', false) AS until_start, coalesce(r.version, 1) AS version, r.serialization_key AS key, r.limit_key,
             coalesce(r.run_at, least(_now + make_interval(secs => r.delay_seconds), j.created_at + make_interval(secs => r.at_most_seconds)), _now) AS due_at
         FROM ROWS FROM (unnest(_ids), unnest(_rows), generate_series(1, cardinality(_ids))) AS r(id)
         JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[r.id])

@@ -1,11 +1,12 @@
--- One call of a runner: outcomes in (`ack`), lost claims and new claims out (`claim_scans`).
+-- One call of a runner: outcomes in (`ack`), lost claims and new claims out (`claim_scans`). It gives up waiting for a lock after a
+-- moment, as the lean calls do: a caller's open transaction may hold it, and the call is of all the runner's jobs.
 CREATE FUNCTION asyncjobs.finish(
     _runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer,
     _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[],
     _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET search_path = pg_catalog, pg_temp AS $$
+SET lock_timeout = '100ms' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _written bigint[];

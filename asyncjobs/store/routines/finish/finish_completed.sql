@@ -7,7 +7,7 @@ CREATE FUNCTION asyncjobs.finish_completed(
     _token_seq bigint)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET search_path = pg_catalog, pg_temp AS $$
+SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz := asyncjobs.clock();

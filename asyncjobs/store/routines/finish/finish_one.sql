@@ -11,7 +11,7 @@ CREATE FUNCTION asyncjobs.finish_one(
     _runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
+SET enable_bitmapscan = off SET enable_sort = off SET lock_timeout = '100ms' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz := asyncjobs.clock();

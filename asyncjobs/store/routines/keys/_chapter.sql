@@ -1,5 +1,8 @@
 -- Serialization keys: the lock of a key, the dispatch of heads, and the join at the commit of a caller's transaction.
 --
+-- What the serializers and operators do with keys: dispatch, sweep, and the verbs (`finish/release_keys` does the same for acks). One
+-- transaction each, READ COMMITTED. A call that releases a key locks the row of the job first and looks again whether it is final.
+--
 -- Here and in all that follows, rows are looked up for others by `id = ANY (ARRAY[o.id])`, not by `id = o.id`. Plans are kept. One
 -- that was made while the table was empty would walk its whole index for the latter, once, and compare: with 24,000 jobs a claim of
 -- 200 took 1.9 s instead of 2 ms, and rows were locked in another order. The former can only be looked up. (So can a `ctid`: of rows
@@ -20,6 +23,3 @@
 
 -- *One line after the other.* Rows of several lines are locked in the order of the keys, by their bytes: an ack dispatches without the
 -- keys' locks, so it meets the holders at these rows.
---
--- What the serializers and operators do with keys: dispatch, sweep, and the verbs (`finish/release_keys` does the same for acks). One
--- transaction each, READ COMMITTED. A call that releases a key locks the row of the job first and looks again whether it is final.

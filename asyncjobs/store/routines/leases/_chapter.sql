@@ -1,1 +1,1 @@
--- Leases of duties, who can do them, and pruning.
+-- Leases of duties, and who can do them.

@@ -1,4 +1,4 @@
--- What runners claim ahead of their free slots, as operators see it.
+-- Lists: jobs, keys and dead letters as operators see them, page by page, with what runners claim ahead of their free slots.
 
 -- What is read of a row's times. A column may hold what Python's datetime and timedelta cannot, by a stranger's hand: infinity, or the
 -- year 294276. One such row must not break the claim of the rows beside it, nor a list. Inlined, so neither may carry a SET. A CHECK

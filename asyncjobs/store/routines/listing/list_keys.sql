@@ -17,7 +17,8 @@ BEGIN
             WHERE s.serialization_key > k.key ORDER BY s.serialization_key LIMIT 1) AS n
         WHERE k.number < _limit AND _only IS NULL)
     SELECT k.key, c.depth, h.id, coalesce(j.type, '?'), coalesce(j.status, 'waiting'),
-        coalesce(j.started_at, h.dispatched_at, j.created_at, asyncjobs.clock()), coalesce(j.created_at, h.dispatched_at, asyncjobs.clock()), h.halted_at, h.halt_reason, p.paused_at, p.reason, j.runner_id
+        coalesce(j.started_at, h.dispatched_at, j.created_at, asyncjobs.clock()), coalesce(j.created_at, h.dispatched_at, asyncjobs.clock()),
+        h.halted_at, h.halt_reason, p.paused_at, p.reason, j.runner_id
     FROM keys AS k
     CROSS JOIN LATERAL (SELECT count(*) AS depth FROM asyncjobs.serialized_jobs AS s WHERE s.serialization_key = k.key) AS c
     CROSS JOIN LATERAL (SELECT s.id, s.dispatched_at, s.halted_at, s.halt_reason FROM asyncjobs.serialized_jobs AS s

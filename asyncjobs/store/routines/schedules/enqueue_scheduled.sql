@@ -6,7 +6,8 @@ DECLARE
     _existing integer[];
     _refused integer[];
 BEGIN
-    SELECT jsonb_agg(jsonb_build_object('created_by', 'schedule ' || _name) || _job || jsonb_build_object('payload', (_job -> 'payload')::text, 'run_at', t.tick) ORDER BY t.number) INTO _rows
+    SELECT jsonb_agg(jsonb_build_object('created_by', 'schedule ' || _name) || _job
+        || jsonb_build_object('payload', (_job -> 'payload')::text, 'run_at', t.tick) ORDER BY t.number) INTO _rows
     FROM unnest(_ticks) WITH ORDINALITY AS t(tick, number);
     SELECT e.ids, e.existing, e.refused INTO ids, _existing, _refused
     FROM asyncjobs.enqueue_rows(

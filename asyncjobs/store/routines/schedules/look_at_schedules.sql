@@ -1,7 +1,7 @@
--- What a runner has to do: where its schedules are, by the server's clock; also those that failed, which tick again when they can. `led`: those that the runner fires which holds the lease of
--- the duty `cron`; it has not declared the others, or has another definition. `ahead`: those that have to begin anew, since the clock
--- was put back; a minute is no reason, and a look may be older than a tick that it sees. `stale`: hold the rows against what it declares
--- again.
+-- What a runner has to do: where its schedules are, by the server's clock; also those that failed, which tick again when they can.
+-- `led`: those that the runner fires which holds the lease of the duty `cron`; it has not declared the others, or has another definition.
+-- `ahead`: those that have to begin anew, since the clock was put back; a minute is no reason, and a look may be older than a tick that
+-- it sees. `stale`: hold the rows against what it declares again.
 CREATE FUNCTION asyncjobs.look_at_schedules(
     _runner bigint, OUT now timestamptz, OUT names text[], OUT last_ticks timestamptz[], OUT failed text[], OUT led text[], OUT ahead text[],
     OUT declared bigint, OUT stale boolean)

@@ -5,7 +5,8 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _in_line bigint[] := ARRAY(
-        SELECT s.id FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids) AND s.dispatched_at IS NULL ORDER BY s.place FOR UPDATE);
+        SELECT s.id FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_ids) AND s.dispatched_at IS NULL
+        ORDER BY s.serialization_key COLLATE "C", s.place FOR UPDATE);
     _waiting bigint[];
     _ended jsonb;
     _queues text[];
