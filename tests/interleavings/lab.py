@@ -38,7 +38,7 @@ _TABLES: Final = (
 _OTHERS: Final = r"""
 SELECT c.relname FROM pg_class AS c
 WHERE c.relnamespace = 'asyncjobs'::regnamespace AND c.relkind = 'r' AND c.relname <> ALL ($1::text[])
-  AND c.relname NOT LIKE 'audit\_%'  -- an auditor's notes, which no call reads
+  AND c.relname NOT LIKE 'audit%'  -- the trail of what was done by hand, and an auditor's notes: no call reads them
 """
 _WAITS: Final = "SELECT wait_event_type = 'Lock' OR wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = $1"
 _RUNNERS: Final = (
