@@ -79,7 +79,8 @@ async def test_a_job_is_changed_and_deleted_and_who_did_it_is_told_once(
     assert f"Job {job_id}: deleted (was cancelled)." in page.text
     assert await rows.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE id = $1", job_id) == 0
     used = [(one.verb, one.by, one.outcome) for one in told if one.verb in {"jobs.change", "jobs.delete"}]
-    assert used == [("jobs.change", "ada", "changed"), ("jobs.delete", "ada", "scheduled"), ("jobs.delete", "ada", "deleted")]
+    changed = "changed: priority=7, delay=60.0, max_attempts=9, timeout=30.0"
+    assert used == [("jobs.change", "ada", changed), ("jobs.delete", "ada", "scheduled"), ("jobs.delete", "ada", "deleted")]
 
 
 async def test_all_that_have_a_tag_are_changed_and_deleted(ada: Operator, rows: Connection) -> None:

@@ -54,7 +54,7 @@ async def test_place_in_a_line_that_cannot_be_is_refused(connection: Connection,
 SMALL = {
     "attempts", "max_attempts", "priority", "version", "pid", "requeue_count", "rescues", "losses", "suspicion", "outlived",
     "session", "number", "failure_count", "success_count", "max_depth", "size", "missing", "dead", "n", "arrived", "spawn_number",
-    "total", "each", "burst",
+    "total", "each", "burst", "most",
 }  # fmt: skip
 
 

@@ -5,8 +5,7 @@ CREATE FUNCTION asyncjobs.find_jobs(
     _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _limit_key text, _priority integer, _ids bigint[],
     _created_after timestamptz, _created_before timestamptz, _since timestamptz, _until timestamptz,
     OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _seen bigint[];
@@ -23,8 +22,7 @@ BEGIN
         _seen := ARRAY(SELECT s.id FROM asyncjobs.serialized_jobs AS s WHERE s.serialization_key = _key LIMIT _look + 1);
     ELSIF _limit_key IS NOT NULL AND _statuses <@ '{pending,processing}' THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE asyncjobs.limit_side(j.status) IN (0, 1) AND j.limit_key = _limit_key AND (j.status = 'pending' OR j.runner_id IS NOT NULL) LIMIT _look + 1);
-    ELSIF _walk THEN
-        NULL;
+    ELSIF _walk THEN NULL;
     ELSIF _statuses <@ '{processing}' THEN
         _seen := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.runner_id IS NOT NULL AND j.status = 'processing' LIMIT _look + 1);
     ELSIF _statuses <@ '{pending}' THEN
