@@ -97,6 +97,7 @@ async def test_a_lane_that_only_the_runners_queue_has_can_be_enqueued_to(dsn: st
         assert jobs.queues["default"].lanes == {}  # another runner that is given no queues keeps no slots for it
 
 
+@pytest.mark.direct("says that notifications arrive", only="poll")
 async def test_at_start_one_line_says_what_runs_where(
     dsn: str, schema: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

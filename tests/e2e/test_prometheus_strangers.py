@@ -1,5 +1,6 @@
 """No stranger makes metrics: labels are what was declared, whatever is notified or stands in rows."""
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from asyncjobs import AsyncJobs
@@ -10,6 +11,7 @@ from tests.support.factories import insert_job, insert_runner
 from tests.support.metrics_app import Exporting
 
 
+@pytest.mark.direct("hears a notification", only="poll")
 async def test_notifications_of_a_stranger_make_no_label_of_their_own(database: Database, connection: Connection) -> None:
     app = Exporting(database.dsn, database.schema)
     async with app.jobs.runner():

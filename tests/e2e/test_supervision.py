@@ -115,6 +115,7 @@ def exits(part: Part) -> None:
     cancelled(part)
 
 
+@pytest.mark.direct("the listener is one of the parts", only="poll")
 @pytest.mark.parametrize("strike", [cancelled, exits])
 async def test_every_part_is_back_counted_and_told_of_and_all_jobs_end(
     shop: Shop, recorder: Recorder, connection: Connection, strike: Callable[[Part], None]

@@ -123,6 +123,7 @@ async def test_after_a_rollback_nothing_was_done(jobs: AsyncJobs, caller: tuple[
     assert await jobs.get(job_id) == before
 
 
+@pytest.mark.direct("hears a notification", only="poll")
 async def test_runners_are_told_with_the_commit(dsn: str, caller: tuple[Any, Ends, Ends]) -> None:
     connection, commit, _ = caller
     jobs, recorder = make(dsn), Recorder()

@@ -11,6 +11,8 @@ from asyncjobs import AsyncJobs, ConfigurationError
 from asyncjobs.store import migrate
 from asyncjobs.store.database import Connection, Database
 
+pytestmark = pytest.mark.direct("sets a path for all sessions, which asyncjobs refuses where it cannot pin its own")
+
 PACKAGE = Path(__file__).parents[2] / "asyncjobs"
 
 #: In `public`: operators and functions of pg_catalog over the types that asyncjobs uses, under the same names and for the same

@@ -262,6 +262,25 @@ async def test_verb_in_a_callers_transaction_is_recorded_with_its_commit(dsn: st
         "jobs.cancel", f"job {ids[1]}", "ada", "yes", "cancelled")  # fmt: skip
 
 
+async def test_nothing_of_ours_is_taken_for_hand_made_by_sessions_with_another_path(dsn: str) -> None:
+    app = AsyncJobs(dsn, connect_kwargs={"statement_cache_size": 0, "server_settings": {}})  # as behind a pooler
+    app.circuit_breaker("mail")
+
+    @app.job("email")
+    async def email() -> None: ...
+
+    app.schedule("nightly", email.new(), cron="0 3 * * *")
+    async with app, app.runner():
+        await app.admin.disable_schedule("nightly")
+        await app.admin.enable_schedule("nightly")
+        await app.admin.open_breaker("mail")
+        await app.admin.reset_breaker("mail")
+        await app.admin.pause(type="email")
+        await app.admin.resume(type="email")
+        assert (await app.admin.audit(via="sql")).entries == []
+        assert len((await app.admin.audit(via="python")).entries) == 6
+
+
 async def test_hand_made_sql_is_recorded_and_our_own_is_not(jobs: AsyncJobs, connection: Connection) -> None:
     await connection.execute("INSERT INTO asyncjobs.pauses (kind, name) VALUES ('queue', 'mail')")
     await connection.execute("UPDATE asyncjobs.schedules SET enabled = false, disabled_because = 'operator'")

@@ -79,6 +79,7 @@ async def test_a_schema_that_was_renamed_is_diagnosed(dsn: str, connection: Conn
     assert (renamed.severity, '"asyncjobs"' in renamed.evidence) == ("critical", True)
 
 
+@pytest.mark.direct("a doctor who finds no pooler")
 async def test_another_isolation_level_is_diagnosed_where_nothing_sets_the_right_one(dsn: str, connection: Connection) -> None:
     name = await connection.fetchval("SELECT current_database()")
     await connection.execute(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'serializable'")

@@ -225,6 +225,7 @@ async def test_loop_that_stands_still_for_the_limit_stops_the_beat_until_it_turn
         await eventually(lambda: heartbeat.beats > stopped_at, description="beats go on")
 
 
+@pytest.mark.direct("ends a session of its own by its process")
 async def test_session_that_listens_for_a_loop_that_stands_still_is_ended_at_the_limit(
     database: Database, runner: int, connection: Connection
 ) -> None:

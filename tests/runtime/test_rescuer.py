@@ -350,6 +350,7 @@ async def test_runner_that_only_lost_its_sessions_is_not_dead_and_people_are_tol
     assert await alive(connection) == []
 
 
+@pytest.mark.direct("a pooler's session is nobody's in particular")
 async def test_beat_says_which_session_it_came_by(database: Database, connection: Connection) -> None:
     link = database.link("test")
     await insert_runner(connection, id=9)

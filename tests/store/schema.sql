@@ -849,6 +849,12 @@ CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 49df5d434808ba92
 
+CREATE FUNCTION asyncjobs.begin_verb(_via text, _by text, _verb text, _target text, _why text)
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: ef7291164bcef99d
+
 CREATE FUNCTION asyncjobs.blame(_runners bigint[])
     RETURNS TABLE(runner_id bigint, job_id bigint)
     LANGUAGE plpgsql
@@ -971,6 +977,12 @@ CREATE FUNCTION asyncjobs.claims_under_way()
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: deeaab09b0ee971d
 
+CREATE FUNCTION asyncjobs.clear_breakers()
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 3027c80ad3e23b33
+
 CREATE FUNCTION asyncjobs.clear_suspects(_blamed bigint[])
     RETURNS bigint[]
     LANGUAGE plpgsql
@@ -1019,6 +1031,12 @@ CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, 
     SET jit TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 7b07564db0b9df8e
+
+CREATE FUNCTION asyncjobs.declare_breakers(_services text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6b753c286ef27d5e
 
 CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb)
     RETURNS text[]
@@ -1087,6 +1105,12 @@ CREATE FUNCTION asyncjobs.depths(_most integer)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 2dac3061471453be
 
+CREATE FUNCTION asyncjobs.disable_schedule(_name text, _because text, _reason text)
+    RETURNS SETOF text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 85d4c75500a4edc8
+
 CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NULL::bigint[])
     RETURNS TABLE(id bigint, serialization_key text)
     LANGUAGE plpgsql
@@ -1124,6 +1148,12 @@ CREATE FUNCTION asyncjobs.due_at(_status text, _run_at timestamp with time zone,
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.enable_schedule(_name text)
+    RETURNS SETOF text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7d54d55994cf4c69
 
 CREATE FUNCTION asyncjobs.end_dedup(_ids bigint[])
     RETURNS void
@@ -1173,6 +1203,12 @@ CREATE FUNCTION asyncjobs.end_jobs(_ids bigint[], _request text, _message text, 
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 484269d931e28d81
+
+CREATE FUNCTION asyncjobs.end_verb(_id bigint, _outcome text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 87e80a118fa5a1eb
 
 CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text, _max_errors integer)
     RETURNS jsonb
@@ -1309,7 +1345,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a2a38813e8625413
+-- body: eec533a926ab6b0d
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -2463,6 +2499,12 @@ CREATE FUNCTION asyncjobs.read_whole(_option text, _value jsonb, _least bigint, 
     STRICT
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8d5d4ea7b4e07b60
+
+CREATE FUNCTION asyncjobs.reanchor_schedule(_name text, _last timestamp with time zone)
+    RETURNS SETOF timestamp with time zone
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9a48bdb289b2da18
 
 CREATE FUNCTION asyncjobs.record_metrics(_tallies jsonb)
     RETURNS void

@@ -63,6 +63,7 @@ async def test_a_schema_that_was_renamed_is_refused_with_the_way_back(dsn: str) 
     await connection.close()
 
 
+@pytest.mark.direct("sets it for the database, and a pooler keeps sessions from before")
 async def test_an_isolation_level_that_a_pooler_keeps_from_being_set_is_refused(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
     name = await connection.fetchval("SELECT current_database()")

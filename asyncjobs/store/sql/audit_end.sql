@@ -1,2 +1,2 @@
 -- Write down what came of a verb.
-UPDATE asyncjobs.audit AS a SET outcome = $2::text, ended_at = clock_timestamp() WHERE a.id = $1::bigint
+SELECT asyncjobs.end_verb($1::bigint, $2::text)

@@ -1,5 +1,2 @@
--- Let a schedule tick no more. What an operator says counts more than what runners found.
-UPDATE asyncjobs.schedules AS s
-SET enabled = false, disabled_because = $2::text, disabled_reason = $3::text, updated_at = asyncjobs.clock()
-WHERE s.name = $1::text AND (s.enabled OR (s.disabled_because <> 'operator' AND $2::text = 'operator'))
-RETURNING s.name;
+-- Let a schedule tick no more.
+SELECT s.name FROM asyncjobs.disable_schedule($1::text, $2::text, $3::text) AS s(name);

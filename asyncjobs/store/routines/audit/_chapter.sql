@@ -1,5 +1,6 @@
 -- The trail of what operators did: the table `audit`. asyncjobs/model/audit.py has the rules.
 --
--- What is changed by hand is told from what asyncjobs changes by the path of the statement: every function of asyncjobs', and every session
--- of its own, has `pg_catalog, pg_temp`, which nobody has who types SQL. A trigger asks that once a statement, in its WHEN, and its
--- function is not called otherwise.
+-- What is changed by hand is told from what asyncjobs changes by the path of the statement: every function of asyncjobs' has
+-- `pg_catalog, pg_temp`, which nobody has who types SQL. So what asyncjobs writes to a table that has such a trigger it writes in a function:
+-- behind a pooler its sessions have whatever path their role has. A trigger asks that once a statement, in its WHEN, and its function is
+-- not called otherwise.
