@@ -10,9 +10,11 @@ which nobody could beat, would declare every living runner dead (P8). The rules:
 4. A look that failed, or that came `longest_gap_seconds` or more after the one before, starts all observations anew.
    Observer, server and runners may have been stopped together, and none of them is dead.
 5. The clock goes on while the machine is suspended (CLOCK_BOOTTIME), so that rule 4 notices it.
-6. Sooner dead, at the first look, is a runner whose process the observer's own kernel does not have: it registered from the
-   same boot of the same machine and the same namespace of process numbers, and no process has its number. No living runner can be
-   meant: its process has that number there for as long as it lives. (Another may have got the number: then the beat decides.)
+6. Sooner dead, at the first look, is a runner whose process the observer's own kernel does not have, and whose last beat came by
+   a session that the server does not have any more. It registered from the same boot of the same machine and the same namespace
+   of process numbers, and no process has its number: a living runner's process has it there for as long as it lives. (Another
+   may have got the number: then the beat decides.) The session is asked for since machines that were started from one memory
+   image call themselves the same boot, and a living runner on the other one beats by a session of its own.
 
 The end of a runner's sessions is no proof, however soon it comes: a living runner loses them with a restarted server or pooler,
 a `pg_terminate_backend`, a reset in between, and may not get new ones for a while. Until it has been unconfirmed for 5/6 of the

@@ -123,9 +123,12 @@ class Rescuer(Duty):
             self._next_look_at = sent_at + (_ALONE_INTERVALS - 0.5) * self.interval_seconds
         dead = self._liveness.look(seen.beats, sent_at=sent_at, answered_at=self._clock())
         here, silent = machine(), {one.id for one in dead}
-        for id, (where, pid) in seen.places.items():
-            if here is not None and where == here and id not in silent and is_gone(pid):
-                dead.append(DeadRunner(id, seen.beats[id], 0.0))
+        gone = [
+            id for id, (where, pid) in seen.places.items()
+            if here is not None and where == here and id not in silent and is_gone(pid)
+        ]  # fmt: skip
+        if gone:
+            dead += [DeadRunner(id, seen.beats[id], 0.0) for id in await runners.cut_off(self._link, gone)]
         return dead, seen.orphans
 
     async def _look(self) -> tuple[bool, bool]:

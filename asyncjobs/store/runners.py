@@ -5,7 +5,7 @@ registers under a new one, so a row that is gone stays gone. Every statement may
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -156,6 +156,11 @@ async def look(link: Link, *, timeout: float | None = None) -> RunnersLook:
     (row,) = await link.fetch("look_at_runners", timeout=timeout)
     places = dict(zip(row["ids"], zip(row["machines"], row["pids"], strict=True), strict=True))
     return RunnersLook(dict(zip(row["ids"], row["beats"], strict=True)), row["orphans"], places)
+
+
+async def cut_off(link: Link, ids: Collection[int]) -> set[int]:
+    """Those of them that beat last by a session which has ended."""
+    return {row["id"] for row in await link.fetch("cut_off", list(ids))}
 
 
 async def bury(link: Link, beats: Mapping[int, int]) -> dict[int, bool]:
