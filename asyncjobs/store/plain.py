@@ -22,8 +22,8 @@ import msgspec
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.store.database import Link, Record
 
-#: What rows are told apart by: all that is said of a job, but its payload.
-_OTHERS: Final = {"payload", "notify", "dedup_for_seconds", "on_duplicate", "dedup_until", "at_most_seconds"}
+#: What rows are told apart by: all that is said of a job, but its payload. (Members of workflows are written elsewhere.)
+_OTHERS: Final = {"payload", "notify", "dedup_for_seconds", "on_duplicate", "dedup_until", "at_most_seconds", "waits", "takes"}
 _NAMES: Final = [name for name in NewRow.__struct_fields__ if name not in _OTHERS]
 _LIKE: Final = attrgetter(*_NAMES)
 #: What a row that asks for nothing special has there, by the defaults of types and of the table.
