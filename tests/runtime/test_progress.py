@@ -73,12 +73,15 @@ async def test_report_of_a_row_that_is_held_is_skipped_and_written_later(databas
     stuck, other = await reporting(connection, 0.5), await reporting(connection, 0.25)
     progress.report(stuck)
     progress.report(other)
+    theirs = await holder.connection()
+    transaction = theirs.transaction()
+    await transaction.start()
+    await theirs.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", stuck.claimed.id)
     async with running(progress):
-        async with (await holder.connection()).transaction():
-            await (await holder.connection()).execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", stuck.claimed.id)
-            await eventually(lambda: other.reported is None, description="the other is written")
-            assert [await written(connection, one) for one in (stuck, other)] == [None, 0.25]
-            assert stuck.reported is not None
+        await eventually(lambda: other.reported is None, description="the other is written")
+        assert [await written(connection, one) for one in (stuck, other)] == [None, 0.25]
+        assert stuck.reported is not None
+        await transaction.rollback()
         await eventually(lambda: stuck.reported is None, description="it is written, too")
     await pool.close()
     await holder.close()
