@@ -1538,7 +1538,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0f2bb61854d71ea9
+-- body: 25349ef028f71d27
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]

@@ -6,6 +6,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    _now CONSTANT timestamptz := asyncjobs.moment();  -- after the look's snapshot: a retry that is due at once may have come before that
     _open text[] := ARRAY(
         SELECT q.key FROM jsonb_object_keys(_queues) AS q(key)
         WHERE NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'all' OR (p.kind = 'queue' AND p.name = q.key)));
@@ -24,14 +25,14 @@ BEGIN
         OR EXISTS (SELECT FROM asyncjobs.limit_requests)
         OR EXISTS (
             SELECT FROM asyncjobs.jobs AS j
-            WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= asyncjobs.clock() AND j.queue = ANY (_open)
+            WHERE j.status IN ('scheduled', 'failed') AND j.run_at <= _now AND j.queue = ANY (_open)
               AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
               AND asyncjobs.is_for(_queues, j.queue, j.lane) AND NOT asyncjobs.is_paused(j.type, j.serialization_key)
               AND NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS h WHERE h.serialization_key = j.serialization_key
                               AND h.dispatched_at IS NOT NULL AND h.id <> j.id))
         OR EXISTS (
             SELECT FROM asyncjobs.due_jobs AS d JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[d.id])
-            WHERE d.due_at <= asyncjobs.clock() AND d.start_before <= asyncjobs.clock() AND j.type = ANY (_types)
+            WHERE d.due_at <= _now AND d.start_before <= _now AND j.type = ANY (_types)
               AND _queues ? j.queue)
         OR EXISTS (
             WITH RECURSIVE keys(key) AS (
