@@ -17,10 +17,11 @@ from fastapi import FastAPI
 
 from asyncjobs.dashboard import Dashboard, Tokens, live
 from asyncjobs.dashboard.verbs import VERBS
+from asyncjobs.declare.new_job import named
 from asyncjobs.store.database import Connection
 from tests.dashboard.conftest import Served
 from tests.support.chromium import Person, chromium
-from tests.support.factories import insert_job, insert_place
+from tests.support.factories import insert, insert_job, insert_place
 from tests.support.shop import IMAGE, KEY
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
@@ -326,6 +327,40 @@ async def test_schedules_and_breakers_are_worked(ada: Person) -> None:
     assert await ada.told() == 'Breaker "mail-service" is open for 60 s.'
 
 
+async def test_workflows_are_cancelled_and_retried(ada: Person, served: Served) -> None:
+    async with served.jobs.workflow("import") as flow:
+        flow.add(named("webhook", {}, {"delay": 3_600.0}, served.jobs.handlers, served.jobs.settings))
+    await ada.goes("/workflows")
+    await ada.goes(f"/workflows/{flow.id}")
+    await ada.clicks("Cancel")
+    await ada.confirms()
+    assert await ada.told() == f"Workflow {flow.id} is being cancelled."
+    await ada.clicks("Retry what died")
+    await ada.confirms()
+    assert f"Workflow {flow.id}: " in await ada.told()
+
+
+async def test_limits_are_set_reset_and_opened(ada: Person, rows: Connection) -> None:
+    await insert(rows, "limits", kind="limit", name="api", declared='{"each": 2}')
+    await insert(
+        rows,
+        "limit_keys",
+        key="api:a",
+        closed_until=await rows.fetchval("SELECT now() + interval '1 hour'"),
+        closed_seconds=3600.0,
+    )
+    await insert_job(rows, type="plain", limit_key="api:a")
+    await ada.goes("/limits")
+    await ada.page.get_by_role("combobox", name="Limit").select_option("api")
+    await ada.page.get_by_label("Total").fill("7")
+    await ada.clicks("Set")
+    assert await ada.told() == 'Limit "api": total 7, each 2, until it is reset.'
+    await ada.clicks("Reset api")
+    assert await ada.told() == 'Limit "api": total none, each 2, as programs declare it.'
+    await ada.clicks("Open api:a")
+    assert await ada.told() == 'Limit key "api:a" is open.'
+
+
 async def test_what_is_old_is_pruned(ada: Person, rows: Connection) -> None:
     await insert_job(rows, status="completed", completed_at=await rows.fetchval("SELECT now() - interval '30 days'"))
     await ada.goes("/doctor")
@@ -377,4 +412,4 @@ async def test_a_server_that_stops_does_not_wait_for_open_pages(chrome: Any, ser
 
 
 async def test_every_verb_was_used_here() -> None:
-    assert len(VERBS) == 20, "a new verb: use it here, as people do"
+    assert len(VERBS) == 25, "a new verb: use it here, as people do"
