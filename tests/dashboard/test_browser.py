@@ -3,16 +3,12 @@
 Pictures of the pages are left in $ASYNCJOBS_ARTEFACTS, or in a temporary folder (`asyncjobs-pictures`).
 """
 
-import asyncio
-import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
-import uvicorn
 from fastapi import FastAPI
 
 from asyncjobs.dashboard import Dashboard, Tokens, live
@@ -20,7 +16,7 @@ from asyncjobs.dashboard.verbs import VERBS
 from asyncjobs.declare.new_job import named
 from asyncjobs.store.database import Connection
 from tests.dashboard.conftest import Served
-from tests.support.chromium import Person, chromium
+from tests.support.chromium import Person, chromium, serving, somebody
 from tests.support.factories import insert, insert_job, insert_place
 from tests.support.shop import IMAGE, KEY
 
@@ -43,19 +39,6 @@ LOOKS = {
 TOKEN = "operator-0123456789"
 
 
-@asynccontextmanager
-async def serving(app: Any) -> AsyncGenerator[tuple[str, uvicorn.Server]]:
-    """The app on a port of its own."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", proxy_headers=False))
-    listener = socket.create_server(("127.0.0.1", 0))
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}", server
-    finally:
-        server.should_exit = True
-        await task
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def base(served: Served) -> AsyncGenerator[str]:
     """Where the dashboard is: mounted in an app."""
@@ -70,19 +53,6 @@ async def base(served: Served) -> AsyncGenerator[str]:
 async def chrome() -> AsyncGenerator[Any]:
     async with chromium() as browser:
         yield browser
-
-
-@asynccontextmanager
-async def somebody(chrome: Any, base: str, **settings: Any) -> AsyncGenerator[Person]:
-    """With a browser of this kind, in which nothing went wrong at the end."""
-    context = await chrome.new_context(**({"viewport": {"width": 1440, "height": 900}} | settings))
-    context.set_default_timeout(20_000)
-    person = Person(await context.new_page(), base)
-    try:
-        yield person
-        assert person.troubles == []
-    finally:
-        await context.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -1,13 +1,17 @@
 """Chromium, driven as a person would use it, and what a page has to be for everybody to be able to use it."""
 
+import asyncio
 import importlib
 import os
 import re
+import socket
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+import uvicorn
 
 #: Where pictures of pages are kept: outside of the repository.
 PICTURES = Path(os.environ.get("ASYNCJOBS_ARTEFACTS") or Path(tempfile.gettempdir()) / "asyncjobs-pictures")
@@ -127,3 +131,29 @@ async def chromium() -> AsyncGenerator[Any]:
             yield browser
         finally:
             await browser.close()
+
+
+@asynccontextmanager
+async def serving(app: Any) -> AsyncGenerator[tuple[str, uvicorn.Server]]:
+    """The app on a port of its own."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", proxy_headers=False))
+    listener = socket.create_server(("127.0.0.1", 0))
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", server
+    finally:
+        server.should_exit = True
+        await task
+
+
+@asynccontextmanager
+async def somebody(chrome: Any, base: str, **settings: Any) -> AsyncGenerator[Person]:
+    """With a browser of this kind, in which nothing went wrong at the end."""
+    context = await chrome.new_context(**({"viewport": {"width": 1440, "height": 900}} | settings))
+    context.set_default_timeout(20_000)
+    person = Person(await context.new_page(), base)
+    try:
+        yield person
+        assert person.troubles == []
+    finally:
+        await context.close()
