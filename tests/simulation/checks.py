@@ -32,8 +32,8 @@ WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS h
 def violations(server: Server, recorder: Recorder, told: Told, passes: list[Pass], home: Mapping[int, Process]) -> list[str]:
     """Everything that is wrong, in words."""
     # (A retry of a workflow starts over what its members have spawned, too.)
-    members = server.fetch("SELECT m.job_id FROM asyncjobs.members AS m WHERE m.workflow_id = ANY ($1::bigint[])", list(told.steered))
-    told.retried.update(row["job_id"] for row in members)
+    spawned = server.fetch("SELECT job_id FROM asyncjobs.members WHERE workflow_id = ANY ($1::bigint[])", list(told.steered))
+    told.retried.update(row["job_id"] for row in spawned)
     return [
         *_tables(server), *_events(server, recorder, told), *_lost(server, told), *_twice(server), *_passes(passes),
         *_beside(recorder, home), *_fenced(recorder, told), *moves(server, told),
