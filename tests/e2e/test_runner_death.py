@@ -4,6 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from asyncjobs import AsyncJobs
 from asyncjobs.model.job import Job
 from asyncjobs.store.database import Connection
@@ -197,6 +199,7 @@ asyncio.run(jobs.run())
 """
 
 
+@pytest.mark.direct("a pooler's session is nobody's in particular, and its end proves nothing")
 async def test_killed_process_is_noticed_in_seconds_by_one_on_its_machine_whatever_the_timeout(dsn: str) -> None:
     """With the default timeout of 30 s."""
     jobs = AsyncJobs(dsn)
