@@ -41,7 +41,7 @@ CLI_LOOKS = {
 
 @pytest.fixture
 async def jobs(dsn: str) -> AsyncGenerator[AsyncJobs]:
-    app = AsyncJobs(dsn)
+    app = AsyncJobs(dsn, keep_completed=timedelta(days=999))  # its runner leaves to the command line what is old
     app.circuit_breaker("mail")
 
     @app.job("email")
