@@ -5,8 +5,8 @@
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, cast
@@ -53,6 +53,25 @@ def under_way() -> Deed | None:
     return _under_way.get()
 
 
+class _Came:
+    """What came of a verb, in a few words; of one that was broken off, that."""
+
+    outcome = "interrupted"
+
+
+@contextmanager
+def _doing(deed: Deed, came: _Came) -> Generator[None]:
+    """The verb is under way, and an error is what comes of it."""
+    before = _under_way.set(deed)
+    try:
+        yield
+    except Exception as error:
+        came.outcome = type(error).__name__
+        raise
+    finally:
+        _under_way.reset(before)
+
+
 def recorded(verb: str, target: Target) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]:
     """Write down each use of this verb, and tell the events."""
 
@@ -70,20 +89,16 @@ def recorded(verb: str, target: Target) -> Callable[[Callable[P, Coroutine[Any, 
             if given.get("connection") is None:
                 desk.scribe.opened(f"admin.{do.__name__} was called")
                 row = await desk.scribe.begin(deed)
-            outcome = "interrupted"
-            before = _under_way.set(deed)
+            came = _Came()
             try:
-                done = await do(*args, **kwargs)
-                outcome = said(done) + _changed(given)
-            except Exception as error:
-                outcome = type(error).__name__
-                raise
+                with _doing(deed, came):
+                    done = await do(*args, **kwargs)
+                    came.outcome = said(done) + _changed(given)
             finally:
-                _under_way.reset(before)
                 if row is not None:
                     with suppress(*DATABASE_ERRORS):
-                        await desk.scribe.end(row, outcome)
-                desk.scribe.tell(deed, outcome)
+                        await desk.scribe.end(row, came.outcome)
+                desk.scribe.tell(deed, came.outcome)
             return done
 
         setattr(wrapper, MARK, verb)
@@ -102,16 +117,13 @@ def recorded_sync(verb: str, target: Target) -> Callable[[Callable[P, T]], Calla
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
             desk, given = cast("_Desk", args[0]), _bound(signature, args, kwargs)
             deed = _deed(desk.actor, verb, target, given)
-            before, outcome = _under_way.set(deed), "interrupted"
+            came = _Came()
             try:
-                done = do(*args, **kwargs)
-                outcome = said(done) + _changed(given)
-            except Exception as error:
-                outcome = type(error).__name__
-                raise
+                with _doing(deed, came):
+                    done = do(*args, **kwargs)
+                    came.outcome = said(done) + _changed(given)
             finally:
-                _under_way.reset(before)
-                desk.scribe.tell(deed, outcome)
+                desk.scribe.tell(deed, came.outcome)
             return done
 
         setattr(wrapper, MARK, verb)

@@ -42,7 +42,7 @@ async def list_limits(asked: Asked) -> int | None:
 
 async def show(asked: Asked, name: str, *, is_queue: bool) -> None:
     """Show a limit, and its keys that have something running or waiting."""
-    row = await asked.admin.limit(name, kind=_kind(is_queue))
+    row = await asked.admin.limit(name, kind=_kind(is_queue=is_queue))
     keys = [] if is_queue else await asked.admin.limit_keys(name)
     columns = ("key", "running", "waiting", "full", "closed until", "told by job", "oldest")
     table = [(one.key, one.running, one.waiting, one.is_full, one.opens_at, one.closed_by, one.oldest_at) for one in keys]
@@ -65,14 +65,14 @@ async def set_limit(
     """Set what counts over what programs declare, until it is reset. What runs goes on."""
     row = await asked.admin.set_limit(
         name, total=_number("--total", total), each=_number("--each", each), rate=_rate_of(rate, burst), weight=weight,
-        kind=_kind(is_queue),
+        kind=_kind(is_queue=is_queue),
     )  # fmt: skip
     asked.answer(row, lambda: screen.record(msgspec.structs.asdict(row)))
 
 
 async def reset(asked: Asked, name: str, *, is_queue: bool) -> None:
     """Let what programs declare count again."""
-    row = await asked.admin.reset_limit(name, kind=_kind(is_queue))
+    row = await asked.admin.reset_limit(name, kind=_kind(is_queue=is_queue))
     asked.answer(row, lambda: screen.record(msgspec.structs.asdict(row)))
 
 
@@ -82,7 +82,7 @@ async def open_key(asked: Asked, key: str) -> None:
     asked.answer({"opened": True}, lambda: f"{screen.text(key)} is open")
 
 
-def _kind(is_queue: bool) -> LimitKind:  # noqa: FBT001
+def _kind(*, is_queue: bool) -> LimitKind:
     return "queue" if is_queue else "limit"
 
 
