@@ -9,6 +9,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Final
 
 import click
@@ -46,8 +47,8 @@ STABLE: Final[Mapping[str, str]] = {
 #: Of `AsyncJobs`, what its own parts ask of it.
 BETWEEN_PARTS: Final = {
     "breakers_in", "close_declarations", "declared_at", "enqueue_one", "handlers", "includes", "includes_breaker", "limits",
-    "loop", "open_breakers", "opened_for", "opened_in", "redactions", "spawn_for", "variable", "wait_final", "wait_in_loop", "was_opened",
-    "watch",
+    "loop", "open_breakers", "opened_for", "opened_in", "redactions", "spawn_for", "variable", "wait_final", "wait_in_loop",
+    "was_opened", "watch",
 }  # fmt: skip
 
 
@@ -150,11 +151,10 @@ def members(kind: type, *, but: Iterable[str] = ()) -> str:
         if name.startswith("_") or name in but:
             continue
         plain = value.fget if isinstance(value, property) else inspect.unwrap(getattr(kind, name))
-        code = getattr(plain, "__code__", None)
-        if code is None:
+        if not isinstance(plain, FunctionType):
             continue
         how = "" if isinstance(value, property) else "(…)" if _takes_more(plain) else "()"
-        where = plain.__module__, code.co_firstlineno
+        where = plain.__module__, plain.__code__.co_firstlineno
         rows.append((where, f"`{name}{how}`", first_sentence(plain)))
     return table((f"`{kind.__name__}`", "what it does"), (row[1:] for row in sorted(rows)))
 
