@@ -39,7 +39,7 @@ def every_finding() -> set[str]:
     """What the doctor may find, by the source of its rules."""
     calls = [node for node in ast.walk(ast.parse(inspect.getsource(symptom))) if isinstance(node, ast.Call)]
     named = [call.args[1] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Symptom"]
-    return {one.value for one in named if isinstance(one, ast.Constant)} | {what for what, _ in symptom._BLOCKED.values()}
+    return {str(one.value) for one in named if isinstance(one, ast.Constant)} | {what for what, _ in symptom._BLOCKED.values()}
 
 
 def ill(dsn: str) -> AsyncJobs:
