@@ -30,7 +30,7 @@ from opentelemetry.util.types import AttributeValue
 from asyncjobs.app import AsyncJobs
 from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.hooks import Hook
-from asyncjobs.declare.upstream import Place
+from asyncjobs.declare.upstream import MemberPlace
 from asyncjobs.errors import UsageError
 from asyncjobs.telemetry.events import AcksWritten, AttemptEnded, AttemptStarted
 
@@ -84,7 +84,7 @@ class _Enqueues(Hook):
         self._spans[id(traced)] = span
         return traced
 
-    def _links(self, place: Place) -> list[Link]:
+    def _links(self, place: MemberPlace) -> list[Link]:
         """To the members that it waits for, the first hundred: spans drop what is more."""
         numbers = islice((number for first, last in place.waits for number in range(first, last + 1)), _MOST_LINKS)
         spans = [self._members.get((id(place.flow), number)) for number in numbers]
@@ -100,8 +100,8 @@ class _Enqueues(Hook):
         _end(span, error, None if handle is not None else "nothing was written")
 
 
-def _place_of(job: NewJob[Any]) -> Place | None:
-    return next((one for one in job.row.takes if isinstance(one, Place)), None)
+def _place_of(job: NewJob[Any]) -> MemberPlace | None:
+    return next((one for one in job.row.takes if isinstance(one, MemberPlace)), None)
 
 
 @final

@@ -10,7 +10,7 @@ import pytest
 
 from asyncjobs import AsyncJobs, Queue
 from asyncjobs.runtime import points
-from asyncjobs.runtime.keys import PARTITIONS, Keys
+from asyncjobs.runtime.keys import PARTITIONS, KeyActors
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import serialized
@@ -36,7 +36,7 @@ class Setup:
         options.setdefault("interval_seconds", 3600.0)
         nobody: Any = None  # no outcomes are put here
         partitions = options.pop("partitions", PARTITIONS)
-        self.keys = Keys(nobody, nobody, nobody, self.pool, wakes, events=Events(), partitions=partitions)
+        self.keys = KeyActors(nobody, nobody, nobody, self.pool, wakes, events=Events(), partitions=partitions)
         self.serializer = Serializer(self.pool, wakes, self.keys, events=Events(), **options)
 
     @contextlib.asynccontextmanager

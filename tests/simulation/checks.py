@@ -7,7 +7,7 @@ from asyncjobs.model.status import FINAL
 from asyncjobs.store.database import Database
 from asyncjobs.telemetry.events import AttemptStarted, ClaimWasLost, OutcomeWritten, RunnerRegistered
 from asyncjobs.testing import Joined, Ready, Recorder, Serving
-from asyncjobs.testing.attempts import Attempt, Place, out_of_order, overlapping, uncounted
+from asyncjobs.testing.attempts import Attempt, LinePlace, out_of_order, overlapping, uncounted
 from asyncjobs.testing.history import History
 from asyncjobs.testing.lives import Noted, lives, together
 from tests.simulation.app import Pass
@@ -54,7 +54,9 @@ def _events(server: Server, recorder: Recorder, told: Told) -> list[str]:
     sql = Database(server.dsn).sql
     rows = server.fetch(sql("audit_attempts"), sorted({one.job_id for one in attempts}))
     counted: dict[int, int] = {row["id"]: row["attempts"] for row in rows}
-    line = [Place(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in server.fetch(sql("audit_line"))]
+    line = [
+        LinePlace(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in server.fetch(sql("audit_line"))
+    ]
     found = [*overlapping(attempts), *out_of_order(attempts, line), *uncounted(attempts, counted, told.retried)]
     # (What an operator started over counts anew: its first attempt then is no late one of before.)
     judged = [

@@ -213,7 +213,7 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("a paused key is dispatched", (
         Change("dispatch_keys", "_any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses)", "_any_paused boolean := false"),
     ), needs=_has("pause")),
-    Simulated("a dead head does not halt its key", (Change("release_keys", "j.on_dead = 'halt'", "false"),), needs=_has("halt")),
+    Simulated("a dead head does not halt its key", (Change("let_keys_go", "j.on_dead = 'halt'", "false"),), needs=_has("halt")),
     Simulated("a schedule ticks from any tick", (Change("tick_schedule", "s.last_tick = _previous AND ", ""),), needs=_ticks),
     Simulated("a commit tells nobody of what it enqueued", (
         Change("announce", "AND coalesce(r.notify, true) AND", "AND false AND"),

@@ -747,7 +747,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 365b4713353bc158
+-- body: 973342834ebae8d2
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -1180,7 +1180,7 @@ CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 372b1b3b353908fd
+-- body: a99e5649054f303f
 
 CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
     RETURNS record
@@ -1314,7 +1314,7 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3f0dcbd5da901a18
+-- body: d599ec577c972cbf
 
 CREATE FUNCTION asyncjobs.fill_in(_ids bigint[], _tokens bigint[], _max_attempts integer[], _timeouts double precision[], _priorities integer[], _on_deads text[])
     RETURNS void
@@ -1368,7 +1368,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c6519490aa90eab5
+-- body: adab103cb67c7332
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1381,7 +1381,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_sort TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e1568978029ebd95
+-- body: 270c6721c6472527
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1391,7 +1391,7 @@ CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e84b89584fcb58be
+-- body: 5057dea0222aef8e
 
 CREATE FUNCTION asyncjobs.finish_orphans(_ids bigint[])
     RETURNS bigint[]
@@ -1806,6 +1806,16 @@ CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[],
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 236ff416798d0712
+
+CREATE FUNCTION asyncjobs.let_keys_go(_ids bigint[], _dead bigint[] DEFAULT NULL::bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9fa765494e7b935b
 
 CREATE FUNCTION asyncjobs.limit_groups(_queue text, _lane text, _names text[], _seen text[], _suspects boolean DEFAULT false)
     RETURNS TABLE(name text, lane text, served double precision)
@@ -2554,7 +2564,7 @@ CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '200ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 15793f0a49d82b6b
+-- body: 277e1288c80a7f04
 
 CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queues text[])
     RETURNS record
@@ -2566,16 +2576,6 @@ CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queue
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b2edfd0e931f9f37
-
-CREATE FUNCTION asyncjobs.release_keys(_ids bigint[], _dead bigint[] DEFAULT NULL::bigint[])
-    RETURNS bigint[]
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9fa765494e7b935b
 
 CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval, OUT released text[], OUT successor bigint)
     RETURNS record
@@ -3028,7 +3028,7 @@ CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT comple
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bae5e92f8bbac279
+-- body: 1698af511a92e197
 
 CREATE FUNCTION asyncjobs.wait_for_claims()
     RETURNS void

@@ -9,7 +9,7 @@ from typing import Any, cast
 from asyncjobs.model.claim import Ack, Claimed, Probe
 from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator, Shared
-from asyncjobs.runtime.keys import Keys
+from asyncjobs.runtime.keys import KeyActors
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.queues import Queues
@@ -121,7 +121,7 @@ class AtWork:
             **(defaults | options),
         )  # fmt: skip
         verifier: Any = SimpleNamespace(verify=self._verify)
-        self.keys = Keys(self.line, self.queues, verifier, self.pool, self.wakes, events=self.events)
+        self.keys = KeyActors(self.line, self.queues, verifier, self.pool, self.wakes, events=self.events)
         self.polling = Polling(lambda: poll_seconds)
         nobody: Any = SimpleNamespace(add=lambda _: None, remove=lambda _: None)
         shared = Shared(
