@@ -145,6 +145,10 @@ _COUNT = (
     "                    WHERE asyncjobs.limit_side(r.status) = 1 AND r.limit_key = u.key AND r.runner_id IS NOT NULL\n"
     "                    ORDER BY r.limit_key, r.queue LIMIT _each) AS r"
 )
+_GATES_ARE_WAITED_FOR = Change(
+    "try_lock_gates", "pg_try_advisory_xact_lock(hashtext('asyncjobs.gate'), (g.id & 2147483647)::integer)",
+    "pg_advisory_xact_lock(hashtext('asyncjobs.gate'), (g.id & 2147483647)::integer) IS NOT NULL",
+)  # fmt: skip
 _FENCE = "AND j.claim_token = {} AND j.status = 'processing'"
 
 MUTANTS: tuple[Simulated, ...] = (
@@ -292,12 +296,13 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("two calls of a line are under way", patches=broken.two_at_a_time),
     # Two members of two gates end at once, and each transaction has the one gate and waits for the other.
     Simulated("gates are waited for, in any order", (
-        Change("try_lock_gates", "pg_try_advisory_xact_lock(hashtext('asyncjobs.gate'), (g.id & 2147483647)::integer)",
-            "pg_advisory_xact_lock(hashtext('asyncjobs.gate'), (g.id & 2147483647)::integer) IS NOT NULL"),
+        _GATES_ARE_WAITED_FOR,
         Change("try_lock_gates", "FROM unnest(_gates) AS g(id)",
             "FROM (SELECT u.id FROM unnest(_gates) AS u(id)"
             " ORDER BY u.id * (1 - 2 * ((SELECT nextval('asyncjobs.place_seq')) % 2))) AS g"),
     ), needs=_scene("folds")),
+    # Claims wait for a fold with the acks of their call: soon over, but for what the fold waits for.
+    Simulated("a fold is waited for", (_GATES_ARE_WAITED_FOR,), needs=_scene("met")),
     Simulated("arrivals at a gate that is locked are forgotten", (
         Change("fold_gates", "PERFORM asyncjobs.leave_arrivals(", "PERFORM array_length("),
         Change("fold_gates", "a.gate_id <> ALL (_ours)))", "a.gate_id <> ALL (_ours)), 1)"),
