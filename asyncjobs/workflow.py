@@ -22,6 +22,7 @@ from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.flow import FlowPlanner
 from asyncjobs.declare.hooks import enqueue_through
 from asyncjobs.declare.new_job import admit_all, check_job_id, check_jobs
+from asyncjobs.declare.results import Results
 from asyncjobs.declare.upstream import Members, Place, Upstream
 from asyncjobs.errors import InvalidOption, UsageError, WorkflowError
 from asyncjobs.handles import JobHandle
@@ -94,9 +95,17 @@ class Group(_Awaitable, Generic[T_co]):
     @property
     def results(self) -> list[T_co]:
         """What the jobs will give, in their order, as an argument of another job of the workflow, or anywhere in one."""
+        return cast("list[T_co]", self._upstream(is_paged=False))
+
+    def _upstream(self, *, is_paged: bool) -> Upstream:
         hints = {id(job.handler): job.handler.signature.returns for job in self._jobs}
         hint = next(iter(hints.values())) if len(hints) == 1 else Any
-        return cast("list[T_co]", Upstream(self.flow.planner, self.members, hint, is_group=True))
+        return Upstream(self.flow.planner, self.members, hint, is_group=True, is_paged=is_paged)
+
+    @property
+    def paged(self) -> Results[T_co]:
+        """The same as the argument of a parameter that is `Results[...]`: they are read in pages, while its job runs."""
+        return cast("Results[T_co]", self._upstream(is_paged=True))
 
     @property
     def ids(self) -> list[int]:
