@@ -19,7 +19,7 @@ from asyncjobs.errors import ClaimLost, UsageError, WaitTimeout, WorkflowNotFoun
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
 from asyncjobs.runtime import callers
-from asyncjobs.runtime.folder import cancel_members
+from asyncjobs.runtime.folder import Folder, cancel_members
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.store import door, jobs, workflows
 from asyncjobs.store.database import Database, Link
@@ -143,9 +143,15 @@ async def cancel(opened: OpenApp, workflow_id: int, message: str) -> CancelOutco
     """Cancel what has not ended of a workflow; what runs is asked to end. WorkflowNotFound."""
     opened.check_usable()
     outcome = await opened.read(partial(workflows.request_cancel, workflow_id=workflow_id, message=message))
-    if outcome == "unknown":
-        raise WorkflowNotFound(workflow_id)
-    if outcome != "ended":
+    if known(workflow_id, outcome) != "ended":
         async with opened.pool.take() as link:
             await cancel_members(link, workflow_id, message, opened.wakes, max_errors=opened.settings.max_errors)
+            await Folder(opened.wakes).fold(link)  # there may be no runner that does it
+    return outcome
+
+
+def known(workflow_id: int, outcome: CancelOutcome) -> CancelOutcome:
+    """What came of a cancel, or WorkflowNotFound."""
+    if outcome == "unknown":
+        raise WorkflowNotFound(workflow_id)
     return outcome

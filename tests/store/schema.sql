@@ -869,7 +869,7 @@ CREATE FUNCTION asyncjobs.break_dependents(_ids bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d76583b04d1e145a
+-- body: 1c3001ceb2bbbf88
 
 CREATE FUNCTION asyncjobs.breaker_after(_b asyncjobs.circuit_breakers, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS asyncjobs.circuit_breakers
