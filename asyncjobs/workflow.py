@@ -23,7 +23,7 @@ from asyncjobs.declare.flow import FlowPlanner
 from asyncjobs.declare.hooks import enqueue_through
 from asyncjobs.declare.new_job import admit_all, check_job_id, check_jobs
 from asyncjobs.declare.results import Results
-from asyncjobs.declare.upstream import Members, Place, Upstream
+from asyncjobs.declare.upstream import Members, Place, Spawner, Upstream
 from asyncjobs.errors import InvalidOption, UsageError, WorkflowError
 from asyncjobs.handles import JobHandle
 from asyncjobs.model.workflow import MOST_MEMBERS, When
@@ -288,7 +288,7 @@ class Workflow:
         return [JobHandle(job_id, self.app, new.handler.decode_result, "made") for job_id, new in pairs]
 
 
-def _placed(job: NewJob[Any], place: Place) -> NewJob[Any]:
+def _placed(job: NewJob[Any], place: Place | Spawner) -> NewJob[Any]:
     return NewJob(job.handler, msgspec.structs.replace(job.row, takes=(place,)), None)
 
 
@@ -336,17 +336,19 @@ class Workflows:
         keeper, job_id, token = keeper_of(app), context.claimed.id, context.claimed.token
 
         async def write(news: list[NewJob[Any]]) -> list[JobHandle[Any]]:
+            news = [_alone(new) for new in news]
             rows = admit_all(news, app.queues, app.settings)
             if keeper is not None:
-                ids = workflows.ids_of(job_id, keeper.spawn(job_id, token, first, rows))
+                done = workflows.enqueued_by(job_id, keeper.spawn(job_id, token, first, rows))
             else:
-                ids = await workflows.spawn(app.opened_for(f"job {job_id} spawned others"), job_id, token, first, rows)
-            pairs = zip(ids, news, strict=True)
-            return [JobHandle(one, lambda: app, new.handler.decode_result, "made") for one, new in pairs]
+                done = await workflows.spawn(app.opened_for(f"job {job_id} spawned others"), job_id, token, first, rows)
+            pairs = zip(done, news, strict=True)
+            return [JobHandle(one.id, lambda: app, new.handler.decode_result, one.did) for one, new in pairs]
 
         if not app.hooks.enqueue:
             return await write(news)
-        return await enqueue_through(app.hooks.enqueue, news, write, events=app.events)
+        by = Spawner(context.claimed.trace_context)
+        return await enqueue_through(app.hooks.enqueue, [_placed(new, by) for new in news], write, events=app.events)
 
     def workflow_of(self, workflow_id: int, /) -> WorkflowHandle:
         """The handle of a workflow that is known by its id. Nothing is looked up yet."""

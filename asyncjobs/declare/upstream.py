@@ -36,6 +36,12 @@ class Place(msgspec.Struct, frozen=True):
     waits: tuple[Range, ...]  # for members of these numbers
 
 
+class Spawner(msgspec.Struct, frozen=True):
+    """Who has spawned a member, for hooks of its enqueue, as `Place`: whoever waits for that one waits for this one, too."""
+
+    trace_context: str | None  # of the member that spawns
+
+
 @final
 class Upstream:
     """What stands for a result, or for those of a group. It has no value: code that asks for one is told so."""

@@ -76,23 +76,31 @@ async def _write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow]) -> Wri
     return await opened.read(once)
 
 
-async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> list[int]:
-    """Add members to the workflow of a job that runs; their ids. A call that was not answered is made again, and finds them."""
+async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> list[Enqueued]:
+    """Add members to the workflow of a job that runs. A call that was not answered is made again, and finds them."""
     opened.check_usable()
-    ids = ids_of(job_id, await opened.read(partial(workflows.spawn, job_id=job_id, token=token, first=first, rows=rows)))
-    callers.tell(opened.events, rows, [Enqueued(one, True) for one in ids], None)
+    calls = 0
+
+    async def once(link: Link) -> Spawned:
+        nonlocal calls
+        calls += 1
+        return await workflows.spawn(link, job_id, token, first, rows)
+
+    enqueued = enqueued_by(job_id, await opened.read(once), is_again=calls > 1)
+    callers.tell(opened.events, rows, enqueued, None)
     for queue in {row.queue for row in rows}:
         opened.wakes.pending(queue)
-    return ids
+    return enqueued
 
 
-def ids_of(job_id: int, spawned: Spawned) -> list[int]:
-    """Those of what a job has spawned. ClaimLost, UsageError."""
+def enqueued_by(job_id: int, spawned: Spawned, *, is_again: bool = False) -> list[Enqueued]:
+    """What a job has spawned; created by a former attempt, or by this one (and found by its second call). ClaimLost, UsageError."""
     if spawned.is_lost:
         raise ClaimLost(f"job {job_id} spawned others, and its claim is another's by now: nothing was written.")
     if spawned.is_alone:
         raise UsageError(f"job {job_id} is of no workflow, so nobody waits for what it spawns: enqueue it instead.")
-    return spawned.ids or []
+    created = spawned.are_new or is_again
+    return [Enqueued(one, created, did="made" if created else "kept") for one in spawned.ids or []]
 
 
 async def results(opened: OpenApp, job_id: int, ranges: Sequence[Range]) -> list[MemberResult]:

@@ -159,11 +159,13 @@ class MemoryStore:
         flow_id = kept.row.workflow_id
         if flow_id is None:
             return Spawned(None, is_lost=False, is_alone=True)
-        ids = self.flows.spawned(flow_id, job_id, first, len(rows))
-        if not ids:
-            ids = [one.id for one in self.enqueue(rows, flow_id)]
-            self.flows.spawn(flow_id, job_id, ids)
-        return Spawned(ids, is_lost=False, is_alone=False)
+        if ids := self.flows.spawned(flow_id, job_id, first, len(rows)):
+            return Spawned(ids, is_lost=False, is_alone=False)
+        ids = [one.id for one in self.enqueue(rows, flow_id)]
+        self.flows.spawn(flow_id, job_id, ids)
+        if (row := self.flows.row(flow_id)) is not None and row.state == "cancelling":
+            self.cancel_workflow(flow_id, row.cancel_message or "")
+        return Spawned(ids, is_lost=False, is_alone=False, are_new=True)
 
     def cancel_workflow(self, flow_id: int, message: str) -> tuple[CancelOutcome, list[tuple[int, int]]]:
         """End what does not run of a workflow: what came of it, and the jobs that run, which are to be asked to end."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.request import Request
 from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
-from asyncjobs.runtime import callers
+from asyncjobs.runtime import callers, workflows
 from asyncjobs.store.workflows import CancelOutcome, Spawned, Written
 from asyncjobs.telemetry.events import Events, WorkflowEnqueued
 from asyncjobs.testing.memory_store import MemoryStore
@@ -41,7 +41,7 @@ class KeepsWorkflows:
         with self.store.lock:
             spawned = self.store.spawn(job_id, token, first, rows)
         if spawned.ids is not None:
-            callers.tell(self.events, rows, [Enqueued(one, created=True) for one in spawned.ids], None)
+            callers.tell(self.events, rows, workflows.enqueued_by(job_id, spawned), None)
         return spawned
 
     def workflow(self, workflow_id: int) -> WorkflowRow | None:
