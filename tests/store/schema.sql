@@ -869,7 +869,7 @@ CREATE FUNCTION asyncjobs.break_dependents(_ids bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d76583b04d1e145a
+-- body: 1c3001ceb2bbbf88
 
 CREATE FUNCTION asyncjobs.breaker_after(_b asyncjobs.circuit_breakers, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS asyncjobs.circuit_breakers
@@ -2823,7 +2823,7 @@ CREATE FUNCTION asyncjobs.span(_duration interval)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from integer, _documents text[], OUT ids bigint[], OUT is_lost boolean, OUT is_alone boolean)
+CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from integer, _documents text[], OUT ids bigint[], OUT is_lost boolean, OUT is_alone boolean, OUT are_new boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2832,7 +2832,7 @@ CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from intege
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '2s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2e0ef6c4c27d1162
+-- body: f3f8c9ae6e936320
 
 CREATE FUNCTION asyncjobs.start_dependents(_ids bigint[], OUT count integer, OUT pending bigint[])
     RETURNS record
