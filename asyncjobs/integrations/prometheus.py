@@ -4,8 +4,8 @@
 2. What a process holds is read from its memory by the scrape: slots, leases, the listener, the lag of its event loop.
 3. What the database holds is sampled each `sample_every` by the duty `sample`: depths, ages, dead letters, halted keys,
    breakers, limits, open workflows; and those that ended since the last sample are counted, with their seconds. One runner of
-   all does it, and only its process shows them: a `sum` over processes is right, and no scrape ever asks the database. Its term over,
-   they are gone from there; a sample that fails leaves the last one, and `sampled_at_seconds` tells.
+   all does it, and only its process shows them: a `sum` over processes is right, and no scrape ever asks the database. Its term
+   over, they are gone from there; a sample that fails leaves the last one, and `sampled_at_seconds` tells.
 
 Names end in what they count, in `_seconds` or in `_total`. Labels are queues, lanes, types, duties and services: what was
 declared, by this app or by a runner that lives. Whatever else a row or a notification names is `other`: anybody who may enqueue,

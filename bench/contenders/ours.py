@@ -1,4 +1,4 @@
-"""asyncjobs, with default settings but for what the options say: `prefetch`, `tags`, `queues` or `types` among which jobs go, `limit`."""
+"""asyncjobs, with default settings but for the options: `prefetch`, `tags`, `limit`, `queues` or `types` among which jobs go."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
