@@ -1249,7 +1249,7 @@ CREATE FUNCTION asyncjobs.enqueue_members(_flow text, _documents text[], _channe
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b800097e091f47ae
+-- body: 7838c1c3487109d3
 
 CREATE FUNCTION asyncjobs.enqueue_payloads(_name text, _payloads jsonb[], _options jsonb)
     RETURNS bigint[]
@@ -3093,5 +3093,11 @@ CREATE FUNCTION asyncjobs.written_before(_ids bigint[], _tokens bigint[], OUT ne
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 89a80a7893c43a95
+
+CREATE FUNCTION asyncjobs.written_workflow(_job bigint, _token bigint)
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0ebfba8bef09615c
 
 CREATE AGGREGATE asyncjobs.sum_histograms(bigint[]) (SFUNC = asyncjobs.add_histograms, STYPE = bigint[], INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);
