@@ -64,7 +64,7 @@ class Node(_Awaitable, Generic[T_co]):
     def result(self) -> T_co:
         """What the job will give, as an argument of another job of the workflow, or anywhere in one."""
         hint = self._job.handler.signature.returns
-        return cast("T_co", Upstream(self.flow.planner, self.members, hint, is_group=False))
+        return cast("T_co", Upstream(self.flow.planner.mark, self.members, hint, is_group=False))
 
     @property
     def id(self) -> int:
@@ -96,7 +96,7 @@ class Group(_Awaitable, Generic[T_co]):
         """What the jobs will give, in their order, as an argument of another job of the workflow, or anywhere in one."""
         hints = {id(job.handler): job.handler.signature.returns for job in self._jobs}
         hint = next(iter(hints.values())) if len(hints) == 1 else Any
-        return cast("list[T_co]", Upstream(self.flow.planner, self.members, hint, is_group=True))
+        return cast("list[T_co]", Upstream(self.flow.planner.mark, self.members, hint, is_group=True))
 
     @property
     def ids(self) -> list[int]:
