@@ -283,6 +283,7 @@ CREATE TABLE asyncjobs.jobs (
     losses smallint DEFAULT 0 NOT NULL,
     suspicion smallint DEFAULT 0 NOT NULL,
     outlived smallint DEFAULT 0 NOT NULL,
+    enqueue_token bigint,
     claim_token bigint,
     started_at timestamp with time zone,
     runner_id bigint,
@@ -292,10 +293,13 @@ CREATE TABLE asyncjobs.jobs (
     on_dead text DEFAULT 'advance'::text NOT NULL,
     type text NOT NULL,
     lane text,
-    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
-    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     parent_job_id bigint,
     correlation_id text,
+    start_before timestamp with time zone,
+    limit_key text,
+    requested_outcome text,
+    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     timeout interval,
     error_message text,
     last_error text,
@@ -304,9 +308,7 @@ CREATE TABLE asyncjobs.jobs (
     dedup_key text,
     serialization_key text,
     cancel_requested_at timestamp with time zone,
-    requested_outcome text,
     request_message text,
-    enqueue_token bigint,
     result jsonb,
     result_dropped text,
     progress jsonb,
@@ -314,10 +316,8 @@ CREATE TABLE asyncjobs.jobs (
     trace_context text,
     lost_with bigint,
     tags text[],
-    start_before timestamp with time zone,
     dedup_until text,
     workflow_id bigint,
-    limit_key text,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
@@ -327,20 +327,20 @@ CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, ru
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_limited ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE ((limit_key IS NOT NULL) AND ((status = 'pending'::text) OR (runner_id IS NOT NULL)));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place) WHERE (
 CASE
-    WHEN ((priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL) AND (status = ANY ('{waiting,paused,blocked}'::text[]))) THEN NULL::boolean
-    ELSE asyncjobs.refuse_unless(false,
+    WHEN (
+    CASE
+        WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
+        WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
+        ELSE (status = ANY ('{pending,waiting,scheduled,failed,paused,blocked}'::text[]))
+    END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL)) THEN false
+    ELSE asyncjobs.refuse_row(
     CASE
         WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
         ELSE 'jobs_check'::text
     END, id)
-END)) WHERE ((status = ANY ('{waiting,paused,blocked}'::text[])) OR (NOT (
-CASE
-    WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
-    WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
-    ELSE (status = ANY ('{pending,scheduled,failed}'::text[]))
-END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL))));
+END OR (status = ANY ('{waiting,paused,blocked}'::text[])));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
 
 CREATE TABLE asyncjobs.limit_keys (
@@ -524,7 +524,11 @@ CREATE TABLE asyncjobs.serialized_jobs (
     halt_reason text,
     CONSTRAINT serialized_jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id, asyncjobs.refuse_unless(((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL))), 'serialized_jobs_check'::text, id)) WHERE ((place IS NULL) OR (NOT ((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL)))));
+CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id) WHERE (
+CASE
+    WHEN ((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL))) THEN false
+    ELSE asyncjobs.refuse_row('serialized_jobs_check'::text, id)
+END OR (place IS NULL));
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (dispatched_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.place IS NULL)) EXECUTE FUNCTION asyncjobs.join_keys();
@@ -2537,12 +2541,12 @@ CREATE FUNCTION asyncjobs.refuse_duplicate(_row asyncjobs.new_job, _id bigint, _
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 275d2174a1665af9
 
-CREATE FUNCTION asyncjobs.refuse_unless(_is_well boolean, _check text, _id bigint)
+CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f0487a2a39030135
+-- body: 7bbd6a30235a6208
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
