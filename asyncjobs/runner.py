@@ -104,6 +104,7 @@ class Runner:
             leases=parts.duties.leader.held(),
             schedules_age_seconds=scheduler.turn_age_seconds,
             failed_schedules=sorted(scheduler.failed),
+            differing_limits=[*parts.registration.differing],
             is_confirmed=heartbeat.is_confirmed,
             outdated_by=heartbeat.outdated_by,
             is_stopping=self._stopping.has_begun,

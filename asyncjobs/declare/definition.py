@@ -11,6 +11,7 @@ from asyncjobs.declare.limit import Limit
 from asyncjobs.declare.options import MAX_ATTEMPTS, MAX_PRIORITY, Debounce, Options, check_options
 from asyncjobs.declare.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
 from asyncjobs.declare.schema import template_of
+from asyncjobs.declare.results import check_parameters
 from asyncjobs.declare.signature import Signature, check_function, is_async, read_signature, wraps_async
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidOption, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
@@ -93,6 +94,7 @@ class JobDefinition:
         self._limit_rule = None if self.limit is None else self.limit.rule_for(name, self.function_name)
         self._local_names: Mapping[str, Any] | None = None
         self._payload: PayloadCodec | None = None
+        self.paged: frozenset[str] = frozenset()  # parameters that take results in pages; known with the signature
 
     def __repr__(self) -> str:
         return f"<JobDefinition {self.name!r} at {self.declared_at}>"
@@ -114,6 +116,7 @@ class JobDefinition:
         if self._limit_rule is not None:
             self._limit_rule.bind(parameters)
         self._check_redacted([one.name for one in parameters])
+        self.paged = check_parameters(self.name, parameters, is_async=self.is_async)
         self._payload = PayloadCodec(self.name, parameters)
 
     def _check_redacted(self, names: Sequence[str]) -> None:

@@ -305,6 +305,7 @@ class CallLine:
             await self._try_locked()
         if self._looks:
             await self._looks.make(self._statements.skipped)
+            await asyncio.sleep(0)  # a coordinator that looked may have jobs to ask for: they go with the outcomes of this turn
         if self._orders and not self._may_claim():
             self._close()
         orders, self._orders = self._orders, []

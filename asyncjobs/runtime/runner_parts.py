@@ -144,7 +144,7 @@ def make_parts(opened: OpenApp, declared: RunnerPlan) -> RunnerParts:
     keys = KeyActors(line, queues, verifier, pool, opened.wakes, events=events)
     duties = Duties(
         opened, declared.duties, declared.schedules, keys=keys, listen=declared.listen, poll_seconds=listening.poll_seconds,
-        lost=metrics.lost, runner_id=registration.runner_id,
+        unheard_seconds=listening.unheard_seconds, lost=metrics.lost, runner_id=registration.runner_id,
     )  # fmt: skip
     heartbeat.leader = duties.leader
     polling = Polling(listening.poll_seconds)

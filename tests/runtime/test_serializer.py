@@ -98,6 +98,15 @@ async def test_key_that_is_put_gets_its_head_and_its_queue_is_told(pair: Peers, 
     assert (setup.woken.queues, setup.notified) == ([("default", False)], ["q:default"])
 
 
+async def test_request_that_no_notification_tells_of_is_found_by_the_next_look(pair: Peers, make: Make) -> None:
+    """Without `unheard_seconds` it is found by the sweep."""
+    async with make(unheard_seconds=lambda: 0.02).running():
+        await pair.a.begin("repeatable_read")
+        await pair.a.enqueue_in_transaction(notify=False)
+        await pair.a.commit()
+        await eventually(lambda: has_head(pair), description="the key has a head")
+
+
 async def test_key_that_has_a_head_or_no_jobs_wakes_nobody(pair: Peers, make: Make, recorder: Recorder) -> None:
     await pair.a.enqueue(times=2)
     setup = make(partitions=1)

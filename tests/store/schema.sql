@@ -373,6 +373,7 @@ CREATE TABLE asyncjobs.limit_turns (
     rested boolean DEFAULT true NOT NULL,
     opens_at timestamp with time zone,
     has_suspects boolean DEFAULT false NOT NULL,
+    turned_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     CONSTRAINT limit_turns_state_check CHECK ((state = ANY (ARRAY['open'::text, 'full'::text, 'closed'::text, 'idle'::text]))),
     CONSTRAINT limit_turns_pkey PRIMARY KEY (key, queue, lane)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
@@ -391,6 +392,7 @@ CREATE TABLE asyncjobs.limits (
     burst integer DEFAULT (((declared || by_hand) ->> 'burst'::text))::integer,
     weight double precision DEFAULT COALESCE((((declared || by_hand) ->> 'weight'::text))::double precision, (1)::double precision),
     is_full boolean DEFAULT false NOT NULL,
+    opened_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     declared_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     set_by text,
     set_at timestamp with time zone,
@@ -473,6 +475,7 @@ CREATE TABLE asyncjobs.runners (
     name text,
     session integer,
     machine text,
+    limits jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -872,7 +875,7 @@ CREATE FUNCTION asyncjobs.break_dependents(_ids bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d76583b04d1e145a
+-- body: 1c3001ceb2bbbf88
 
 CREATE FUNCTION asyncjobs.breaker_after(_b asyncjobs.circuit_breakers, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS asyncjobs.circuit_breakers
@@ -1041,11 +1044,11 @@ CREATE FUNCTION asyncjobs.declare_breakers(_services text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6b753c286ef27d5e
 
-CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb)
+CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb, _runner bigint DEFAULT NULL::bigint)
     RETURNS text[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c39b8abd852a5628
+-- body: e15235a3a18a352e
 
 CREATE FUNCTION asyncjobs.declare_schedule(_name text, _definition jsonb)
     RETURNS text
@@ -1429,7 +1432,7 @@ CREATE FUNCTION asyncjobs.fold_limits(_batch integer, OUT queues text[], OUT nex
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c5d50563229e5d45
+-- body: a2f1fc7a7587f60e
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -1922,7 +1925,7 @@ CREATE FUNCTION asyncjobs.lock_replaced(_ids bigint[], _keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 888f4c12cd7b6c1d
 
-CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most integer, _ahead double precision, _suspects boolean, _seen text[], OUT keys text[], OUT ahead double precision)
+CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most integer, _ahead double precision, _suspects boolean, _seen text[], OUT keys text[], OUT places tid[], OUT turns tid[], OUT ahead double precision)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1932,7 +1935,7 @@ CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6453a3239b93c073
+-- body: 76a5bc1e80088b5a
 
 CREATE FUNCTION asyncjobs.look_again(_keys text[])
     RETURNS bigint[]
@@ -2216,7 +2219,7 @@ CREATE FUNCTION asyncjobs.open_turns(_freed text[], _keys text[], _queues text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 754e831bdc34e755
+-- body: cfee51d61819ae32
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
@@ -2826,7 +2829,7 @@ CREATE FUNCTION asyncjobs.span(_duration interval)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from integer, _documents text[], OUT ids bigint[], OUT is_lost boolean, OUT is_alone boolean)
+CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from integer, _documents text[], OUT ids bigint[], OUT is_lost boolean, OUT is_alone boolean, OUT are_new boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2835,7 +2838,7 @@ CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from intege
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '2s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2e0ef6c4c27d1162
+-- body: f3f8c9ae6e936320
 
 CREATE FUNCTION asyncjobs.start_dependents(_ids bigint[], OUT count integer, OUT pending bigint[])
     RETURNS record
@@ -2965,7 +2968,7 @@ CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9dceb61c3e91f551
+-- body: 1b5b3657a612222e
 
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void
