@@ -67,6 +67,7 @@ def empty_row(definition: JobDefinition, options: Checked) -> NewRow:
         expires_seconds=options.expires or definition.expires_seconds,
         serialization_key=options.serialization_key,
         limit_key=_limit_key(definition, options.limit_key),
+        keep_payload=options.keep_payload,
         on_dead="ask" if definition.on_dead == "ask all" and options.max_attempts else definition.on_dead,
         notify=options.notify is not False,
         tags=definition.tags if options.tags is None else check_tags("tags", (*definition.tags, *options.tags)),

@@ -49,6 +49,7 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     expires_seconds: float | None = None  # after its run_at
     dedup_until: DedupUntil = "end"
     limit_key: str | None = None  # whose permits it needs to run
+    keep_payload: bool | None = None  # also when it has completed; None: as its type says then
     at_most_seconds: float | None = None  # a debounce: its delay is counted anew by each duplicate, as long as it is no older
     notify: bool = True
     waits: bool = False  # a member of a workflow, which waits for others

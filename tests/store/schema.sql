@@ -59,7 +59,8 @@ CREATE TYPE asyncjobs.new_job AS (
     at_most_seconds double precision,
     workflow_id bigint,
     waits boolean,
-    limit_key text
+    limit_key text,
+    keep_payload boolean
 );
 
 CREATE TYPE asyncjobs.outcome AS (
@@ -318,6 +319,7 @@ CREATE TABLE asyncjobs.jobs (
     tags text[],
     dedup_until text,
     workflow_id bigint,
+    keep_payload boolean,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
@@ -741,6 +743,7 @@ CREATE VIEW asyncjobs.readable_jobs AS
     COALESCE(tags, '{}'::text[]) AS tags,
     asyncjobs.instant(start_before) AS start_before,
     dedup_until,
+    keep_payload,
     workflow_id,
     asyncjobs.instant(created_at) AS created_at,
     asyncjobs.instant(updated_at) AS updated_at
@@ -2480,7 +2483,7 @@ CREATE FUNCTION asyncjobs.read_options(_options jsonb, _has_dedup_rule boolean)
     RETURNS asyncjobs.new_job
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c8a38d861a50020e
+-- body: 5b747d8a2dbc09de
 
 CREATE FUNCTION asyncjobs.read_rows(_documents text[])
     RETURNS asyncjobs.new_job[]
@@ -3070,7 +3073,7 @@ CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyn
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e0fd89fd0eae4752
+-- body: 34fb2f8c41f63349
 
 CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[], _own boolean, _draws boolean, _now timestamp with time zone)
     RETURNS record

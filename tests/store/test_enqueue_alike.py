@@ -20,7 +20,7 @@ OTHERS: dict[str, Any] = {
     "run_at": datetime(2040, 2, 29, tzinfo=UTC), "delay_seconds": 60.0, "correlation_id": "c", "parent_job_id": 5,
     "created_by": "me", "dedup_key": "d", "serialization_key": "k", "on_dead": "halt", "trace_context": "00-1",
     "tags": ("a", "b"), "limit_key": "api",
-    "expires_seconds": 30.0,
+    "keep_payload": False, "expires_seconds": 30.0,
 }  # fmt: skip
 #: What is not written, and what only matters for a row with a dedup key, or of a workflow.
 NO_COLUMNS = {"payload", "notify", "dedup_for_seconds", "on_duplicate", "dedup_until", "at_most_seconds", "waits", "takes"}

@@ -106,7 +106,8 @@ CREATE TABLE asyncjobs.jobs (
     lost_with           bigint,
     tags                text[],  -- no index: a filter by tags looks at jobs, page by page, and a job without tags pays nothing
     dedup_until         text,                         -- 'start': the claim frees its dedup key, else its end does
-    workflow_id         bigint                        -- whose member it is: see routines/gates. Others pay for a test for null.
+    workflow_id         bigint,                       -- whose member it is: see routines/gates. Others pay for a test for null.
+    keep_payload        boolean                       -- also when it has completed; null: as its type says then
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
@@ -171,7 +172,7 @@ CREATE TYPE asyncjobs.new_job AS (
     run_at timestamptz, delay_seconds float8, correlation_id text, parent_job_id bigint, created_by text, dedup_key text,
     dedup_for_seconds float8, on_duplicate text, serialization_key text, on_dead text, requeued_from bigint, trace_context text,
     notify boolean, tags text[], expires_seconds float8, dedup_until text, at_most_seconds float8, workflow_id bigint, waits boolean,
-    limit_key text);
+    limit_key text, keep_payload boolean);
 
 -- Lines of keys
 -- =============

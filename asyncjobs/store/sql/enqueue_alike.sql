@@ -12,11 +12,11 @@ WITH due AS MATERIALIZED (
         asyncjobs.clock()) AS due_at) AS t),
 written AS (
     INSERT INTO asyncjobs.jobs (id, enqueue_token, type, queue, payload, lane, version, priority, max_attempts, timeout,
-        correlation_id, parent_job_id, created_by, on_dead, trace_context, tags, scheduled_at, run_at, start_before, status)
+        correlation_id, parent_job_id, created_by, on_dead, trace_context, tags, scheduled_at, run_at, start_before, keep_payload, status)
     SELECT coalesce(($1::bigint[])[r.at], ($1::bigint[])[1] + r.at - 1), $3, a.type, a.queue, r.payload, a.lane, coalesce(a.version, 1),
         coalesce(a.priority, 100), coalesce(a.max_attempts, 3), pg_catalog.make_interval(secs => a.timeout_seconds), a.correlation_id,
         a.parent_job_id, a.created_by, coalesce(a.on_dead, 'advance'), a.trace_context, a.tags, d.due_at, d.due_at,
-        d.due_at + pg_catalog.make_interval(secs => a.expires_seconds), d.status
+        d.due_at + pg_catalog.make_interval(secs => a.expires_seconds), a.keep_payload, d.status
     FROM pg_catalog.jsonb_populate_record(NULL::asyncjobs.new_job, $4::text::jsonb) AS a CROSS JOIN due AS d CROSS JOIN (
         SELECT pg_catalog.jsonb_array_elements(l.payloads::jsonb) AS payload,
             pg_catalog.generate_series((l.number - 1) * $5::integer + 1, least(l.number * $5::integer, $2::integer)) AS at
