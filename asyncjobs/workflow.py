@@ -23,7 +23,7 @@ from asyncjobs.declare.flow import FlowPlanner
 from asyncjobs.declare.hooks import enqueue_through
 from asyncjobs.declare.new_job import admit_all, check_job_id, check_jobs
 from asyncjobs.declare.results import Results
-from asyncjobs.declare.upstream import Members, Place, Spawner, Upstream
+from asyncjobs.declare.upstream import MemberPlace, Members, Spawner, Upstream
 from asyncjobs.errors import InvalidOption, UsageError, WorkflowError
 from asyncjobs.handles import JobHandle
 from asyncjobs.model.workflow import MOST_MEMBERS, When
@@ -288,7 +288,7 @@ class Workflow:
         return [JobHandle(job_id, self.app, new.handler.decode_result, "made") for job_id, new in pairs]
 
 
-def _placed(job: NewJob[Any], place: Place | Spawner) -> NewJob[Any]:
+def _placed(job: NewJob[Any], place: MemberPlace | Spawner) -> NewJob[Any]:
     return NewJob(job.handler, msgspec.structs.replace(job.row, takes=(place,)), None)
 
 

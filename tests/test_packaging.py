@@ -97,7 +97,15 @@ def test_pytest_finds_the_plugin_of_the_wheel(installed: Path, tmp_path: Path) -
 def test_the_sdist_has_tests_and_examples_too(built: dict[str, Path]) -> None:
     with tarfile.open(built["sdist"]) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "LICENSE", "README.md", "Makefile", "asyncjobs/py.typed", "tests/conftest.py"} <= inside
+    assert {
+        "pyproject.toml",
+        "LICENSE",
+        "README.md",
+        "docs/README.md",
+        "Makefile",
+        "asyncjobs/py.typed",
+        "tests/conftest.py",
+    } <= inside
 
 
 def test_it_works_installed_without_any_extra(installed: Path, tmp_path: Path) -> None:

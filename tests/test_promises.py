@@ -1,4 +1,4 @@
-"""The promises and the words of `.github/ARCHITECTURE.md`: docstrings, comments and what the auditor finds go by them."""
+"""The promises and the words of `docs/architecture.md`: docstrings, comments and what the auditor finds go by them."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / ".github" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 class Promise(NamedTuple):

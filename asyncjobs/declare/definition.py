@@ -26,7 +26,7 @@ N_co = TypeVar("N_co", covariant=True)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
+class TypeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a decorator was given, with the router's defaults filled in."""
 
     queue: str = "default"
@@ -63,7 +63,7 @@ class Including(Protocol):
 class JobDefinition:
     """One job type. Its signature is read at the declaration, or at first use when an annotation names what is not there yet."""
 
-    def __init__(self, name: str, function: Callable[..., Any], declared: Declared, *, declared_at: str) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], declared: TypeOptions, *, declared_at: str) -> None:
         self.name = check_name("job", name)
         self.is_async = is_async(check_function(name, function))
         self.wraps_async = wraps_async(function)
@@ -340,7 +340,7 @@ def _expires(name: str, expires: Duration) -> float:
     return config_seconds(expires, name=f'job "{name}": expires', positive=True)
 
 
-def _check_declared(name: str, declared: Declared) -> None:
+def _check_declared(name: str, declared: TypeOptions) -> None:
     check_name("queue", declared.queue)
     if declared.lane is not None:
         check_name("lane", declared.lane)
@@ -366,7 +366,7 @@ def _check_declared(name: str, declared: Declared) -> None:
         check_template(name, declared.limit.by, option="by")
 
 
-def _check_upgrades(name: str, declared: Declared) -> None:
+def _check_upgrades(name: str, declared: TypeOptions) -> None:
     """There is a step to this version, and one to each that has one; the oldest versions may be left behind."""
     version, steps = declared.version, declared.upgrades
     given: Mapping[Any, Any] = steps  # whatever a type checker would say

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from asyncjobs.declare.definition import NewJob
-from asyncjobs.declare.upstream import NO_RESULTS, Members, Place, Upstream, count_names, merged
+from asyncjobs.declare.upstream import NO_RESULTS, MemberPlace, Members, Upstream, count_names, merged
 from asyncjobs.errors import InvalidOption, WorkflowError
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.workflow import FlowPlan, GatePlan, Range, When
@@ -84,10 +84,10 @@ class FlowPlanner:
             self._awaited.append(members)
         self._waits.setdefault(number, []).append((at, rule))
 
-    def place(self, number: int) -> Place:
+    def place(self, number: int) -> MemberPlace:
         """Where this member stands."""
         ranges = [one for at, _ in self._waits.get(number, ()) for one in self._awaited[at].ranges]
-        return Place(self, number, tuple(merged(ranges)))
+        return MemberPlace(self, number, tuple(merged(ranges)))
 
     def plan(self, rows: Sequence[NewRow], **about: Any) -> tuple[FlowPlan, list[NewRow]]:
         """What is to be written. WorkflowError for a circle."""

@@ -28,7 +28,7 @@ class Members(msgspec.Struct, eq=False):
     ranges: list[Range] = []
 
 
-class Place(msgspec.Struct, frozen=True):
+class MemberPlace(msgspec.Struct, frozen=True):
     """Where a member stands, for hooks of its enqueue: the last of what its row takes."""
 
     flow: object  # whose member it is

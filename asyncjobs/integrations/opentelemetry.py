@@ -31,7 +31,7 @@ from opentelemetry.util.types import AttributeValue
 from asyncjobs.app import AsyncJobs
 from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.hooks import Hook
-from asyncjobs.declare.upstream import Place, Spawner
+from asyncjobs.declare.upstream import MemberPlace, Spawner
 from asyncjobs.errors import UsageError
 from asyncjobs.telemetry.events import AcksWritten, AttemptEnded, AttemptStarted
 
@@ -85,7 +85,7 @@ class _Enqueues(Hook):
         self._spans[id(traced)] = span
         return traced
 
-    def _links(self, place: Place) -> list[Link]:
+    def _links(self, place: MemberPlace) -> list[Link]:
         """To the members that it waits for, the first hundred: spans drop what is more."""
         numbers = islice((number for first, last in place.waits for number in range(first, last + 1)), _MOST_LINKS)
         spans = [self._members.get((id(place.flow), number)) for number in numbers]
@@ -110,8 +110,8 @@ def _links_of_spawned(job: NewJob[Any]) -> list[Link]:
     return [Link(one) for one in found if one.is_valid]
 
 
-def _place_of(job: NewJob[Any]) -> Place | None:
-    return next((one for one in job.row.takes if isinstance(one, Place)), None)
+def _place_of(job: NewJob[Any]) -> MemberPlace | None:
+    return next((one for one in job.row.takes if isinstance(one, MemberPlace)), None)
 
 
 @final

@@ -48,7 +48,7 @@ from asyncjobs.runtime.doubt import Doubt
 from asyncjobs.runtime.expiry import tell_expired, with_deadlines
 from asyncjobs.runtime.ledger import Ledger
 from asyncjobs.runtime.locked import Locked
-from asyncjobs.runtime.orders import Found, Looks, NoAnswer, Order, Scans, found_by, hand_out, merged, refuse
+from asyncjobs.runtime.orders import Looks, NoAnswer, Order, Scanned, Scans, found_by, hand_out, merged, refuse
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.statements import Statements
@@ -141,7 +141,7 @@ class CallLine:
         if self._alarm.is_asleep:
             self._alarm.wake()
 
-    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> list[Found]:
+    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> list[Scanned]:
         """Write these and make these scans, in one call with what others want; NoAnswer when it fails."""
         for ack in acks:
             self.put(ack)

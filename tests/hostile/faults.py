@@ -1,4 +1,4 @@
-"""The table of faults: read from `faults.toml`, and as the README shows it (`python -m tests.hostile.faults` writes it there)."""
+"""The table of faults: read from `faults.toml`, and as docs/faults.md shows it; `python -m tests.hostile.faults` writes it."""
 
 import re
 import tomllib
@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 ROOT: Final = Path(__file__).parents[2]
-README: Final = ROOT / "README.md"
+PAGE: Final = ROOT / "docs" / "faults.md"
 BEGIN: Final = "<!-- faults: made of tests/hostile/faults.toml -->\n"
 END: Final = "<!-- faults end -->\n"
 
@@ -35,7 +35,7 @@ def kinds() -> list[Kind]:
 
 
 def rendered() -> str:
-    """The table for the README: what each kind is folded away under."""
+    """The table for the page: what each kind is folded away under."""
     return "\n".join(_folded(kind) for kind in kinds())
 
 
@@ -47,13 +47,13 @@ def _folded(kind: Kind) -> str:
 
 def _links(fault: Fault) -> str:
     files = dict.fromkeys(test.split("::", 1)[0] for test in fault.tests)
-    return ", ".join(f"[{Path(file).stem.removeprefix('test_').replace('_', ' ')}]({file})" for file in files)
+    return ", ".join(f"[{Path(file).stem.removeprefix('test_').replace('_', ' ')}](../{file})" for file in files)
 
 
-def with_table(readme: str) -> str:
-    """The README with the table as it is now."""
-    return re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: BEGIN + rendered() + END, readme, flags=re.DOTALL)
+def with_table(page: str) -> str:
+    """The page with the table as it is now."""
+    return re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: BEGIN + rendered() + END, page, flags=re.DOTALL)
 
 
 if __name__ == "__main__":
-    README.write_text(with_table(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

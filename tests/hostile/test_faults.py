@@ -1,10 +1,10 @@
-"""The table of faults tells the truth: every test that it names exists, and the README shows it as it is."""
+"""The table of faults tells the truth: every test that it names exists, and docs/faults.md shows it as it is."""
 
 import ast
 from collections import Counter
 from functools import cache
 
-from tests.hostile.faults import README, ROOT, kinds, with_table
+from tests.hostile.faults import PAGE, ROOT, kinds, with_table
 
 FAULTS = [fault for kind in kinds() for fault in kind.faults]
 
@@ -25,7 +25,7 @@ def test_fault_is_told_once() -> None:
     assert [fault for fault, count in Counter(fault.fault for fault in FAULTS).items() if count > 1] == []
 
 
-def test_readme_shows_the_table() -> None:
-    readme = README.read_text(encoding="utf-8")
-    assert with_table(readme) == readme, "run python -m tests.hostile.faults"
-    assert FAULTS[0].fault in readme
+def test_the_page_shows_the_table() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_table(page) == page, "run python -m tests.hostile.faults"
+    assert FAULTS[0].fault in page

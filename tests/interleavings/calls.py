@@ -186,7 +186,7 @@ def _of_job(job: str) -> dict[str, Call]:
     }
 
 
-#: What the README's statement makes of a job that it takes back.
+#: What the run book's statement makes of a job that it takes back.
 _BY_HAND: Final = "CASE WHEN asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END"
 
 

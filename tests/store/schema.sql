@@ -370,6 +370,7 @@ CREATE TABLE asyncjobs.limit_turns (
     rested boolean DEFAULT true NOT NULL,
     opens_at timestamp with time zone,
     has_suspects boolean DEFAULT false NOT NULL,
+    turned_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     CONSTRAINT limit_turns_state_check CHECK ((state = ANY (ARRAY['open'::text, 'full'::text, 'closed'::text, 'idle'::text]))),
     CONSTRAINT limit_turns_pkey PRIMARY KEY (key, queue, lane)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
@@ -388,6 +389,7 @@ CREATE TABLE asyncjobs.limits (
     burst integer DEFAULT (((declared || by_hand) ->> 'burst'::text))::integer,
     weight double precision DEFAULT COALESCE((((declared || by_hand) ->> 'weight'::text))::double precision, (1)::double precision),
     is_full boolean DEFAULT false NOT NULL,
+    opened_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     declared_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     set_by text,
     set_at timestamp with time zone,
@@ -470,6 +472,7 @@ CREATE TABLE asyncjobs.runners (
     name text,
     session integer,
     machine text,
+    limits jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -746,7 +749,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 365b4713353bc158
+-- body: 973342834ebae8d2
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -1037,11 +1040,11 @@ CREATE FUNCTION asyncjobs.declare_breakers(_services text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6b753c286ef27d5e
 
-CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb)
+CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb, _runner bigint DEFAULT NULL::bigint)
     RETURNS text[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c39b8abd852a5628
+-- body: e15235a3a18a352e
 
 CREATE FUNCTION asyncjobs.declare_schedule(_name text, _definition jsonb)
     RETURNS text
@@ -1179,7 +1182,7 @@ CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 372b1b3b353908fd
+-- body: a99e5649054f303f
 
 CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
     RETURNS record
@@ -1313,7 +1316,7 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3f0dcbd5da901a18
+-- body: d599ec577c972cbf
 
 CREATE FUNCTION asyncjobs.fill_in(_ids bigint[], _tokens bigint[], _max_attempts integer[], _timeouts double precision[], _priorities integer[], _on_deads text[])
     RETURNS void
@@ -1367,7 +1370,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c6519490aa90eab5
+-- body: adab103cb67c7332
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1380,7 +1383,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_sort TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e1568978029ebd95
+-- body: 270c6721c6472527
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1390,7 +1393,7 @@ CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e84b89584fcb58be
+-- body: 5057dea0222aef8e
 
 CREATE FUNCTION asyncjobs.finish_orphans(_ids bigint[])
     RETURNS bigint[]
@@ -1425,7 +1428,7 @@ CREATE FUNCTION asyncjobs.fold_limits(_batch integer, OUT queues text[], OUT nex
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c5d50563229e5d45
+-- body: a2f1fc7a7587f60e
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -1806,6 +1809,16 @@ CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[],
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 236ff416798d0712
 
+CREATE FUNCTION asyncjobs.let_keys_go(_ids bigint[], _dead bigint[] DEFAULT NULL::bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9fa765494e7b935b
+
 CREATE FUNCTION asyncjobs.limit_groups(_queue text, _lane text, _names text[], _seen text[], _suspects boolean DEFAULT false)
     RETURNS TABLE(name text, lane text, served double precision)
     LANGUAGE plpgsql
@@ -1902,7 +1915,7 @@ CREATE FUNCTION asyncjobs.lock_replaced(_ids bigint[], _keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 888f4c12cd7b6c1d
 
-CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most integer, _ahead double precision, _suspects boolean, _seen text[], OUT keys text[], OUT ahead double precision)
+CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most integer, _ahead double precision, _suspects boolean, _seen text[], OUT keys text[], OUT places tid[], OUT turns tid[], OUT ahead double precision)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1912,7 +1925,7 @@ CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6453a3239b93c073
+-- body: 76a5bc1e80088b5a
 
 CREATE FUNCTION asyncjobs.look_again(_keys text[])
     RETURNS bigint[]
@@ -2196,7 +2209,7 @@ CREATE FUNCTION asyncjobs.open_turns(_freed text[], _keys text[], _queues text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 754e831bdc34e755
+-- body: cfee51d61819ae32
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
@@ -2547,7 +2560,7 @@ CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '200ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 15793f0a49d82b6b
+-- body: 277e1288c80a7f04
 
 CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queues text[])
     RETURNS record
@@ -2559,16 +2572,6 @@ CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queue
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b2edfd0e931f9f37
-
-CREATE FUNCTION asyncjobs.release_keys(_ids bigint[], _dead bigint[] DEFAULT NULL::bigint[])
-    RETURNS bigint[]
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9fa765494e7b935b
 
 CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval, OUT released text[], OUT successor bigint)
     RETURNS record
@@ -2949,7 +2952,7 @@ CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9dceb61c3e91f551
+-- body: 1b5b3657a612222e
 
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void
@@ -3021,7 +3024,7 @@ CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT comple
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bae5e92f8bbac279
+-- body: 1698af511a92e197
 
 CREATE FUNCTION asyncjobs.wait_for_claims()
     RETURNS void

@@ -58,7 +58,7 @@ def test_a_column_of_a_job_stands_in_ten_places() -> None:
     python = {file: _structs(file.read_text(encoding="utf-8")) for file in ROOT.rglob("*.py")}
     places = {str(file.relative_to(ROOT)): count for file, count in (sql | python).items() if count}
     assert sum(places.values()) <= MOST_PLACES, places
-    said = (ROOT.parent / ".github" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    said = (ROOT.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = said[said.index("## A column of a job") : said.index("## Things to keep")]
     assert [file for file in places if "migrations" not in file and f"`{file}`" not in section] == []
 

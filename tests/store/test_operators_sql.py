@@ -81,10 +81,10 @@ async def test_operators_update_takes_a_job_back(database: Database, connection:
 
 
 @pytest.mark.unaudited
-async def test_readme_takes_no_job_back_past_a_pause(database: Database, connection: Connection) -> None:
+async def test_run_book_takes_no_job_back_past_a_pause(database: Database, connection: Connection) -> None:
     """A claim does not look at keys: a pending head of a paused one would start."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"^UPDATE asyncjobs\.jobs\nSET status = CASE.*?;$", readme, re.MULTILINE | re.DOTALL)
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    found = re.search(r"^UPDATE asyncjobs\.jobs\nSET status = CASE.*?;$", page, re.MULTILINE | re.DOTALL)
     assert found is not None
     await insert_runner(connection, id=1)
     hours_ago = await connection.fetchval("SELECT now() - interval '2 hours'")

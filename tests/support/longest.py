@@ -12,8 +12,8 @@ TESTS: Final = Path(__file__).parents[1]
 
 #: From half a minute to ten seconds.
 LONGEST: Final = (
-    "test_examples", "test_readme", "e2e/test_demo", "e2e/test_embedded", "typing/test_typing", "e2e/test_embedding",
-    "hostile/test_soak", "hostile/test_simulation", "e2e/test_runner_death", "e2e/test_pytest_plugin",
+    "test_examples", "documents/test_pages", "e2e/test_demo", "e2e/test_embedded", "typing/test_typing", "e2e/test_embedding",
+    "hostile/test_soak", "hostile/test_simulation", "e2e/test_runner_death", "e2e/test_pytest_plugin", "documents/test_programs",
     "e2e/test_shutdown", "interleavings/test_interleavings", "e2e/test_pauses", "e2e/test_cost", "hostile/test_roles",
     "test_packaging", "store/test_serialization_races", "store/test_serialization_callers",
     "e2e/test_embedding_stop", "e2e/test_figures", "dashboard/test_cost", "dashboard/test_browser",

@@ -1,7 +1,8 @@
 """The whole suite behind a real PgBouncer that pools by transaction: `pytest --pooler poll`, or `around` it to listen.
 
-Everything asyncjobs opens to the tests' server goes through the pooler, with the settings that README gives to its users, in the
-tests' process and in the programs they start. The tests' own connections, and the templates of their databases, stay direct.
+Everything asyncjobs opens to the tests' server goes through the pooler, with the settings that docs/guide/workers.md gives,
+in the tests' process and in the programs they start. The tests' own connections, and the templates of their databases, stay
+direct.
 `poll`: runners of `notify="auto"` poll, each second at least. `around`: apps without a listen_dsn get the server's own.
 """
 

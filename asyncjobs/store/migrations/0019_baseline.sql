@@ -324,6 +324,7 @@ CREATE TABLE asyncjobs.limits (
     burst       integer GENERATED ALWAYS AS (((declared || by_hand) ->> 'burst')::integer) STORED,
     weight      float8 GENERATED ALWAYS AS (coalesce(((declared || by_hand) ->> 'weight')::float8, 1)) STORED,
     is_full     boolean NOT NULL DEFAULT false,
+    opened_at   timestamptz NOT NULL DEFAULT asyncjobs.clock(),  -- since when it is not full, if it is not
     declared_at timestamptz NOT NULL DEFAULT asyncjobs.clock(),
     set_by      text,
     set_at      timestamptz,
@@ -352,6 +353,7 @@ CREATE TABLE asyncjobs.limit_turns (
     rested   boolean NOT NULL DEFAULT true,  -- it had nothing to do: it goes on from where the others are
     opens_at timestamptz,
     has_suspects boolean NOT NULL DEFAULT false,  -- perhaps: see routines/rescue
+    turned_at timestamptz NOT NULL DEFAULT asyncjobs.clock(),  -- when it was opened, or a claim had it last: what waits there waits since then
     PRIMARY KEY (key, queue, lane)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 -- What a claim reads. An entry whenever a key is served.
@@ -445,7 +447,8 @@ CREATE TABLE asyncjobs.runners (
     name text,  -- what people call it
     -- The server's process of the session that beats, as of the last beat: its end is a hint. And where the runner's process is.
     session integer,
-    machine text
+    machine text,
+    limits  jsonb NOT NULL DEFAULT '[]'  -- what it declares of limits and of totals of queues
 );
 
 -- What runners declare of their job types when they open, for enqueues from SQL: what of a job is as its type says, and what fits. One

@@ -12,7 +12,7 @@ BEGIN
         WHERE l.kind = 'limit' AND l.name = ANY (ARRAY(SELECT asyncjobs.limit_name(u.key) FROM unnest(_freed) AS u(key))) AND l.is_full
         FOR UPDATE SKIP LOCKED);
     IF cardinality(_names) > 0 THEN
-        UPDATE asyncjobs.limits AS l SET is_full = false WHERE l.kind = 'limit' AND l.name = ANY (_names);
+        UPDATE asyncjobs.limits AS l SET is_full = false, opened_at = asyncjobs.moment() WHERE l.kind = 'limit' AND l.name = ANY (_names);
         SELECT array_agg(DISTINCT q.queue) INTO _opened
         FROM (SELECT DISTINCT u.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS u(queue)) AS q
         WHERE EXISTS (SELECT FROM unnest(_names) AS n(name) JOIN asyncjobs.limit_turns AS t ON t.name = n.name
@@ -20,7 +20,7 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.key = ANY (_freed || _keys) AND t.state <> 'open') THEN
         WITH opened AS (
-            UPDATE asyncjobs.limit_turns AS t SET state = 'open', opens_at = NULL, rested = t.rested OR t.state = 'idle'
+            UPDATE asyncjobs.limit_turns AS t SET state = 'open', opens_at = NULL, turned_at = asyncjobs.moment(), rested = t.rested OR t.state = 'idle'
             FROM (SELECT c.key, c.queue, c.lane FROM asyncjobs.limit_turns AS c
                   WHERE c.key = ANY (_freed || _keys) AND (
                       (c.key = ANY (_freed) AND c.state = ANY (_states)) OR (c.state = 'idle' AND EXISTS (

@@ -11,7 +11,7 @@ from typing import Any
 
 from asyncjobs.store.database import Connection
 
-PAGE = (Path(__file__).parents[1] / ".github" / "COMING_FROM.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 BLOCKS: list[str] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 #: Of procrastinate's schema, what the page reads and writes.
@@ -43,7 +43,7 @@ INSERT INTO procrastinate_jobs (queue_name, task_name, args, lock, queueing_lock
 
 
 async def run(block: str, names: dict[str, Any]) -> str:
-    code: Any = compile(block, "COMING_FROM.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    code: Any = compile(block, "coming-from.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     with redirect_stdout(io.StringIO()) as printed:
         if code.co_flags & inspect.CO_COROUTINE:
             await eval(code, names)

