@@ -172,9 +172,8 @@ CREATE TABLE asyncjobs.dependents (
     state text DEFAULT 'waiting'::text NOT NULL,
     CONSTRAINT dependents_rule_check CHECK ((rule = ANY (ARRAY['completed'::text, 'ended'::text]))),
     CONSTRAINT dependents_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'released'::text, 'broken'::text]))),
-    CONSTRAINT dependents_pkey PRIMARY KEY (gate_id, job_id)
+    CONSTRAINT dependents_pkey PRIMARY KEY (job_id, gate_id)
 );
-CREATE INDEX dependents_job ON asyncjobs.dependents USING btree (job_id);
 CREATE INDEX dependents_left ON asyncjobs.dependents USING btree (gate_id, state, job_id) WHERE (state <> 'released'::text);
 
 CREATE TABLE asyncjobs.dispatch_requests (
@@ -1889,12 +1888,6 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8938d24b6f530127
 
-CREATE FUNCTION asyncjobs.lock_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
-    RETURNS record
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 89ebc993ec4560bb
-
 CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -2565,7 +2558,7 @@ CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[], OUT pending bigint
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ecb6919cdcf443e6
+-- body: ff0d51da58cfc06d
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
@@ -2844,12 +2837,6 @@ CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from intege
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f3f8c9ae6e936320
 
-CREATE FUNCTION asyncjobs.start_dependents(_ids bigint[], OUT count integer, OUT pending bigint[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: eda04ff01a281ef4
-
 CREATE FUNCTION asyncjobs.start_over(_id bigint, _by text)
     RETURNS void
     LANGUAGE plpgsql
@@ -2950,7 +2937,7 @@ CREATE FUNCTION asyncjobs.take_dependents_back(_gates bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5d3a9e735266da7c
+-- body: 9790500cee9e6eca
 
 CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[], _new_tokens bigint[], _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval)
     RETURNS text[]
@@ -2979,6 +2966,12 @@ CREATE FUNCTION asyncjobs.tell(_payload text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b1546fdc5d4f90ef
+
+CREATE FUNCTION asyncjobs.tell_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b21d8d67f5b6af27
 
 CREATE FUNCTION asyncjobs.throttle_key(_id bigint, _token bigint, _seconds double precision)
     RETURNS boolean

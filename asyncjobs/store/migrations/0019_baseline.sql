@@ -258,9 +258,8 @@ CREATE TABLE asyncjobs.dependents (
     job_id  bigint NOT NULL,
     rule    text NOT NULL CHECK (rule IN ('completed', 'ended')),
     state   text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'released', 'broken')),
-    PRIMARY KEY (gate_id, job_id)
+    PRIMARY KEY (job_id, gate_id)
 );
-CREATE INDEX dependents_job ON asyncjobs.dependents (job_id);
 -- Of a gate with many each batch reads those that are left.
 CREATE INDEX dependents_left ON asyncjobs.dependents (gate_id, state, job_id) WHERE state <> 'released';
 
